@@ -13,7 +13,7 @@ from ropecli.cli.options import SOURCE, FileOptions, listed
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from ropecli.models.lint.run import LintReport
+    from ropecli.models.lint.report import LintReport
     from ropecli.results import Result
 
 
@@ -120,7 +120,7 @@ class LintOptions(FileOptions):
 
     def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
         """Print the findings in the form that is asked for, and write the output."""
-        from ropecli.models.lint.run import LintReport
+        from ropecli.models.lint.report import LintReport
         from ropecli.render import lint, sarif
 
         if isinstance(result, LintReport) and self.form in ("github", "sarif"):
@@ -189,8 +189,11 @@ def lint(
     if rules:
         page.show(RuleList(rules=tuple(all_rules().values())), {"rules": True})
         return True
-    _check_sources(sources or [])
-    names = expand(sources or [])
+    if not sources:
+        raise ArgumentError(f"name a model: {SOURCE}")
+    if sources.count("-") > 1:
+        raise ArgumentError("standard input can be read once, got - twice")
+    names = expand(sources)
     wanted = (_ids(select) if select else {*all_rules()}) - _ids(ignore or [])
     report, refused = _judge(names, wanted)
     if refused and page.form in ("json", "sarif"):
@@ -211,13 +214,6 @@ def lint(
     return fail_on == "never" or not report.has(fail_on)
 
 
-def _check_sources(names: list[str]) -> None:
-    if not names:
-        raise ArgumentError(f"name a model: {SOURCE}")
-    if names.count("-") > 1:
-        raise ArgumentError("standard input can be read once, got - twice")
-
-
 def _ids(names: list[str]) -> set[str]:
     """Return the ids of rules."""
     from ropecli.models.lint.rule import rules
@@ -232,7 +228,7 @@ def _ids(names: list[str]) -> set[str]:
 
 def _judge(names: list[str], wanted: set[str]) -> tuple[LintReport, list[FileError]]:
     """Return the findings of each file, and the errors of files that cannot be read."""
-    from ropecli.models.lint.run import LintReport, lint_file
+    from ropecli.models.lint.report import LintReport, lint_file
 
     files = []
     refused: list[FileError] = []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+from ropecli.models.tables import read_table
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 _TABLES = ("other", "parts", "released")  #: Tables that are not entries.
@@ -35,10 +34,15 @@ class Architecture:
         return self.known and not self.facts.get("outside")
 
     @property
+    def scaling(self) -> Mapping[str, Any]:
+        """The scaling keys of a file that leaves them out, or their objects by layer type."""
+        found: Mapping[str, Any] = self.defaults.get("rope_parameters", _NO_KEYS)
+        return found
+
+    @property
     def has_entry_by_layer_type(self) -> bool:
         """True where its code takes an object of scaling keys for each layer type."""
-        usual = self.defaults.get("rope_parameters", {}).values()
-        by_type = any(isinstance(value, dict) for value in usual)
+        by_type = any(isinstance(value, dict) for value in self.scaling.values())
         return by_type or bool(self.facts.get("by_layer_type"))
 
     def unread(self, of_some: frozenset[str]) -> frozenset[str]:
@@ -50,11 +54,9 @@ class Architecture:
         return ignored | (of_some - read)
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files("ropecli.models").joinpath("architectures.toml").read_text("utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    return read_table(__file__)
 
 
 def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Architecture:
@@ -73,7 +75,7 @@ def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Ar
     )
 
 
-def released(model_type: str | None) -> tuple[Mapping[str, Any], ...]:
+def released_values(model_type: str | None) -> tuple[Mapping[str, Any], ...]:
     """Return what every released file of a model_type has: `has`, and where, `when` and `layer`."""
     return tuple(table()["released"].get(model_type, ()))
 

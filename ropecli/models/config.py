@@ -14,11 +14,11 @@ from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.architectures import table
 from ropecli.models.entries import BASE, class_entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
-from ropecli.models.keys import INDEXER, SLIDING, Keys, check_kind_count
+from ropecli.models.keys import SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, off_switch, parts
 from ropecli.models.refusals import failure, refusal
-from ropecli.models.settings import Settings
+from ropecli.models.settings import INDEXER, Settings
 from ropecli.names import quote
 from ropecli.numbers import number
 from ropecli.rotary.factors import Temperature
@@ -68,7 +68,7 @@ def _part_settings(part: Part) -> list[Settings]:
 
 def _indexers(keys: Keys, found: list[Settings]) -> list[Settings]:
     """Return the settings of an indexer, where the architecture has one: a list of one, or none."""
-    facts = keys.architecture.facts.get("indexer")
+    facts = keys.facts.get("indexer")
     head_dim = keys.integer("index_head_dim")
     if facts is None or head_dim is None or not found[0].geometry:
         return []
@@ -91,9 +91,9 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     context = keys.integer("max_position_embeddings")
     if entry is None:
         return Settings(name=name, rope_type=None, context_length=context, nested=nested)
-    placed = geometry(keys, entry, name)
-    facts, assumed = keys.architecture.facts, placed.assumed
-    refused = refusal(keys, name, entry, placed.parameters["head_dim"])
+    placed, unclear = geometry(keys, entry, name)
+    facts, assumed = keys.facts, [*unclear]
+    refused = refusal(keys, name, entry, placed["head_dim"])
     rope_type = entry.pop("rope_type", None) or facts.get("rope_type", "default")
     if not isinstance(rope_type, str):
         raise ArgumentError(f"rope_type must be a name, got {quote(rope_type)}")
@@ -112,7 +112,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     if "stepped_ntk" in facts:
         scaling["base_seqlen"] = keys.integer("base_seqlen") or facts["stepped_ntk"]
         scaling["training_seqlen"] = keys.integer("training_seqlen") or context
-    set_axes(keys, scaling, placed.parameters, facts)
+    set_axes(keys, scaling, placed)
     if keys.architecture.model_type is None:
         assumed.append("an architecture like Llama's: no model_type")
     elif not keys.architecture.known:
@@ -121,7 +121,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     return Settings(
         name=name,
         rope_type=rope_type,
-        geometry=placed.parameters,
+        geometry=placed,
         scaling=scaling,
         context_length=context,
         original_context_length=original,
@@ -140,11 +140,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
 def _original(
     keys: Keys, entry: Mapping[str, Any], rope_type: str, context: int | None, *, nested: bool
 ) -> int | None:
-    """Return the original length; that at the top level (Phi-3's place) first, unless nested.
-
-    Transformers reads a nested entry's own length alone. In a flat entry, the function that
-    computes the table puts in the one at the top level.
-    """
+    """Return the original length: that at the top level (Phi-3's place) first, unless nested."""
     inner = Keys(entry, keys.architecture).integer("original_max_position_embeddings")
     outer = keys.integer("original_max_position_embeddings")
     found = inner if nested else outer or inner
@@ -162,7 +158,7 @@ def _window(keys: Keys, name: str) -> int | None:
 
 def _softmax(keys: Keys, entry: Mapping[str, Any]) -> str | None:
     """Return the key of DeepSeek's factor on the score: latent attention with YaRN has one."""
-    known = keys.architecture.facts.get("softmax")
+    known = keys.facts.get("softmax")
     if known is not None or keys.architecture.known:
         return known
     latent = keys.find("qk_rope_head_dim") is not None and entry.get("mscale_all_dim")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,11 @@ def diff(a: Model, b: Model, *, positions: Sequence[int] | None = None) -> Diffe
         ArgumentError: A position beyond 2^53.
         ArgumentTypeError: Not models, or a position that is not an integer.
     """
-    _check_models(a=a, b=b)
+    for name, model in {"a": a, "b": b}.items():
+        if not isinstance(model, Model):
+            raise ArgumentTypeError(
+                f"{name} must be a Model from load_model, got {type(model).__name__}"
+            )
     places = None if positions is None else _check_positions(positions)
     permuted = a.format != b.format
     return Difference(
@@ -101,14 +105,6 @@ def diff(a: Model, b: Model, *, positions: Sequence[int] | None = None) -> Diffe
     )
 
 
-def _check_models(**models: object) -> None:
-    for name, model in models.items():
-        if not isinstance(model, Model):
-            raise ArgumentTypeError(
-                f"{name} must be a Model from load_model, got {type(model).__name__}"
-            )
-
-
 def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
     for position in positions:
         if isinstance(position, bool) or not isinstance(position, int | np.integer):
@@ -119,10 +115,7 @@ def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
 
 
 def _match_layers(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
-    """Match kinds of layers by name, in each part that both models have.
-
-    A GGUF and mlx-lm have the text alone: there is nothing to compare the vision part with.
-    """
+    """Match kinds of layers by name, in each part that both have: a GGUF has the text alone."""
     sides = [[layer.settings.part for layer in model.layers] for model in (a, b)]
     shared = [part for part in dict.fromkeys(sides[0]) if part in sides[1]]
     if not shared:
@@ -156,17 +149,23 @@ def _compare_layers(
     permuted: bool,
 ) -> LayerDifference:
     one, two = (None if layer is None else layer.rotary for layer in (first, second))
-    fields = _compare_fields(first, second, permuted=permuted)
+    fields = tuple(_compare_fields(first, second, permuted=permuted))
     table: NDArray[np.float64] = np.zeros(0)
-    if one is not None and two is not None:
-        table = _frequency_difference(_frequencies(one, a), _frequencies(two, b))
+    if one is not None and two is not None:  # a pair that one lacks has 0 there
+        tables = [_frequencies(one, a), _frequencies(two, b)]
+        size = max(map(len, tables))
+        table = np.abs(np.subtract(*(np.pad(each, (0, size - len(each))) for each in tables)))
+    worst = int(table.argmax()) if len(table) else 0
     places = positions or _default_positions(first, second)
     return LayerDifference(
         a=None if first is None else first.name,
         b=None if second is None else second.name,
         same=not any(field.matters for field in fields),
         fields=fields,
-        phase=tuple(_phase(table, place) for place in places) if len(table) else (),
+        phase=tuple(
+            Phase(position=place, max_radians=float(abs(place) * table[worst]), pair=worst)
+            for place in (places if len(table) else ())
+        ),
         first_position_over={f"{t:g}": _first_over(table, t) for t in THRESHOLDS},
         per_pair=tuple(table.tolist()),
     )
@@ -176,20 +175,6 @@ def _frequencies(rope: Rotary, model: Model) -> NDArray[np.float64]:
     """Return the radians of each pair from one position of a text to the next, signed."""
     static = np.array(rope.axis) >= EXTRA if model.reading == "llama.cpp" else np.zeros(1, bool)
     return np.where(static, 0.0, rope.inv_freq) * (1 if rope.direction == "forward" else -1)
-
-
-def _frequency_difference(
-    one: NDArray[np.float64], two: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return |theta_a - theta_b| of each pair; a pair that one lacks has 0 there."""
-    size = max(len(one), len(two))
-    padded = [np.pad(table, (0, size - len(table))) for table in (one, two)]
-    return np.abs(padded[0] - padded[1])
-
-
-def _phase(table: NDArray[np.float64], position: int) -> Phase:
-    pair = int(table.argmax())
-    return Phase(position=position, max_radians=float(abs(position) * table[pair]), pair=pair)
 
 
 def _first_over(table: NDArray[np.float64], radians: float) -> int | None:
@@ -208,54 +193,42 @@ def _default_positions(first: Layer | None, second: Layer | None) -> tuple[int, 
 
 def _compare_fields(
     first: Layer | None, second: Layer | None, *, permuted: bool
-) -> tuple[FieldDifference, ...]:
+) -> Iterator[FieldDifference]:
     one, two = (None if layer is None else layer.rotary for layer in (first, second))
-    if one is None or two is None:
-        if one is two and first is not None and second is not None:
-            return ()
-        shown = ["none" if rope is None else rope.rope_type for rope in (one, two)]
-        return (FieldDifference(name="rope_type", a=shown[0], b=shown[1], matters=True),)
-    found = []
+    if first is None or second is None or one is None or two is None:
+        if one is not two or first is None or second is None:
+            types = ["none" if rope is None else rope.rope_type for rope in (one, two)]
+            yield FieldDifference(name="rope_type", a=types[0], b=types[1], matters=True)
+        return
     for name in _PLAIN:
         x, y = getattr(one, name), getattr(two, name)
         if x != y:
-            harmless = name in ("rope_type", "base", "head_dim")
-            harmless = harmless or (name == "layout" and permuted)
-            found.append(FieldDifference(name=name, a=x, b=y, matters=not harmless))
+            harmless = name in ("rope_type", "base", "head_dim") or (name == "layout" and permuted)
+            yield FieldDifference(name=name, a=x, b=y, matters=not harmless)
     for name in _FACTORS:
         x, y = getattr(one, name), getattr(two, name)
         if not math.isclose(x, y, rel_tol=FLOAT32):
-            found.append(FieldDifference(name=name, a=x, b=y, matters=True))
-    found += _compare_tables(one, two)
-    temperatures = [
-        None if layer is None else layer.settings.temperature for layer in (first, second)
-    ]
-    if temperatures[0] != temperatures[1]:
-        found.append(
-            FieldDifference(name="temperature", a=temperatures[0], b=temperatures[1], matters=True)
-        )
-    return tuple(found)
+            yield FieldDifference(name=name, a=x, b=y, matters=True)
+    yield from _compare_tables(one, two)
+    x, y = first.settings.temperature, second.settings.temperature
+    if x != y:
+        yield FieldDifference(name="temperature", a=x, b=y, matters=True)
 
 
-def _compare_tables(one: Rotary, two: Rotary) -> list[FieldDifference]:
+def _compare_tables(one: Rotary, two: Rotary) -> Iterator[FieldDifference]:
     """Compare frequencies, axes and the order of the output."""
-    found = []
     x, y = one.inv_freq, two.inv_freq
-    close = x.shape == y.shape and np.allclose(x, y, rtol=FLOAT32, atol=0)
-    if not close:
-        size = min(len(x), len(y))
-        off = np.flatnonzero(~np.isclose(x[:size], y[:size], rtol=FLOAT32, atol=0))
+    size = min(len(x), len(y))
+    off = np.flatnonzero(~np.isclose(x[:size], y[:size], rtol=FLOAT32, atol=0))
+    if len(off) or len(x) != len(y):
         pair = int(off[0]) if len(off) else size
-        shown = [float(t[pair]) if pair < len(t) else None for t in (x, y)]
-        found.append(
-            FieldDifference(name=f"inv_freq[{pair}]", a=shown[0], b=shown[1], matters=True)
-        )
+        a, b = (float(t[pair]) if pair < len(t) else None for t in (x, y))
+        yield FieldDifference(name=f"inv_freq[{pair}]", a=a, b=b, matters=True)
     if one.axis != two.axis and one.axes + two.axes > 2:
-        found.append(FieldDifference(name="axis", a=one.axis, b=two.axis, matters=True))
+        yield FieldDifference(name="axis", a=one.axis, b=two.axis, matters=True)
     if (one.reorders, two.reorders) != (False, False) and one.output_pairs != two.output_pairs:
         # Queries and keys in another order, both of them, have the same scores.
-        found.append(FieldDifference(name="output", a=_order(one), b=_order(two), matters=False))
-    return found
+        yield FieldDifference(name="output", a=_order(one), b=_order(two), matters=False)
 
 
 def _order(rope: Rotary) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import FULL, SLIDING, Keys, check_kind_count, real
+from ropecli.models.keys import FULL, SLIDING, Keys, check_kind_count
 from ropecli.names import quote
+from ropecli.numbers import number
 
 BASE = 10_000.0  #: Transformers' default.
 #: rope_theta and the scaling keys of one kind of layer; None for layers without a rotation.
@@ -16,8 +17,8 @@ Entry = dict[str, Any] | None
 
 def entries(keys: Keys) -> dict[str, Entry]:
     """Return the scaling keys of each kind of layer; a single kind is "all"."""
-    given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
-    usual = keys.architecture.defaults.get("rope_parameters", {})
+    given = keys.scaling or {}
+    usual = keys.architecture.scaling
     if not isinstance(given, dict):
         raise ArgumentError(
             f"rope_parameters (or rope_scaling) must be an object, got {quote(given)}"
@@ -48,7 +49,7 @@ def class_entries(keys: Keys) -> dict[str, Entry]:
     objects = unread_objects(keys)
     if not objects:
         return entries(keys)
-    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    given = keys.scaling
     flat = {key: value for key, value in given.items() if key not in objects}
     if any(name in class_layer_types(keys) for name in objects):  # where the base is put
         flat = {"rope_theta": BASE, **flat}
@@ -57,7 +58,7 @@ def class_entries(keys: Keys) -> dict[str, Entry]:
 
 def unread_objects(keys: Keys) -> dict[str, Entry]:
     """Return the objects of layer types that the class in Transformers does not read."""
-    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    given = keys.scaling
     if not keys.architecture.in_transformers or keys.architecture.has_entry_by_layer_type:
         return {}
     return nested_entries(given, keys) if isinstance(given, dict) else {}
@@ -65,7 +66,7 @@ def unread_objects(keys: Keys) -> dict[str, Entry]:
 
 def class_layer_types(keys: Keys) -> list[str]:
     """Return the layer types of a class that has such a key: the file's, or else its own."""
-    usual = keys.architecture.facts.get("layer_types")
+    usual = keys.facts.get("layer_types")
     return [] if usual is None else list(map(str, keys.per_layer("layer_types") or usual))
 
 
@@ -87,27 +88,24 @@ def _entries_of_listed_bases(given: Mapping[str, Any], keys: Keys) -> dict[str, 
         raise ArgumentError(
             "a list as rope_theta needs layer_types, a list with as many layers or fewer"
         )
-    scaled = keys.architecture.facts.get("scaled")
+    scaled = keys.facts.get("scaled")
     found: dict[str, Entry] = {}
     names = list(map(str, types))
     check_kind_count(set(names))
     for name in dict.fromkeys(names):
         place = names.index(name)
-        entry: dict[str, Any] = {"rope_theta": real("rope_theta", bases[place])}
+        entry: dict[str, Any] = {"rope_theta": number("rope_theta", bases[place])}
         if isinstance(shares, list) and place < len(shares):
-            entry["partial_rotary_factor"] = real("partial_rotary_factors", shares[place])
+            entry["partial_rotary_factor"] = number("partial_rotary_factors", shares[place])
         own = dict(given) if scaled is None or name in scaled else {}
         found[name] = _complete(own | entry, keys)
     return found
 
 
 def _fill_in(nested: Mapping[str, Entry], usual: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
-    """Add the kinds and bases that the code of some architectures adds to nested entries.
-
-    Where it knows the base of a kind, null is plain RoPE, and not a layer without a rotation.
-    """
+    """Add what the code of some architectures adds to nested entries; null is plain RoPE there."""
     found = dict(nested)
-    bases = keys.architecture.facts.get("bases")
+    bases = keys.facts.get("bases")
     if bases is None:
         return found
     for name, known in usual.items():
@@ -120,11 +118,8 @@ def _fill_in(nested: Mapping[str, Entry], usual: Mapping[str, Any], keys: Keys) 
 
 
 def _legacy_entry(name: str, usual: Entry, given: Mapping[str, Any], keys: Keys) -> Entry:
-    """Return the entry of one kind of layer from a file that is not nested yet.
-
-    The table names the key that held its base, and the kinds that rope_scaling was for.
-    """
-    facts = keys.architecture.facts
+    """Return the entry of one kind of layer from a file that is not nested yet."""
+    facts = keys.facts
     entry = dict(usual or {})
     base_key = facts.get("bases", {}).get(name)
     if base_key is not None and keys.config.get(base_key) is not None:
@@ -153,18 +148,18 @@ def _complete(given: Mapping[str, Any], keys: Keys, base_key: str = "rope_theta"
     """Complete a layer's own keys with those at the top level of the file."""
     entry = dict(given)
     if entry.get("rope_theta") is not None:
-        entry["rope_theta"] = real("rope_theta", entry["rope_theta"])
+        entry["rope_theta"] = number("rope_theta", entry["rope_theta"])
     if "rope_type" not in entry and "type" in entry:
         entry["rope_type"] = entry["type"]
-    for name, meant in keys.architecture.facts.get("rope_types", {}).items():
+    for name, meant in keys.facts.get("rope_types", {}).items():
         if entry.get("rope_type") == name:
             entry["rope_type"] = meant
     if entry.get("rope_theta") is None:
         entry["rope_theta"] = keys.real(base_key if keys.find(base_key) else "rope_theta")
-        within = keys.config.get(keys.architecture.facts.get("base_in", ""))
+        within = keys.config.get(keys.facts.get("base_in", ""))
         if entry["rope_theta"] is None and isinstance(within, dict) and "rope_theta" in within:
-            entry["rope_theta"] = real("rope_theta", within["rope_theta"])
-            entry["base_in"] = keys.architecture.facts["base_in"]
+            entry["rope_theta"] = number("rope_theta", within["rope_theta"])
+            entry["base_in"] = keys.facts["base_in"]
         ratio = keys.real("rope_ratio")
         if ratio is not None and keys.config.get("rope_theta") is None:
             entry["rope_theta"] = BASE * ratio

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 from ropecli.models.load import load_model
 from ropecli.models.source import EXAMPLE, EXAMPLES
+from ropecli.models.tables import read_table
 from ropecli.results import Result
 
 
@@ -32,9 +31,9 @@ class ExampleList(Result):
 
 def examples() -> ExampleList:
     """List the configurations that `load_model` takes as "example:NAME"."""
-    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+    listed = read_table(__file__).items()
     return ExampleList(
-        examples=tuple(_example(name, **facts) for name, facts in listed.items()),
+        examples=tuple(_example(name, **facts) for name, facts in listed),
         folder=str(EXAMPLES),
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import FULL, Keys, real
+from ropecli.models.keys import FULL, Keys
 from ropecli.names import quote
+from ropecli.numbers import number
 
 MOST_PAIRS = 2**19  #: Half of the largest head.
 PLAIN = ("default", "axial")  #: Rope types that each architecture computes in code of its own.
@@ -16,37 +16,30 @@ PLAIN = ("default", "axial")  #: Rope types that each architecture computes in c
 _AXIAL = ("axes", "axis_order", "take_turns", "deal_out")
 
 
-@dataclass(kw_only=True)
-class Geometry:
-    """The parameters of `ropecli.rope` that place the rotation, and what was assumed."""
-
-    parameters: dict[str, Any] = field(default_factory=dict)
-    assumed: list[str] = field(default_factory=list)
-
-
-def geometry(keys: Keys, entry: Mapping[str, Any], layer: str) -> Geometry:
-    """Return the geometry of one kind of layer."""
-    found, facts = Geometry(), keys.architecture.facts
+def geometry(
+    keys: Keys, entry: Mapping[str, Any], layer: str
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the parameters of `ropecli.rope` that place the rotation, and what was assumed."""
+    found: dict[str, Any] = {}
+    facts = keys.facts
     rope_dim = keys.integer("qk_rope_head_dim", least=0)
     share = _share(keys, entry)
-    if rope_dim and keys.architecture.facts.get("head_dim") != "head_dim":
+    if rope_dim and facts.get("head_dim") != "head_dim":
         nope_dim = keys.integer("qk_nope_head_dim", least=0) or 0
-        found.parameters |= {"head_dim": nope_dim + rope_dim, "rotary_dim": rope_dim}
-        found.parameters["rotary_offset"] = nope_dim
+        found = {"head_dim": nope_dim + rope_dim, "rotary_dim": rope_dim, "rotary_offset": nope_dim}
     else:
         head_dim = _head_dim(keys, layer)
-        found.parameters["head_dim"] = head_dim
+        found["head_dim"] = head_dim
         rule = facts.get("rotary_dim")
         rotary_dim = keys.quotient(rule) if rule else keys.integer("rotary_dim")
         if share is not None:
-            found.parameters["partial_rotary_factor"] = share
+            found["partial_rotary_factor"] = share
         elif rotary_dim is not None and rotary_dim < head_dim:
-            found.parameters["rotary_dim"] = rotary_dim
+            found["rotary_dim"] = rotary_dim
         if facts.get("offset") == "trailing":
             rotated = rotary_dim or _rotated_by(share, head_dim)
-            found.parameters["rotary_offset"] = head_dim - (rotated + rotated % 2)
-    _lay_out(keys, entry, found)
-    return found
+            found["rotary_offset"] = head_dim - (rotated + rotated % 2)
+    return found, _lay_out(keys, entry, found)
 
 
 def _rotated_by(share: float | None, head_dim: int) -> int:
@@ -61,12 +54,12 @@ def _share(keys: Keys, entry: Mapping[str, Any]) -> float | None:
     if plain and architecture.known and not architecture.facts.get("partial"):
         return None
     if entry.get("partial_rotary_factor") is not None:
-        return real("partial_rotary_factor", entry["partial_rotary_factor"])
+        return number("partial_rotary_factor", entry["partial_rotary_factor"])
     return keys.real("partial_rotary_factor")
 
 
 def _head_dim(keys: Keys, layer: str) -> int:
-    rule = keys.architecture.facts.get("head_dim", "head_dim")
+    rule = keys.facts.get("head_dim", "head_dim")
     if rule != "head_dim":
         return keys.quotient(rule)
     if layer == FULL:
@@ -79,9 +72,10 @@ def _head_dim(keys: Keys, layer: str) -> int:
     return keys.quotient("hidden_size // num_attention_heads")
 
 
-def _lay_out(keys: Keys, entry: Mapping[str, Any], found: Geometry) -> None:
-    """Set the layout: from its keys, else from the table, else Llama's."""
-    facts = keys.architecture.facts
+def _lay_out(keys: Keys, entry: Mapping[str, Any], found: dict[str, Any]) -> tuple[str, ...]:
+    """Set the layout: from its keys, else from the table, else Llama's, which is returned."""
+    facts = keys.facts
+    assumed: tuple[str, ...] = ()
     layout, output = facts.get("layout", "half"), facts.get("output")
     interleave = keys.get("rope_interleave")
     if interleave is not None:
@@ -92,20 +86,21 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: Geometry) -> None:
         layout = "interleaved" if keys.own("rotary_emb_interleaved") else "half"
     elif not keys.architecture.known and keys.find("qk_rope_head_dim") is not None:
         layout = "interleaved"
-        found.assumed.append("layout interleaved, as in nearly all models with qk_rope_head_dim")
+        assumed = ("layout interleaved, as in nearly all models with qk_rope_head_dim",)
     elif not keys.architecture.known:
-        found.assumed.append(
-            "layout half, as in nearly all models of Transformers: no key of config.json gives it"
+        assumed = (
+            "layout half, as in nearly all models of Transformers: no key of config.json gives it",
         )
-    found.parameters["layout"] = layout
+    found["layout"] = layout
     if facts.get("pairs") == "within each axis":
-        found.parameters["pairs_in"] = _within_axes(found.parameters["head_dim"], axes=2)
+        found["pairs_in"] = _within_axes(found["head_dim"], axes=2)
     if entry.get("rope_type", "default") in PLAIN:
-        found.parameters |= {key: facts[key] for key in _AXIAL if key in facts}
+        found |= {key: facts[key] for key in _AXIAL if key in facts}
     if output is not None and output != layout:
-        found.parameters["output"] = output
+        found["output"] = output
     if facts.get("direction") is not None:
-        found.parameters["direction"] = facts["direction"]
+        found["direction"] = facts["direction"]
+    return assumed
 
 
 def _within_axes(head_dim: int, *, axes: int) -> list[tuple[int, int]]:
@@ -118,9 +113,7 @@ def _within_axes(head_dim: int, *, axes: int) -> list[tuple[int, int]]:
     ]
 
 
-def set_axes(
-    keys: Keys, scaling: dict[str, Any], parameters: dict[str, Any], facts: Mapping[str, Any]
-) -> None:
+def set_axes(keys: Keys, scaling: dict[str, Any], parameters: dict[str, Any]) -> None:
     """Move the sections of M-RoPE from the scaling keys to the parameters."""
     section = scaling.pop("mrope_section", None) or scaling.pop("xdrope_section", None)
     section = section or keys.config.get("mrope_section")
@@ -129,7 +122,7 @@ def set_axes(
         if section is None or sum(section) != _pairs(parameters):
             return
     parameters["mrope_section"] = section
-    if facts.get("mrope") == "height and width first":
+    if keys.facts.get("mrope") == "height and width first":
         del parameters["mrope_section"]
         parameters["axis"] = _height_and_width_first(section)
     elif takes_turns(keys, scaling.get("mrope_interleaved")):
@@ -138,7 +131,7 @@ def set_axes(
 
 def takes_turns(keys: Keys, given: object) -> bool:
     """Return whether the axes of M-RoPE take turns; no code of Transformers reads the key."""
-    fixed = keys.architecture.facts.get("mrope") == "interleaved"
+    fixed = keys.facts.get("mrope") == "interleaved"
     return fixed if given is None or keys.architecture.in_transformers else bool(given)
 
 

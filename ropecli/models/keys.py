@@ -8,6 +8,7 @@ from typing import Any
 from ropecli.errors import ArgumentError
 from ropecli.models.architectures import Architecture
 from ropecli.names import quote
+from ropecli.numbers import number
 
 #: The newest name of a key, and the older ones that mean the same.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -85,11 +86,12 @@ OF_SOME = frozenset(
         "rotary_emb_interleaved",
     )
 )
-#: Keys whose null counts: all of the head, and a head as wide as its share of hidden_size.
+#: Keys where null overrides the default: all of the head, or its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
+CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
-INDEXER = "indexer"  #: Heads next to those of attention, which choose the keys that it sees.
 MOST_LAYERS = 65_536
+LARGEST_HEAD = 1 << 16  #: A hundred times any model's; larger tables take seconds.
 #: Kinds of layers in a file, all parts together; real files have up to six.
 MOST_KINDS = 64
 
@@ -110,6 +112,16 @@ class Keys:
         self.architecture = architecture
         #: Keys that the architecture's code does not read.
         self.unread_keys = architecture.unread(OF_SOME)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The facts of its architecture."""
+        return self.architecture.facts
+
+    @property
+    def scaling(self) -> Any:
+        """Return the file's scaling keys, of the older form first."""
+        return self.own("rope_scaling") or self.own("rope_parameters")
 
     def find(self, name: str) -> tuple[str, Any] | None:
         """Return the key that gives a value, and the value.
@@ -154,7 +166,7 @@ class Keys:
     def real(self, name: str) -> float | None:
         """Return a number; None without such a key."""
         found = self.find(name)
-        return None if found is None else real(*found)
+        return None if found is None else number(*found)
 
     def per_layer(self, name: str) -> list[Any]:
         """Return a list with an entry for each layer; an empty one without such a key."""
@@ -182,13 +194,3 @@ class Keys:
                 f"the head dim must be at least 1, got {rule} = {' // '.join(map(str, found))}"
             )
         return size
-
-
-def real(key: str, value: object) -> float:
-    """Return the value of a key as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError(f"{key} must be a number, got {quote(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ArgumentError(f"{key} must be a number below 1.8e308, got {quote(value)}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, Keys, check_kind_count, real
+from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, Keys, check_kind_count
 from ropecli.models.settings import Settings
 from ropecli.numbers import number, positive
 from ropecli.rotary.factors import Temperature
@@ -16,7 +16,9 @@ ROPE, NOPE = "rope", "nope"
 def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     """Add the indices of layers to settings, and a kind for layers without position."""
     if len(found) != 1 or found[0].rope_type is None:
-        return [_add_indices(keys, settings) for settings in found]
+        types = keys.per_layer("layer_types")
+        own = [tuple(i for i, kind in enumerate(types) if kind == each.name) for each in found]
+        return [replace(each, layers=i or None) for each, i in zip(found, own, strict=True)]
     rotating = found[0]
     scaled = keys.per_layer("rope_scaling_layers")
     if scaled and rotating.rope_type != "default":
@@ -65,33 +67,31 @@ def _bases(keys: Keys, rotating: Settings) -> list[float] | None:
     """Return the base of each layer, 0 where it does not rotate; None where all are the same."""
     thetas = keys.per_layer("layer_rope_theta")
     if thetas:
-        return [real("layer_rope_theta", theta or 0) for theta in thetas]
+        return [number("layer_rope_theta", theta or 0) for theta in thetas]
     rotates = _rotating_layers(keys)
     if rotates is None:
         return None
-    base = real("rope_theta", rotating.scaling["rope_theta"])
+    base = number("rope_theta", rotating.scaling["rope_theta"])
     return [base if each else 0.0 for each in rotates]
 
 
 def _rotating_layers(keys: Keys) -> list[bool] | None:
-    """Return for each layer if it rotates; None where no key distinguishes them.
-
-    no_rope_layers has a 1 for a layer that DOES rotate (Llama 4, SmolLM3).
-    """
+    """Return for each layer if it rotates; None where no key distinguishes them."""
+    # It has a 1 for a layer that DOES rotate (Llama 4, SmolLM3).
     flags = keys.per_layer("no_rope_layers")
     if flags:
         return [bool(flag) for flag in flags]
-    rule = keys.architecture.facts.get("no_rope")
+    rule = keys.facts.get("no_rope")
     count = keys.integer("num_hidden_layers", most=MOST_LAYERS) or 0
     if rule is None:
         return None
     if rule == "interval":
         step = keys.integer("no_rope_layer_interval") or 4
         return [(i + 1) % step != 0 for i in range(count)]
-    needed = keys.architecture.facts.get("no_rope_needs")
+    needed = keys.facts.get("no_rope_needs")
     if needed is not None and keys.config.get(needed, 0) is None:
         return None
-    dense = dense_layers(keys) if keys.architecture.facts.get("rope_on_dense") else 0
+    dense = dense_layers(keys) if keys.facts.get("rope_on_dense") else 0
     kinds = keys.per_layer("layer_types") or layer_pattern(keys, count)
     return [kind != rule or i < dense for i, kind in enumerate(kinds)] or None
 
@@ -120,12 +120,6 @@ def dense_layers(keys: Keys) -> int:
     if kinds:
         return next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
     return keys.integer("first_k_dense_replace", least=0) or 0
-
-
-def _add_indices(keys: Keys, settings: Settings) -> Settings:
-    types = keys.per_layer("layer_types")
-    indices = tuple(i for i, kind in enumerate(types) if kind == settings.name)
-    return replace(settings, layers=indices or None)
 
 
 def _nope_temperature(keys: Keys) -> Temperature | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ropecli.errors import FileError, NoRotaryError, RopecliError
 from ropecli.models import config
-from ropecli.models.gguf import describe_gguf
+from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.model import Layer, Model
 from ropecli.models.settings import Description, Settings
 from ropecli.models.source import open_source
@@ -52,7 +52,9 @@ def check_length(sequence_length: int | None) -> int | None:
 def describe(source: object) -> Description:
     """Read a file, with nothing computed yet."""
     name, keys = open_source(source)
-    described = describe_gguf(Path(name)) if keys is None else describe_config(name, keys)
+    described = (
+        describe_gguf(read_gguf(Path(name))) if keys is None else describe_config(name, keys)
+    )
     _check_label(name, described.model_type or "")
     return described
 

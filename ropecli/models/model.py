@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError, FileError
-from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
 from ropecli.models.settings import Settings
 from ropecli.names import meant
@@ -55,7 +54,7 @@ class Layer:
 
     @property
     def stretch(self) -> float | None:
-        """Factor by which the context is longer than that of training, where only it says so."""
+        """Factor of the context over the length of training, where no key has the latter."""
         formula = self.rotary and self.rotary.formula
         if formula is None or self.original_context_length or formula.rope_type not in AFTER:
             return None
@@ -170,7 +169,7 @@ class Model(Drawable, view="inspect"):
         found = [
             layer
             for layer in self.layers
-            if layer.rotary is not None and layer.name.split(".")[-1] != INDEXER
+            if layer.rotary is not None and not layer.settings.is_indexer
         ]
         if not found:
             raise ArgumentError(f"{self.source} has no layer with a rotary position embedding")
@@ -196,7 +195,7 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
     rotaries = [
         each.rotary
         for each in model.only(layer).layers
-        if each.rotary is not None and (layer is not None or each.name.split(".")[-1] != INDEXER)
+        if each.rotary is not None and (layer is not None or not each.settings.is_indexer)
     ]
     shapes = {(r.head_dim, r.rotary_dim, r.rotary_offset, r.layout) for r in rotaries}
     if len(shapes) != 1:

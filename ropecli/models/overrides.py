@@ -11,10 +11,9 @@ from typing import Any, cast
 
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries, nested_entries
+from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.gguf.metadata import Metadata
-from ropecli.models.gguf.reader import read_gguf
-from ropecli.models.gguf.settings import describe_gguf_file
-from ropecli.models.keys import ALIASES, FULL, INDEXER, SLIDING, Keys
+from ropecli.models.keys import ALIASES, CONTEXT, FULL, ORIGINAL, SLIDING, Keys
 from ropecli.models.load import describe_config, read_settings
 from ropecli.models.parts import parts
 from ropecli.models.refusals import accepted_types
@@ -26,7 +25,6 @@ from ropecli.numbers import length, positive
 from ropecli.rotary.pairs import NAMED
 from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
 
-CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 SHARE = "partial_rotary_factor"
 #: Parameters of rope types that say something about the model, whatever its rope type is.
 _OF_MODEL = (CONTEXT, ORIGINAL, SHARE, "sequence_length")
@@ -146,11 +144,7 @@ def _chosen(
             one_of("layer", layer, [each.name for each in settings])
         rotating = [each for each in named if each.rope_type is not None]
     else:
-        rotating = [
-            each
-            for each in settings
-            if each.rope_type is not None and each.name.split(".")[-1] != INDEXER
-        ]
+        rotating = [each for each in settings if each.rope_type is not None and not each.is_indexer]
         rotating = [each for each in rotating if not each.part] or rotating
     if not rotating:
         which = "" if layer is None else f" {layer}"
@@ -176,41 +170,43 @@ def _override_config(
             foreign |= overrides.rope_type is not None and (
                 taken is not None and overrides.rope_type not in taken
             )
-            notes += _Writer(part.keys).write(own, overrides, with_type=not foreign)
+            written = replace(overrides, rope_type=None, parameters={}) if foreign else overrides
+            notes += _Writer(part.keys, written).write(own)
     return describe_config(described.source, raw), foreign, notes
 
 
 class _Writer:
     """Writes into the rotary keys of one part of a config.json, where their values are read."""
 
-    def __init__(self, keys: Keys) -> None:
-        self._keys = keys
+    def __init__(self, keys: Keys, overrides: Overrides) -> None:
+        self._keys, self._overrides = keys, overrides
         self._config = cast("dict[str, Any]", keys.config)
-        self._facts = keys.architecture.facts
-        usual = keys.architecture.defaults.get("rope_parameters", {})
-        self._usual: dict[str, Any] = deepcopy(dict(usual))
-        self._usual_is_nested = any(isinstance(value, dict) for value in usual.values())
+        self._usual: dict[str, Any] = deepcopy(dict(keys.architecture.scaling))
+        self._usual_is_nested = any(isinstance(value, dict) for value in self._usual.values())
         self._kinds = set(entries(keys))
 
-    def write(self, chosen: list[Settings], overrides: Overrides, *, with_type: bool) -> list[str]:
-        """Write overrides for kinds of layers, and return notes on values that follow."""
+    def write(self, chosen: list[Settings]) -> list[str]:
+        """Write the overrides for kinds of layers, and return notes on values that follow."""
         notes: list[str] = []
+        overrides = self._overrides
         if overrides.context_length is not None:
-            found = self._keys.find(CONTEXT)
-            self._config[CONTEXT if found is None else found[0]] = overrides.context_length
+            self._config[self._spelled(CONTEXT)] = overrides.context_length
         for settings in chosen:
+            # The name of the entry from which it is read.
+            kind = settings.kind if settings.kind in self._kinds else "all"
             if overrides.base is not None:
-                self._write_base(settings, overrides.base)
-            wanted = overrides if with_type else replace(overrides, rope_type=None, parameters={})
-            notes += self._write_scaling(settings, wanted)
-        if overrides.layout is not None:
-            self._write_layout(overrides.layout)
+                self._write_base(settings, kind, overrides.base)
+            notes += self._write_scaling(settings, kind)
+        for name in ("rope_interleave", "rotary_emb_interleaved"):  # keys of some architectures
+            if overrides.layout is not None and self._keys.get(name) is not None:
+                self._config[name] = overrides.layout == "interleaved"
+                break
         return notes
 
-    def _kind(self, settings: Settings) -> str:
-        """Return the name of the entry from which a kind of layer is read."""
-        name = settings.name.removeprefix(settings.part).removeprefix(".")
-        return name if name in self._kinds else "all"
+    def _spelled(self, name: str) -> str:
+        """Return the name under which a key is in the file, or else its newest."""
+        found = self._keys.find(name)
+        return name if found is None else found[0]
 
     @property
     def _name(self) -> str:
@@ -226,7 +222,11 @@ class _Writer:
     def _entry(self, kind: str, *, add: bool = True) -> dict[str, Any]:
         """Return the scaling keys of a kind of layer, or those to be added."""
         name, given = self._name, self._scaling
-        if not given and self._usual and not (self._usual_is_nested and self._facts.get("bases")):
+        if (
+            not given
+            and self._usual
+            and not (self._usual_is_nested and self._keys.facts.get("bases"))
+        ):
             name, given = "rope_parameters", deepcopy(self._usual)
         if add:
             self._config[name] = given
@@ -239,7 +239,7 @@ class _Writer:
             given[kind] = entry
         return cast("dict[str, Any]", entry)
 
-    def _write_base(self, settings: Settings, base: float) -> None:
+    def _write_base(self, settings: Settings, kind: str, base: float) -> None:
         for name in ("layer_rope_theta", "rope_theta"):  # one number for each layer
             listed = self._keys.own(name)
             if isinstance(listed, list) and listed:
@@ -248,12 +248,12 @@ class _Writer:
                     base if old and i in own else old for i, old in enumerate(listed)
                 ]
                 return
-        where, name = self._base_place(self._kind(settings))
+        where, name = self._base_place(kind)
         where[name] = base / BASE if name == "rope_ratio" else base
 
     def _base_place(self, kind: str) -> tuple[dict[str, Any], str]:
         """Return the object and the key from which the base of a kind of layer is read."""
-        given, own_key = self._scaling, self._facts.get("bases", {}).get(kind)
+        given, own_key = self._scaling, self._keys.facts.get("bases", {}).get(kind)
         if (
             nested_entries(given, self._keys)
             or (given.get("rope_theta") is not None and kind in ("all", FULL))
@@ -277,14 +277,13 @@ class _Writer:
                 return "local_rope_theta" if local and name not in local else found[0]
         return None if self._keys.real("rope_ratio") is None else "rope_ratio"
 
-    def _write_scaling(self, settings: Settings, overrides: Overrides) -> list[str]:
+    def _write_scaling(self, settings: Settings, kind: str) -> list[str]:
+        overrides = self._overrides
         parameters, elsewhere = dict(overrides.parameters), dict[str, Any]()
         if not settings.nested and self._keys.integer(ORIGINAL) is not None:  # read there first
             elsewhere[ORIGINAL] = parameters.pop(ORIGINAL, self._keys.integer(ORIGINAL))
         if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._scaling:
-            found = self._keys.find(SHARE)
-            self._config[SHARE if found is None else found[0]] = parameters.pop(SHARE)
-        kind = self._kind(settings)
+            self._config[self._spelled(SHARE)] = parameters.pop(SHARE)
         old = self._entry(kind, add=False)
         wanted = replace(overrides, parameters=parameters)
         new, notes = scaled_entry(old, settings, wanted, elsewhere)
@@ -303,13 +302,6 @@ class _Writer:
         if only_names and overrides.rope_type == PLAIN and not self._usual:
             self._config[self._name] = None
         return notes
-
-    def _write_layout(self, layout: str) -> None:
-        """Write the layout where a key of this architecture gives it."""
-        for name in ("rope_interleave", "rotary_emb_interleaved"):
-            if self._keys.get(name) is not None:
-                self._config[name] = layout == "interleaved"
-                return
 
 
 def _type_of(settings: Settings) -> str:
@@ -424,7 +416,7 @@ def _override_gguf(
     own = {keys.key(name): value for name, value in values.items()}
     both = {**file.metadata, **own}
     metadata = {key: value for key, value in both.items() if value is not None}
-    return describe_gguf_file(replace(file, metadata=metadata)), False, notes
+    return describe_gguf(replace(file, metadata=metadata)), False, notes
 
 
 # What no key of a file gives.
@@ -464,14 +456,15 @@ def _with_layout(found: Settings, layout: str) -> Settings:
 
 def _place(after: list[Settings], old: Settings) -> int:
     """Return the index of a kind of layer, whose name may go by its base."""
-    for i, each in enumerate(after):
-        if each.name == old.name:
-            return i
-    for i, each in enumerate(after):
-        same_part = each.part == old.part and each.rope_type is not None
-        if same_part and (each.layers is None or set(old.layers or ()) <= set(each.layers)):
-            return i
-    raise ArgumentError(f"layer {old.name} cannot be told from others with these values")
+    own = [i for i, each in enumerate(after) if each.name == old.name] or [
+        i
+        for i, each in enumerate(after)
+        if each.part == old.part and each.rope_type is not None
+        if each.layers is None or set(old.layers or ()) <= set(each.layers)
+    ]
+    if not own:
+        raise ArgumentError(f"layer {old.name} cannot be told from others with these values")
+    return own[0]
 
 
 def _check_effect(
@@ -479,27 +472,25 @@ def _check_effect(
 ) -> None:
     """Refuse a value that the architecture does not read from its file for a kind of layer."""
     rotary = stack.rotary(found, None)
-    read: list[tuple[str, Any, Any]] = []
-    if overrides.base is not None:
-        base = rotary.base if rotary.formula is None else rotary.formula["base"]
-        read.append(("base", overrides.base, base))
-    if overrides.rope_type is not None:
-        read.append(("rope_type", overrides.rope_type, rotary.rope_type))
-    if overrides.context_length is not None:
-        read.append(("context", overrides.context_length, found.context_length))
-    values = {**found.geometry, **found.scaling}
-    read += [("set", {key: v}, {key: values.get(key)}) for key, v in overrides.parameters.items()]
-    for name, wanted, got in read:
-        if got != wanted and not (name == "base" and math.isclose(got, wanted, rel_tol=1e-15)):
-            msg = f"layer {old.name} takes no {_shown(name, wanted)} from its file: it has "
-            msg += _shown(name, got)
-            raise ArgumentError(msg, f"leave `{name}` out" if alone else "choose one with `layer`")
-
-
-def _shown(name: str, value: Any) -> str:
-    if isinstance(value, dict):
-        ((name, value),) = value.items()
-    return f"{name} {f'{value:g}' if isinstance(value, float) else value}".replace("_", " ", 1)
+    base = rotary.base if rotary.formula is None else rotary.formula["base"]
+    if overrides.base is not None and math.isclose(base or 0, overrides.base, rel_tol=1e-15):
+        base = overrides.base
+    used = {"base": base, "rope type": rotary.rope_type, "context": found.context_length}
+    given = (overrides.base, overrides.rope_type, overrides.context_length)
+    wanted: dict[str, Any] = {k: v for k, v in zip(used, given, strict=True) if v is not None}
+    for name, value in {**wanted, **overrides.parameters}.items():
+        got = used[name] if name in wanted else {**found.geometry, **found.scaling}.get(name)
+        if got != value:
+            option = name.replace(" ", "_") if name in wanted else "set"
+            both = [f"{each:g}" if isinstance(each, float) else each for each in (value, got)]
+            what = name.replace("_", " ", 1)
+            msg = (
+                f"layer {old.name} takes no {what} {both[0]} from its file: it has {what} {both[1]}"
+            )
+            raise ArgumentError(
+                msg,
+                f"leave `{option}` out" if alone else "choose one with `layer`",
+            )
 
 
 def _check_others(
@@ -508,14 +499,11 @@ def _check_others(
     chosen: list[Settings],
     after: list[Settings],
 ) -> set[str]:
-    """Refuse values that reach layers which they are not for, and return those that stay.
-
-    An indexer always rotates as its attention does.
-    """
+    """Refuse values that reach other layers, indexers apart, and return the layers that stay."""
     found = {each.name: _rotation(each) for each in after}
     same = {each.name for each in before if found.get(each.name) == _rotation(each)}
     for old in before:
-        if old in chosen or old.name in same or old.name.split(".")[-1] == INDEXER:
+        if old in chosen or old.name in same or old.is_indexer:
             continue
         names = _join([*(each.name for each in chosen), old.name])
         raise ArgumentError(

@@ -107,10 +107,7 @@ def _walk(
 
 
 def _other_position(keys: Keys, key: str) -> bool:
-    """True if the architecture's code reads a key whose value makes positions not rotary.
-
-    ModernBERT's file has "absolute", which its code does not read.
-    """
+    """True if a key is read whose value makes positions not rotary; ModernBERT's is not read."""
     value = keys.get(key)
     read = not keys.architecture.known or key in keys.architecture.defaults or value == "nope"
     return read and isinstance(value, str) and value in OTHER_POSITIONS
@@ -138,7 +135,7 @@ def _rotates(keys: Keys, *, alone: bool) -> bool:
     without = (*table()["none"], *table()["other"])
     if keys.architecture.model_type in without or keys.get(SPATIAL) is not None:
         return False
-    wanted = keys.architecture.facts.get("rotates_where", {})
+    wanted = keys.facts.get("rotates_where", {})
     if any(keys.config.get(key, value) != value for key, value in wanted.items()):
         return False
     if any(keys.config.get(key) is not None for key in ROTARY_KEYS):

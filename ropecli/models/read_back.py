@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ropecli.errors import ArgumentError, RopecliError
-from ropecli.models.keys import INDEXER
 from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Layer, Model
 from ropecli.models.settings import Description
@@ -25,7 +24,7 @@ def check_read_back(
     """Refuse a configuration that gives other tables than those that are shown."""
     read = {each.name: each for each in _read(described, None, sequence_length).layers}
     for shown in layers:
-        if shown.name.split(".")[-1] == INDEXER:
+        if shown.settings.is_indexer:
             continue
         got = read.get(shown.name)
         what = "rotation" if got is None else _difference(shown, got)
@@ -60,14 +59,11 @@ def _read(described: Description, reading: str | None, sequence_length: int | No
 
 def _alike(ours: Layer, its: Layer) -> bool:
     """True if two layers have one table, but for the rounding of formulas written otherwise."""
-    one, other = (_table(each) for each in (ours, its))
+    one, other = (
+        [] if each.rotary is None else [*each.rotary.frequencies, each.rotary.attention_factor]
+        for each in (ours, its)
+    )
     return len(one) == len(other) and bool(np.allclose(one, other, rtol=ROUNDING, atol=0))
-
-
-def _table(layer: Layer) -> list[float]:
-    """Return the frequencies and the attention factor; none of a layer without position."""
-    rope = layer.rotary
-    return [] if rope is None else [*rope.frequencies, rope.attention_factor]
 
 
 def _difference(shown: Layer, got: Layer) -> str | None:

@@ -53,7 +53,7 @@ def _types(facts: Mapping[str, Any]) -> set[str]:
 
 
 def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> Iterator[str]:
-    facts, written = keys.architecture.facts, _written(keys, name)
+    facts, written = keys.facts, _written(keys, name)
     yield from _without_entry(keys)
     rope_type = entry.get("rope_type", "default")
     usual = _types(facts)
@@ -80,7 +80,7 @@ def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> 
 
 def _unusable(keys: Keys, entry: Mapping[str, Any], rope_type: object) -> Iterator[str]:
     """Yield what is wrong with single keys, of the scaling and of the model."""
-    facts = keys.architecture.facts
+    facts = keys.facts
     absent = [key for key in facts.get("needs", ()) if keys.get(key) is None]
     if absent:
         yield f"model_type {keys.architecture.model_type} needs {', '.join(absent)}"
@@ -97,17 +97,17 @@ def _unusable(keys: Keys, entry: Mapping[str, Any], rope_type: object) -> Iterat
 
 def _written(keys: Keys, name: str) -> Mapping[str, Any]:
     """Return the scaling keys of a kind of layer as the file has them, or else the defaults."""
-    usual = keys.architecture.defaults.get("rope_parameters", {})
-    given = keys.own("rope_scaling") or keys.own("rope_parameters") or usual
+    usual = keys.architecture.scaling
+    given = keys.scaling or usual
     nested = given.get(name, usual.get(name))
     return nested if isinstance(nested, dict) else given
 
 
 def _without_entry(keys: Keys) -> Iterator[str]:
     """Yield layer types that have no entry in a file that has some."""
-    given = keys.own("rope_scaling") or keys.own("rope_parameters") or {}
-    usual = keys.architecture.defaults.get("rope_parameters", {})
-    if not given or keys.architecture.facts.get("bases"):
+    given = keys.scaling or {}
+    usual = keys.architecture.scaling
+    if not given or keys.facts.get("bases"):
         return
     wanted = class_layer_types(keys) or keys.per_layer("layer_types") or list(usual)
     for name in dict.fromkeys(wanted):
@@ -117,7 +117,7 @@ def _without_entry(keys: Keys) -> Iterator[str]:
 
 def _has_null_base(keys: Keys, name: str, written: Mapping[str, Any]) -> bool:
     """True if rope_theta is null where no other value takes its place."""
-    bases = keys.architecture.facts.get("bases", {})
+    bases = keys.facts.get("bases", {})
     if bases and name not in bases:
         return False
     base_key = bases.get(name, "rope_theta")

@@ -28,7 +28,7 @@ MOST_ENCODINGS = 8  #: On one page, which stays below 1 MB and can still be read
 DISTANCE = 1024  #: Positions up to which the bound of decay is shown.
 CONTEXT = 4096  #: Positions where the file gives no context length.
 FACTOR = 4  #: By which a context that was not scaled is extended.
-#: Longer contexts take seconds; the page is about those up to here, and says so.
+#: Longer contexts take seconds; the page is about those up to here, with a note.
 LONGEST_PRECISION, LONGEST_SCALE = 2**18, 2**20
 
 Found = TypeVar("Found")
@@ -41,7 +41,7 @@ class ReportedModel:
     source: str  #: The file, or "-" for standard input.
     name: str  #: Its model type, or else its source; with its source where two have one name.
     model: Model | None  #: None where no rotation can be computed from the file.
-    problem: str | None  #: Why there is no rotation; None where there is one.
+    problem: str | None  #: Why no rotation can be computed; None where one can.
     findings: tuple[Finding, ...]  #: Of lint, errors first.
     notes: tuple[str, ...]  #: Values that take the place of the file's.
 
@@ -118,15 +118,12 @@ def gather(
     models: list[ReportedModel] = []
     rotations: list[tuple[str, Layer, int | None]] = []
     for each, name in zip(described, _names(described), strict=True):
-        overridden = (
-            Overridden(description=each)
-            if overrides is None
-            else override(each, overrides, layer=layer)
-        )
+        overridden = override(each, overrides or Overrides(), layer=layer)
         own = _model(overridden, name, sequence_length)
         models.append(own)
+        rotating = [e for e in own.model.layers if e.rotary is not None] if own.model else []
         for found in _layers(own.model, layer):
-            full = f"{name} {found.name}" if _has_several(own.model) else name
+            full = f"{name} {found.name}" if len(rotating) > 1 else name
             rotations.append((full, found, _trained_length(found, each)))
     if len(rotations) > MOST_ENCODINGS:
         raise ArgumentError(
@@ -194,10 +191,6 @@ def _layers(model: Model | None, name: str | None) -> list[Layer]:
     if found.rotary is None:
         raise ArgumentError(f"layer {name} of {model.source} has no rotary position embedding")
     return [found]
-
-
-def _has_several(model: Model | None) -> bool:
-    return model is not None and len([e for e in model.layers if e.rotary is not None]) > 1
 
 
 def _trained_length(layer: Layer, described: Description) -> int | None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ropecli.rotary.factors import Temperature
 
+INDEXER = "indexer"  #: Heads next to those of attention, which choose the keys that it sees.
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Settings:
@@ -32,6 +34,16 @@ class Settings:
     unread: frozenset[str] = frozenset()  #: Keys that the architecture's code does not read.
     refused: str | None = None  #: Why Transformers refuses the file; None where it does not.
     fails: str | None = None  #: Why its model fails, where it reads the file; None where not.
+
+    @property
+    def kind(self) -> str:
+        """Its name within its part."""
+        return self.name.removeprefix(self.part).removeprefix(".")
+
+    @property
+    def is_indexer(self) -> bool:
+        """True of the heads that choose the keys which attention sees."""
+        return self.kind == INDEXER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -39,7 +39,7 @@ def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
 
 
 def name_of(source: str | os.PathLike[str]) -> str:
-    """Return what messages call a source: its path, for a folder that of the file in it."""
+    """Return the display name of a source: its path, or for a folder that of the file in it."""
     name = os.fspath(source)
     return name if name == STDIN or name.startswith(EXAMPLE) else str(locate(source))
 

@@ -83,16 +83,12 @@ def _layer(layer: LayerDifference, *, titled: bool) -> list[str]:
         lines = [f"layers {visible(' / '.join(dict.fromkeys(names)))}", ""]
     rows = [
         ["", "a", "b", ""],
-        *([f"  {f.name}", *_both(f), _remark(f, layer)] for f in layer.fields),
+        *([f"  {f.name}", _value(f.a), _value(f.b), _remark(f, layer)] for f in layer.fields),
     ]
     lines += aligned(rows, left=4)
     if layer.phase and any(layer.per_pair):
         lines += ["", *_phases(layer)]
     return lines
-
-
-def _both(field: FieldDifference) -> list[str]:
-    return [_value(value) for value in (field.a, field.b)]
 
 
 def _value(value: Any) -> str:

@@ -88,11 +88,12 @@ def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
         alone = replace(screen, brief=True)
         pages = (["", *page(part, alone)] for part in result.parts)
         return [line for lines in pages for line in lines][1:]
-    model = result.model if isinstance(result, Inspection) else result
+    model = _model(result)
     kind = "" if model.model_type is None else f": {visible(model.model_type)}"
     lines = [f"{visible(model.source)}{kind}, as {model.stack} reads it"]
     for layer in model.layers:
-        lines += ["", *_layer(layer, model, titled=len(model.layers) > 1)]
+        lines += ["", *([layer_title(layer)] if len(model.layers) > 1 else [])]
+        lines += [f"  {line}" for line in aligned(layer_facts(layer, model), left=2)]
     if isinstance(result, Inspection):
         lines += ["", *lines_of(result.findings)]
     if screen.saved is None and not screen.brief:
@@ -100,10 +101,17 @@ def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
     return wrap_rows(lines, screen.width)
 
 
+def _model(result: Model | Inspection) -> Model:
+    return result.model if isinstance(result, Inspection) else result
+
+
+def _rotating(model: Model) -> list[tuple[str, Rotary]]:
+    return [(each.name, each.rotary) for each in model.layers if each.rotary is not None]
+
+
 def table(result: Model | Inspection) -> Table:
     """Return a row for each pair of each kind of layer that rotates."""
-    model = result.model if isinstance(result, Inspection) else result
-    found = [(each.name, each.rotary) for each in model.layers if each.rotary is not None]
+    found = _rotating(_model(result))
     return {
         "layer": [name for name, rope in found for _ in rope.inv_freq],
         "pair": [pair for _, rope in found for pair in range(len(rope.inv_freq))],
@@ -114,17 +122,12 @@ def table(result: Model | Inspection) -> Table:
 
 def figure(result: Model | Inspection) -> Figure:
     """Draw the wavelengths of each kind of layer that rotates."""
-    model = result.model if isinstance(result, Inspection) else result
+    model = _model(result)
     return frequencies_figure.figure(
-        [(each.name, each.rotary) for each in model.layers if each.rotary is not None],
+        _rotating(model),
         _lengths(model),
         title=f"{model.model_type or model.source}, as {model.stack} reads it",
     )
-
-
-def _layer(layer: Layer, model: Model, *, titled: bool) -> list[str]:
-    title = [layer_title(layer)] if titled else []
-    return title + [f"  {line}" for line in aligned(layer_facts(layer, model), left=2)]
 
 
 def layer_facts(layer: Layer, model: Model) -> list[list[str]]:
@@ -148,16 +151,11 @@ def layer_facts(layer: Layer, model: Model) -> list[list[str]]:
 
 def layer_title(layer: Layer) -> str:
     """Return the name of a kind of layer, and the number and first few of its layers."""
-    which = layer.settings.layers
+    title, which = f"layers {visible(layer.name)}", layer.settings.layers
     if which is None:
-        return f"layers {visible(layer.name)}"
-    return f"layers {visible(layer.name)}: {_ranges(which)}"
-
-
-def _ranges(indices: tuple[int, ...]) -> str:
-    """Return the number of indices, and the first few."""
-    shown = ", ".join(str(i) for i in indices[:6])
-    return f"{len(indices)} ({shown}{', ...' if len(indices) > 6 else ''})"
+        return title
+    first = ", ".join(map(str, which[:6]))
+    return f"{title}: {len(which)} ({first}{', ...' if len(which) > 6 else ''})"
 
 
 def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ropecli.models.lint.report import LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
-from ropecli.models.lint.run import LintReport
 from ropecli.models.source import name_of
 from ropecli.render.console import UNCUT, Screen, visible, wrapped
 from ropecli.render.github import annotation
@@ -23,21 +23,15 @@ def as_json(result: LintReport | RuleList | Rule) -> dict[str, Any]:
         return {name: getattr(result, name) for name in names}
     if isinstance(result, RuleList):
         return {"rules": [as_json(each) for each in result.rules]}
-    found: dict[str, Any] = {
-        "findings": [
-            {"source": file.source, **dataclasses.asdict(finding), **_as_json(file.place(finding))}
-            for file in result.files
-            for finding in file.findings
-        ]
-    }
+    found: dict[str, Any] = {"findings": []}
+    for file in result.files:
+        for finding in file.findings:
+            line, column = file.place(finding) or (None, None)
+            own = {"source": file.source, **dataclasses.asdict(finding)}
+            found["findings"].append({**own, "line": line, "column": column})
     if result.fixed is not None:
         found["fixed"] = {name: getattr(result.fixed, name) for name in ("rules", "output", "diff")}
     return found
-
-
-def _as_json(place: tuple[int, int] | None) -> dict[str, int | None]:
-    line, column = place or (None, None)
-    return {"line": line, "column": column}
 
 
 def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list[str]:

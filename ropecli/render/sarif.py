@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ropecli._version import __version__
+from ropecli.models.lint.report import LintedFile, LintReport
 from ropecli.models.lint.rule import Finding, Rule, rules
-from ropecli.models.lint.run import LintedFile, LintReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The page of all rules, in the documentation that comes with the code.

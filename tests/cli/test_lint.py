@@ -29,13 +29,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_error_is_told_and_is_exit_code_1() -> None:
+def test_only_an_error_is_exit_code_1() -> None:
     text = read_stdout("lint", "wrong", code=1)
     assert text.startswith("wrong/config.json: 1 error\n\n  error    R012  rope_scaling.attn_")
     assert "Transformers uses 1.1386 (0.1 ln 4 + 1)" in text
-
-
-def test_sound_and_noted_files_are_exit_code_0() -> None:
     assert read_stdout("lint", "sound") == "sound/config.json: no findings\n"
     assert read_stdout("lint", "noted").startswith("noted/config.json: 1 note\n")
 
@@ -168,13 +165,10 @@ def test_sources_may_be_patterns() -> None:
 #: Keys that the cures are for, beside those of a sound file; and the same keys after them.
 CURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "misspelt": ({"rope_theta": None, "rope_teta": 5e5}, {"rope_theta": 5e5}),
-    "of no stack": ({"rope_scaling": {"foo": 3}}, {"rope_scaling": {}}),
     "an integer": (
         {"rope_scaling": {"attention_factor": 1}},
         {"rope_scaling": {"attention_factor": 1.0}},
     ),
-    "a string": ({"rope_scaling": {"factor": "4.0"}}, {"rope_scaling": {"factor": 4.0}}),
-    "of another type": ({"rope_scaling": {"low_freq_factor": 1.0}}, {"rope_scaling": {}}),
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
 
@@ -204,17 +198,10 @@ def test_a_cure_that_is_certain_is_written_into_a_copy(case: str) -> None:
     assert fixed < {each.rule for each in ropecli.lint("config.json")}
 
 
-def test_a_copy_keeps_the_form_of_the_file() -> None:
-    text = json.dumps(_with({"rope_scaling": {"foo": 3}, "name": "é"}), indent=4) + "\n"
-    Path("config.json").write_text(text)
-    read_stdout("lint", "config.json", "--fix", "-o", "new.json", "--fail-on", "never")
-    assert Path("new.json").read_text() == text.replace(',\n        "foo": 3', "")
-
-
 #: A file as a person writes it, and what of it is fixed.
 WRITTEN = """{
   "model_type": "llama",   "hidden_size": 4096, "num_attention_heads":32,
-  "max_position_embeddings": 131072, "name": "\\u00e9 {[", "eos": [1,
+  "max_position_embeddings": 131072, "name": "\\u00e9é {[", "eos": [1,
      2, 3 ],
   "rope_theta": "1e6",
   "rope_scaling": { "rope_type": "yarn", "facto": 4.0, "foo": [ 1, 2 ],
@@ -241,25 +228,19 @@ def test_every_certain_cure_is_written_and_nothing_else_is_changed() -> None:
     assert [each for each in ropecli.lint("new.json") if each.fix] == []
 
 
+LINEAR = '{"type": "linear", "factor": 2.0}'
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ('{"foo": 1, "type": "linear", "factor": 2.0}', '{"type": "linear", "factor": 2.0}'),
-        ('{"type": "linear", "factor": 2.0, "foo": 1}', '{"type": "linear", "factor": 2.0}'),
-        (
-            '{"foo": 1, "bar": 2, "type": "linear", "factor": 2.0}',
-            '{"type": "linear", "factor": 2.0}',
-        ),
-        (
-            '{"type": "linear", "factor": 2.0, "bar": 2, "foo": 1}',
-            '{"type": "linear", "factor": 2.0}',
-        ),
+        ('{"foo": 1, "type": "linear", "factor": 2.0}', LINEAR),
+        ('{"type": "linear", "factor": 2.0, "foo": 1}', LINEAR),
+        ('{"foo": 1, "bar": 2, "type": "linear", "factor": 2.0}', LINEAR),
+        ('{"type": "linear", "factor": 2.0, "bar": 2, "foo": 1}', LINEAR),
         ('{"foo": 1}', "{}"),
-        ('{"type": "linear", "factor": null, "facto": 2.0}', '{"type": "linear", "factor": 2.0}'),
-        (
-            '{"type": "linear", "facto": 2.0, "fator": 3.0}',
-            '{"type": "linear", "factor": 2.0}',
-        ),
+        ('{"type": "linear", "factor": null, "facto": 2.0}', LINEAR),
+        ('{"type": "linear", "facto": 2.0, "fator": 3.0}', LINEAR),
         ('{"foo": 1, "type": "linear", "factor": 2.0, "foo": 2}',) * 2,  # R003: which is meant?
     ],
 )

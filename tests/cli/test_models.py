@@ -402,16 +402,6 @@ def test_positions_with_axes_that_nobody_gave(here: Path) -> None:
 def test_positions_of_another_shape(shape: tuple[int, ...], here: Path) -> None:
     np.save(here / "x.npy", np.ones((6, 128), np.float32))
     np.save(here / "p.npy", np.ones(shape))
-    path = saved(here, QWEN2_VL)
-    command: list[str | Path] = [
-        "encode",
-        "x.npy",
-        "--model",
-        path,
-        "--layer",
-        "all",
-        "--positions",
-        "p.npy",
-    ]
-    line = assert_refused(*command)
+    path, more = saved(here, QWEN2_VL), ["--positions", "p.npy"]
+    line = assert_refused(*words("encode"), "--model", path, "--layer", "all", *more)
     assert line == f"positions of p.npy must have shape (6, 3), got {shape}"

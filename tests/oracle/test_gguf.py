@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli.models.gguf import GgufFile, read_gguf
-from ropecli.models.gguf.architectures import architecture
+from ropecli.models.gguf.architectures import gguf_architecture
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT, gguf_settings
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 
@@ -149,4 +149,4 @@ def test_every_architecture_of_the_package_is_in_the_table() -> None:
 
     names = set(gguf.MODEL_ARCH_NAMES.values()) - {"mmproj"}
     assert len(names) > 120
-    assert [name for name in sorted(names) if architecture(name).mode is None] == []
+    assert [name for name in sorted(names) if gguf_architecture(name).mode is None] == []

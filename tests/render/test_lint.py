@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from ropecli import Finding
+from ropecli.models.lint.report import LintedFile, LintReport
 from ropecli.models.lint.rule import RuleList, rules
-from ropecli.models.lint.run import LintedFile, LintReport
 from ropecli.render import console
 from ropecli.render import lint as pages
 from ropecli.render.console import Screen

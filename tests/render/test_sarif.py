@@ -11,8 +11,8 @@ import pytest
 from helpers import ROOT
 
 from ropecli import Finding, __version__
+from ropecli.models.lint.report import LintedFile, LintReport
 from ropecli.models.lint.rule import LEVELS, rules
-from ropecli.models.lint.run import LintedFile, LintReport
 from ropecli.render import sarif
 
 SCHEMA = jsonschema.Draft4Validator(

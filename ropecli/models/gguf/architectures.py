@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+from ropecli.models.tables import read_table
 
 #: Layout by the mode of ggml's rotation.
 LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}
@@ -16,7 +15,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Architecture:
+class GgufArchitecture:
     """One general.architecture."""
 
     name: str
@@ -24,11 +23,9 @@ class Architecture:
     facts: Mapping[str, Any]  #: Explained at the head of the table.
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files(__package__).joinpath("architectures.toml").read_text("utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    return read_table(__file__)
 
 
 def goes_by_sections(name: str) -> bool:
@@ -36,10 +33,10 @@ def goes_by_sections(name: str) -> bool:
     return name in table()["without_sections"]
 
 
-def architecture(name: str, sections: Sequence[int] = ()) -> Architecture:
+def gguf_architecture(name: str, sections: Sequence[int] = ()) -> GgufArchitecture:
     """Return the facts of an architecture."""
     facts = table().get(name, _NOTHING)
-    return Architecture(
+    return GgufArchitecture(
         name=name,
         mode=_mode(name, sections),
         facts=facts if name not in _LISTS else _NOTHING,

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from ropecli.models.gguf.metadata import Metadata
 
 Pattern = Callable[[int], bool]
-Split = tuple[Pattern | None, "Blocks", "Blocks"]
-
-if TYPE_CHECKING:
-    from ropecli.models.gguf.architectures import Architecture
-    from ropecli.models.gguf.metadata import Metadata
 
 MOST_BLOCKS = 1 << 12  #: llama.cpp has a limit of 512.
 _PATTERN = "attention.sliding_window_pattern"
@@ -28,40 +24,39 @@ class Blocks:
     layers: tuple[int, ...] | None = None  #: The indices of the blocks, where they are known.
 
 
-def kinds_of_blocks(keys: Metadata, architecture: Architecture) -> tuple[Blocks, ...]:
+def kinds_of_blocks(keys: Metadata) -> tuple[Blocks, ...]:
     """Return every kind of block, in the order of their names."""
-    count = _count(keys)
-    facts = architecture.facts
-    off = facts.get("switch") and keys.flag("rope.scaling.finetuned") is False
-    if architecture.mode == "none" or facts.get("blocks", count) != count or off:
+    count, facts = _count(keys), keys.facts
+    off = facts.get("switch") and _is_off(keys, "rope.scaling.finetuned")
+    if keys.architecture.mode == "none" or facts.get("blocks", count) != count or off:
         return (Blocks(name="all", rotates=False),)
     if count is not None and {"no_rope_every", "dense"} & set(facts):
-        return _by_block(keys, architecture, count)
-    split = _split(keys, architecture, count)
-    return (Blocks(name="all"),) if split is None else _two(count, *split)
-
-
-def _split(keys: Metadata, architecture: Architecture, count: int | None) -> Split | None:
-    """Return the pattern of the first of two kinds, and both kinds; None if there is only one."""
-    facts = architecture.facts
+        return _by_block(keys, count)
     if facts.get("compress"):
         ratios = _flags(keys, "attention.compress_ratios")
-        return ratios, Blocks(name="compress", compress=True), Blocks(name="main")
-    if _has_sliding(keys, architecture, count):
+        return _two(count, ratios, Blocks(name="compress", compress=True), Blocks(name="main"))
+    if _has_sliding(keys, count):
         full = Blocks(name="full_attention", rotates=facts.get("full") != "none")
         sliding = Blocks(name="sliding_attention", sliding=True)
-        return _sliding_pattern(keys, architecture), sliding, full
-    rope, nope = Blocks(name="rope"), Blocks(name="nope", rotates=False)
+        return _two(count, _sliding_pattern(keys), sliding, full)
     pattern = _flags(keys, "attention.rope_pattern") if facts.get("rope_pattern") else None
-    if pattern is not None:
-        return pattern, rope, nope
-    return None
+    if pattern is None:
+        return (Blocks(name="all"),)
+    return _two(count, pattern, Blocks(name="rope"), Blocks(name="nope", rotates=False))
 
 
-def _by_block(keys: Metadata, architecture: Architecture, count: int) -> tuple[Blocks, ...]:
+def _is_off(keys: Metadata, name: str) -> bool:
+    """True if a boolean is there, and false."""
+    value = keys.get(name)
+    if value is not None and not isinstance(value, bool):
+        keys.refuse(name, value, "a boolean")
+    return value is False
+
+
+def _by_block(keys: Metadata, count: int) -> tuple[Blocks, ...]:
     """Return the kinds where blocks rotate by a rule that is not that of sliding windows."""
-    facts, has_sliding = architecture.facts, _has_sliding(keys, architecture, count)
-    pattern = _sliding_pattern(keys, architecture) if has_sliding else None
+    facts, has_sliding = keys.facts, _has_sliding(keys, count)
+    pattern = _sliding_pattern(keys) if has_sliding else None
     sliding = [pattern is not None and pattern(i) for i in range(count)]
     every = facts.get("no_rope_every")
     if every is None:
@@ -105,12 +100,12 @@ def _count(keys: Metadata) -> int | None:
     return max(1, count - (keys.integer("nextn_predict_layers", least=0) or 0))
 
 
-def _has_sliding(keys: Metadata, architecture: Architecture, count: int | None) -> bool:
-    when = architecture.facts.get("sliding")
+def _has_sliding(keys: Metadata, count: int | None) -> bool:
+    when = keys.facts.get("sliding")
     window = keys.integer("attention.sliding_window", least=0)
     if when is None:
         # An unknown architecture has only its keys.
-        unknown = architecture.mode is None
+        unknown = keys.architecture.mode is None
         return unknown and bool(window) and keys.get("rope.freq_base_swa") is not None
     if when in {"always", "pattern"}:
         return True
@@ -119,18 +114,18 @@ def _has_sliding(keys: Metadata, architecture: Architecture, count: int | None) 
     return bool(count == when)
 
 
-def _sliding_pattern(keys: Metadata, architecture: Architecture) -> Pattern | None:
+def _sliding_pattern(keys: Metadata) -> Pattern | None:
     """Return a function that is true of the index of a sliding block."""
-    if keys.is_array(_PATTERN):
+    if isinstance(keys.get(_PATTERN), tuple):
         return _flags(keys, _PATTERN)
     period = keys.integer(_PATTERN, least=0)
     if period is None:
-        period = architecture.facts.get("period")
+        period = keys.facts.get("period")
     if period is None:
         return None
     if period == 0:
         return lambda _: True
-    full = 0 if architecture.facts.get("full_first") else period - 1
+    full = 0 if keys.facts.get("full_first") else period - 1
     return lambda layer: layer % period != full
 
 

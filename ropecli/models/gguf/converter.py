@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +23,7 @@ from ropecli.models.gguf.settings import FREQS, LONG, SHORT
 from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
 from ropecli.models.layers import dense_layers, layer_pattern
 from ropecli.models.parts import Part
+from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import number, positive
 
@@ -55,11 +52,9 @@ _YARN = {
 }
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files(__package__).joinpath("converter.toml").read_text("utf-8")
-    return MappingProxyType(tomllib.loads(text))
+    return read_table(__file__)
 
 
 def entry_name(part: Part, config: Mapping[str, Any]) -> str | None:
@@ -137,7 +132,7 @@ class _Writing:
         self.rope_type = str(self.entry.get("rope_type", "default"))
 
     def add(self, name: str, value: Value | None) -> None:
-        """Write a key, unless there is no value; numbers of rope.scaling as the writer does."""
+        """Write a key that has a value; numbers of rope.scaling as the writer does."""
         if isinstance(value, int) and not isinstance(value, bool) and name in _REALS:
             value = number(name, value)
         if value is not None:

@@ -120,7 +120,12 @@ def name_rope_type(
         guesses, tolerance = [_from_arguments(rotation)], 1e-12  # one formula, summed in two orders
     elif rotation.factor == 1 and not rotation.ext_factor and rotation.attention_factor == 1:
         # The tensor is float32, off by 6e-8; a wrong guess is off by the divisors' steps.
-        guesses, tolerance = [_as_proportional(freqs, rotation), _as_llama3(freqs)], 1e-6
+        tolerance = 1e-6
+        turning = int(np.count_nonzero(freqs[: rotation.n_rot // 2] < _STATIC))
+        guesses = [
+            ("proportional", {"partial_rotary_factor": 2 * turning / rotation.n_rot}),
+            ("llama3", {"factor": float(freqs.max()), **_LLAMA3}),
+        ]
     for guess in guesses:
         if _reproduces(guess, rotation, table, tolerance=tolerance):
             return guess
@@ -141,17 +146,6 @@ def _from_arguments(rotation: Rotation) -> Named:
     if rotation.factor == 1:
         return "default", {}
     return "linear", {"factor": rotation.factor}
-
-
-def _as_proportional(freqs: NDArray[np.float64], rotation: Rotation) -> Named:
-    """Return the type whose share of pairs is that of the divisors which leave a pair turning."""
-    turning = int(np.count_nonzero(freqs[: rotation.n_rot // 2] < _STATIC))
-    return "proportional", {"partial_rotary_factor": 2 * turning / rotation.n_rot}
-
-
-def _as_llama3(freqs: NDArray[np.float64]) -> Named:
-    """Return Llama 3.1's type: the slowest pairs are divided by the whole factor."""
-    return "llama3", {"factor": float(freqs.max()), **_LLAMA3}
 
 
 def _as_divisors(

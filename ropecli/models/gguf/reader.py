@@ -172,7 +172,8 @@ def _read_metadata(reader: BoundedReader, count: int) -> dict[str, Value]:
             reader.refuse(f"the key {_short(key)} at byte {place:,} is empty or holds a NUL")
         if key in metadata:
             reader.refuse(f"the key {_short(key)} at byte {place:,} is a duplicate")
-        metadata[key] = read_value(reader, f"the value of {_short(key)}")
+        what = f"the value of {_short(key)}"
+        metadata[key] = _value(reader, _type(reader, what), what, 0)
     return metadata
 
 
@@ -183,11 +184,6 @@ def _short(value: object) -> str:
 
 
 # Values of the metadata.
-
-
-def read_value(reader: BoundedReader, what: str) -> Value:
-    """Read the next value, its type first."""
-    return _value(reader, _type(reader, what), what, 0)
 
 
 def read_string(reader: BoundedReader, longest: int, what: str) -> bytes:

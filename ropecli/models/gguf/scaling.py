@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.models.gguf.blocks import Blocks
 from ropecli.models.gguf.ggml import Rotation, loaded_attn_factor
-
-if TYPE_CHECKING:
-    from ropecli.models.gguf.architectures import Architecture
-    from ropecli.models.gguf.blocks import Blocks
-    from ropecli.models.gguf.metadata import Metadata
+from ropecli.models.gguf.metadata import Metadata
 
 TYPES = ("none", "linear", "yarn", "longrope")
 _BASE = 10_000.0
@@ -27,9 +23,9 @@ class Scaling:
     log_multiplier: float  #: YaRN's; 0 where the architecture does not use it.
     assumed: list[str]
 
-    def __init__(self, keys: Metadata, found: Architecture, blocks: Blocks) -> None:
+    def __init__(self, keys: Metadata, blocks: Blocks) -> None:
         """Read the values that all kinds of blocks share."""
-        self._keys, self._facts, self._blocks = keys, found.facts, blocks
+        self._keys, self._facts, self._blocks = keys, keys.facts, blocks
         self.assumed = []
         self.original = (
             keys.integer("rope.scaling.original_context_length", least=0)
@@ -124,7 +120,7 @@ class Scaling:
             return own * self._yarn_key("attn_factor", 1.0)
         if self._type == "none":
             factor = 1.0
-        deepseek2 = self._keys.architecture == "deepseek2"
+        deepseek2 = self._keys.name == "deepseek2"
         return own * loaded_attn_factor(factor, self.log_multiplier, deepseek2=deepseek2)
 
     def _yarn_key(self, name: str, default: float) -> float:

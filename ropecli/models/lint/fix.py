@@ -79,10 +79,7 @@ def fix(
 def _certain_changes(
     raw: Mapping[str, Any], findings: Iterable[Finding]
 ) -> tuple[dict[str, object], list[str]]:
-    """Return values by dotted path, `...` to remove a key, and the rules that they are of.
-
-    Of two cures of the same key, only the first.
-    """
+    """Return values by dotted path, `...` to remove a key, and their rules; one fix for a key."""
     changes: dict[str, object] = {}
     rules = []
     for each in findings:

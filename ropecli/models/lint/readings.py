@@ -7,17 +7,15 @@ Every sentence about a stack in a finding comes from here, so that it says what 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ropecli.errors import RopecliError
-from ropecli.models import config
 from ropecli.models.diff import LayerDifference, diff
 from ropecli.models.lint.values import shown
-from ropecli.models.load import compute
+from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Model
-from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import STACKS
 
 FIRST = "transformers"  #: The stack that a config.json is made for.
@@ -27,30 +25,17 @@ _SAME_ANGLE = 2e-6  #: Radians per position; less is rounding of a file's number
 _SAME_FACTOR = 1e-4  #: Relative; files round to four digits.
 
 
-def read_as(
-    stack: str,
-    raw: Mapping[str, Any],
-    settings: Sequence[Settings] | None = None,
-    *,
-    length: int | None = None,
-) -> Model | str:
+def read_as(stack: str, raw: Mapping[str, Any], *, length: int | None = None) -> Model | str:
     """Return the text model of a file as a stack reads it, or why that refuses it."""
     try:
-        described = Description(
-            source="",
-            format="config.json",
-            model_type=None,
-            raw=raw,
-            read=lambda: config.settings_of(raw) if settings is None else tuple(settings),
-        )
-        model = compute(described, sequence_length=length, reading=stack)
+        model = compute(describe_config("", raw), sequence_length=length, reading=stack)
     except (RopecliError, ArithmeticError) as error:
         return str(error).removeprefix(": ").replace("\n", " ")
     text = tuple(layer for layer in model.layers if layer.settings.part == "")
     return replace(model, layers=text or model.layers)
 
 
-def changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
+def with_changes(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
     """Return the keys of a file with other values."""
     result = dict(raw)
     for path, value in changes.items():
@@ -127,7 +112,7 @@ def effects(
 
     Stacks that refuse the file both ways are left out.
     """
-    other = changed(raw, changes)
+    other = with_changes(raw, changes)
     pairs = {
         stack: (read_as(stack, raw, length=length), read_as(stack, other, length=length))
         for stack in MEASURED
@@ -142,14 +127,13 @@ def effects(
 def partings(raw: Mapping[str, Any], *, length: int | None = None) -> dict[str, str]:
     """Return by stack how its reading of a file differs from Transformers'.
 
-    Stacks that agree with it, or refuse the file, are left out.
+    Stacks that refuse the file are left out.
     """
     first = read_as(FIRST, raw, length=length)
     if isinstance(first, str):
         return {}
     others = {stack: read_as(stack, raw, length=length) for stack in MEASURED if stack != FIRST}
-    found = {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
-    return {stack: text for stack, text in found.items() if text}
+    return {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
 
 
 def refusals(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -163,28 +147,33 @@ def name(stack: str) -> str:
     return "Transformers" if stack == FIRST else stack
 
 
-def listed(stacks: Iterable[str]) -> str:
+def join_stacks(stacks: Iterable[str]) -> str:
     """Join the names of stacks."""
     *most, last = map(name, stacks)
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def without_it(texts: Mapping[str, str]) -> str:
-    """Return what `effects` of a removed key means: where it has none, and what it does elsewhere.
+    """Return a sentence on what the `effects` of a removed key are, and where it has none.
 
     Nothing where every stack refuses the file both ways.
     """
-    ignoring = [stack for stack, text in texts.items() if not text]
-    reading = {stack: text for stack, text in texts.items() if text}
-    said = [f"it has no effect in {listed(ignoring)}"] if ignoring else []
-    said += [f"without it, {by_stack(reading)}"] if reading else []
+    unread, read = ignoring(texts), by_stack(texts)
+    said = [f"it has no effect in {join_stacks(unread)}"] if unread else []
+    said += [f"without it, {read}"] if read else []
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
+def ignoring(texts: Mapping[str, str]) -> list[str]:
+    """Return the stacks without a difference."""
+    return [stack for stack, text in texts.items() if not text]
+
+
 def by_stack(texts: Mapping[str, str]) -> str:
-    """Return one clause per difference, with the stacks that have it."""
+    """Return one clause per difference, with the stacks that have it; nothing without any."""
     stacks: dict[str, list[str]] = {}
     for stack, text in texts.items():
-        stacks.setdefault(text, []).append(stack)
-    return "; ".join(f"in {listed(some)} {text}" for text, some in stacks.items())
+        if text:
+            stacks.setdefault(text, []).append(stack)
+    return "; ".join(f"in {join_stacks(some)} {text}" for text, some in stacks.items())

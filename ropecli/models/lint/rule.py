@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cache, cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, get_type_hints
 
 from ropecli.results import Result
 
@@ -38,22 +38,40 @@ class Hit(NamedTuple):
     fix: Mapping[str, Any] = NONE  #: As in `Finding`.
 
 
-Subject = TypeVar("Subject")
-Judge = Callable[[Subject], Iterator[Hit]]
+Judge = Callable[[Any], Iterator[Hit]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+_RULES: dict[str, Rule] = {}
+
+
+@dataclass(eq=False)
 class Rule(Result, view="lint"):
-    """One rule, with its documentation."""
+    """One rule, with its documentation; it enters the registry by decorating its judge.
+
+    The annotation of the judge gives the kind of subject, its docstring what the rule finds.
+    """
 
     id: str  #: Stable, and never used again for another rule.
     level: str
     title: str  #: The defect in a few words.
+    _: KW_ONLY
     why: str  #: The consequences.
     cure: str
-    threads: tuple[str, ...]  #: Threads about it: repository#number.
-    of: type  #: The argument of the judge.
-    judge: Judge[Any]
+    threads: tuple[str, ...] = ()  #: Threads about it: repository#number.
+    rope_types: Collection[str] = ()  #: Of the subjects that it is for; any without one.
+    judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.id in _RULES or self.level not in LEVELS:
+            raise ValueError(
+                f"rule {self.id} must have an id of its own and a level of {', '.join(LEVELS)}"
+            )
+
+    def __call__(self, judge: Judge) -> Judge:
+        """Enter the registry with a judge."""
+        self.judge = judge
+        _RULES[self.id] = self
+        return judge
 
     @property
     def fires(self) -> str:
@@ -65,45 +83,24 @@ class Rule(Result, view="lint"):
         """Its anchor in docs/lint.md."""
         return self.id.lower()
 
+    @cached_property
+    def of(self) -> type:
+        """The kind of subject that it is for, from the annotation of its judge."""
+        kind: type = next(iter(get_type_hints(self.judge).values()))
+        return kind
+
+    def is_for(self, subject: object) -> bool:
+        """True if it can judge a subject."""
+        if not isinstance(subject, self.of):
+            return False
+        return not self.rope_types or getattr(subject, "rope_type", None) in self.rope_types
+
 
 @dataclass(frozen=True, kw_only=True)
 class RuleList(Result, view="lint"):
     """Rules as the command line lists them."""
 
     rules: tuple[Rule, ...]  #: By id.
-
-
-_RULES: dict[str, Rule] = {}
-
-
-def rule(
-    id: str,
-    level: str,
-    title: str,
-    *,
-    of: type[Subject],
-    why: str,
-    cure: str,
-    threads: tuple[str, ...] = (),
-) -> Callable[[Judge[Subject]], Judge[Subject]]:
-    """Enter a judge as a rule; its docstring is the documentation of what it finds."""
-    if id in _RULES or level not in LEVELS:
-        raise ValueError(f"rule {id} must have an id of its own and a level of {', '.join(LEVELS)}")
-
-    def enter(judge: Judge[Subject]) -> Judge[Subject]:
-        _RULES[id] = Rule(
-            id=id,
-            level=level,
-            title=title,
-            why=why,
-            cure=cure,
-            threads=threads,
-            of=of,
-            judge=judge,
-        )
-        return judge
-
-    return enter
 
 
 @cache

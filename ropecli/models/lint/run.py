@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ropecli.errors import RopecliError
-from ropecli.models import config
+from ropecli.models.gguf import gguf_settings, read_gguf
+from ropecli.models.keys import CONTEXT
 from ropecli.models.lint.rule import LEVELS, Finding, rules
-from ropecli.models.lint.subjects import File, Header, Part, entries
+from ropecli.models.lint.subjects import ConfigPart, File, GgufHeader, scaling_keys
 from ropecli.models.lint.values import value_or_none
-from ropecli.models.load import compute
+from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Model
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description, Settings
-from ropecli.models.source import STDIN, is_gguf, key_places, locate, open_source
+from ropecli.models.source import open_source
 from ropecli.results import Drawable, Result
-
-if TYPE_CHECKING:
-    from ropecli.models.lint.fix import Fixed
 
 UNCOMPUTABLE = "R001"
 #: Real files have up to five parts and three layer types; more would only take time.
@@ -43,45 +41,6 @@ class Inspections(Result, view="inspect"):
     """Several models with the findings of lint."""
 
     parts: tuple[Inspection, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LintedFile:
-    """A source with its findings."""
-
-    source: str
-    path: Path | None  #: The file that it means; None for standard input.
-    findings: tuple[Finding, ...]
-    #: Line and column of each key by its dotted path, from 1; empty for a GGUF or standard input.
-    places: Mapping[str, tuple[int, int]]
-
-    def place(self, finding: Finding) -> tuple[int, int] | None:
-        """Return line and column of a key; for a missing key, those of the object that lacks it."""
-        key = finding.key
-        while key and key not in self.places:
-            key = key.rpartition(".")[0]
-        return self.places.get(key)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LintReport(Result, view="lint"):
-    """The findings of several sources, in the order in which they were named."""
-
-    files: tuple[LintedFile, ...]
-    fixed: Fixed | None = None  #: What --fix wrote.
-
-    def has(self, level: str) -> bool:
-        """Return whether there is a finding of a level, or of a worse one."""
-        bad = LEVELS[: LEVELS.index(level) + 1]
-        return any(each.level in bad for file in self.files for each in file.findings)
-
-
-def lint_file(source: str, wanted: Container[str]) -> LintedFile:
-    """Return the findings of a source by some of the rules, with the places of its keys."""
-    findings = tuple(each for each in lint(source) if each.rule in wanted)
-    path = None if source == STDIN else locate(source)
-    places = {} if path is None or is_gguf(path) else key_places(path)
-    return LintedFile(source=source, path=path, findings=findings, places=places)
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -111,60 +70,54 @@ def lint_description(described: Description) -> tuple[Finding, ...]:
 
 
 def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
-    settings, problem = _try_settings(lambda: config.settings_of(raw), "config.json", raw)
-    described = value_or_none(lambda: parts(raw)) or []
-    names = {each.name for each in described}
-    by_part: dict[str, list[Settings]] = {}
-    for each in settings:
-        by_part.setdefault(_part_name(each, names), []).append(each)
-    found = [Part.of(each, raw, by_part.get(each.name, ())) for each in described]
-    found = [part for part in found if part.has_positions][:MOST_PARTS]
+    settings, problem = _read(describe_config("file", raw))
+    found = [
+        ConfigPart(
+            path=each.path,
+            name=each.name,
+            keys=each.keys,
+            raw=raw,
+            settings=tuple(own for own in settings if own.part == each.name),
+        )
+        for each in value_or_none(lambda: parts(raw)) or ()
+    ]
+    # Sizes alone may be of any kind of network.
+    found = [each for each in found if each.is_rotary or each.given(CONTEXT)][:MOST_PARTS]
     rotates = any(part.is_rotary for part in found) or (bool(found) and problem is None)
     file = File(format="config.json", raw=raw, settings=settings, problem=problem, rotates=rotates)
     if not rotates:
         return [file]
-    return [file, *found, *(entry for part in found for entry in entries(part))]
-
-
-def _part_name(settings: Settings, names: set[str]) -> str:
-    """Return the name of the part that a kind of layer belongs to."""
-    words = settings.name.split(".")
-    prefixes = (".".join(words[:count]) for count in range(len(words), 0, -1))
-    return next((prefix for prefix in prefixes if prefix in names), "")
+    return [file, *found, *(entry for part in found for entry in scaling_keys(part))]
 
 
 def _gguf_subjects(path: Path) -> list[object]:
-    from ropecli.models.gguf import read_gguf
-    from ropecli.models.gguf.settings import gguf_settings
-
-    read = read_gguf(path)
-    settings, problem = _try_settings(lambda: gguf_settings(read), "gguf", read.metadata, str(path))
+    gguf = read_gguf(path)
+    described = Description(
+        source=str(path),
+        format="gguf",
+        model_type=None,
+        raw=gguf.metadata,
+        read=lambda: gguf_settings(gguf),
+    )
+    settings, problem = _read(described)
     rotates = any(each.rope_type is not None for each in settings) or problem is not None
     file = File(
-        format="gguf", raw=read.metadata, settings=settings, problem=problem, rotates=rotates
+        format="gguf", raw=gguf.metadata, settings=settings, problem=problem, rotates=rotates
     )
-    name = read.metadata.get("general.architecture")
-    header = (
-        Header(file=read, architecture=name, settings=settings) if isinstance(name, str) else None
-    )
-    return [file, *([] if header is None or not rotates else [header])]
+    name = gguf.metadata.get("general.architecture")
+    if not isinstance(name, str) or not rotates:
+        return [file]
+    return [file, GgufHeader(file=gguf, architecture=name, settings=settings)]
 
 
-def _try_settings(
-    read: Callable[[], tuple[Settings, ...]],
-    kind: str,
-    raw: Mapping[str, Any],
-    source: str = "file",
-) -> tuple[tuple[Settings, ...], str | None]:
+def _read(described: Description) -> tuple[tuple[Settings, ...], str | None]:
     """Return the settings of a file, and the first reason why no rotation can be computed."""
     settings: tuple[Settings, ...] = ()
     try:
-        settings = read()
-        compute(
-            Description(source=source, format=kind, model_type=None, raw=raw, read=lambda: settings)
-        )
+        settings = described.settings
+        compute(described)
     except RopecliError as error:
-        return settings, str(error).removeprefix(f"{source}: ")
+        return settings, str(error).removeprefix(f"{described.source}: ")
     return settings, None
 
 
@@ -180,7 +133,7 @@ def _apply_rules(subjects: list[object]) -> tuple[Finding, ...]:
         )
         for rule in rules().values()
         for subject in subjects
-        if isinstance(subject, rule.of)
+        if rule.is_for(subject)
         for hit in islice(rule.judge(subject), MOST_HITS)
     ]
     # R001 would only repeat an error that names the cause, unless it knows a cure of its own.

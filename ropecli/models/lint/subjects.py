@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from ropecli.errors import RopecliError
+from ropecli.models.architectures import Architecture
 from ropecli.models.gguf import GgufFile, Value
-from ropecli.models.keys import ALIASES, FULL, ROTARY_KEYS, Keys
+from ropecli.models.keys import ALIASES, FULL, LARGEST_HEAD, ORIGINAL, ROTARY_KEYS
 from ropecli.models.lint.readings import effects, partings, refusals
 from ropecli.models.lint.values import number, positive, value_or_none, whole
-from ropecli.models.parts import Part as Described
+from ropecli.models.parts import Part
 from ropecli.models.settings import Settings
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types import canonical, formula, own_parameters
 
 #: Keys that hold the scaling keys of a config.json, in the order in which Transformers looks.
 HOLDERS = ("rope_scaling", "rope_parameters")
-ORIGINAL = "original_max_position_embeddings"
 MOST_LAYER_TYPES = 32
 #: The types that scale by an original length.
 BY_ORIGINAL = ("yarn", "longrope", "llama3")
@@ -40,41 +40,26 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
-    """One transformer that a config.json describes."""
+class ConfigPart(Part):
+    """One transformer that a config.json describes, with its settings."""
 
-    path: str  #: Dotted path in the file, "" for the top.
-    name: str  #: "" for text, else "vision", "audio", ...
-    keys: Keys
     raw: Mapping[str, Any]  #: The keys of the whole file.
     settings: tuple[Settings, ...]  #: Of each kind of layer; nothing if there is a problem.
 
-    @classmethod
-    def of(
-        cls, described: Described, raw: Mapping[str, Any], settings: Sequence[Settings] = ()
-    ) -> Part:
-        """Return the part that the reader of configurations found."""
-        return cls(
-            path=described.path,
-            name=described.name,
-            keys=described.keys,
-            raw=raw,
-            settings=tuple(settings),
-        )
-
-    @cached_property
-    def partings(self) -> Mapping[str, str]:
-        """Differences of stacks from Transformers in what they compute from the text model."""
-        return {} if self.name else partings(self.raw)
+    def partings(self, length: int | None) -> dict[str, str]:
+        """Return by stack how its reading of the text model differs from Transformers'."""
+        return {} if self.name else partings(self.raw, length=length)
 
     @cached_property
     def refusals(self) -> Mapping[str, str]:
         """Why stacks refuse the text model."""
         return {} if self.name else refusals(self.raw)
 
-    def effects(self, changes: Mapping[str, object]) -> dict[str, str]:
+    def effects(
+        self, changes: Mapping[str, object], *, length: int | None = None
+    ) -> dict[str, str]:
         """Return by stack what a change of the text model's keys, by dotted path, does to it."""
-        return {} if self.name else effects(self.raw, changes)
+        return {} if self.name else effects(self.raw, changes, length=length)
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -82,19 +67,16 @@ class Part:
         return self.keys.config
 
     @property
-    def known(self) -> bool:
-        """True if its model_type is in the table of architectures."""
-        return self.keys.architecture.known
+    def architecture(self) -> Architecture:
+        """The facts of its model_type."""
+        return self.keys.architecture
 
     @property
     def is_rotary(self) -> bool:
         """True if its model_type or one of its keys is one of rotary embeddings."""
-        return self.known or any(self.config.get(key) is not None for key in ROTARY_KEYS)
-
-    @property
-    def has_positions(self) -> bool:
-        """True if it may have one: sizes alone may be of any kind of network."""
-        return self.is_rotary or bool(self.given("max_position_embeddings"))
+        return self.architecture.known or any(
+            self.config.get(key) is not None for key in ROTARY_KEYS
+        )
 
     def key(self, name: str) -> str:
         """Return the dotted path of one of its keys."""
@@ -123,12 +105,18 @@ class Part:
         """The key that holds its scaling keys."""
         return next((name for name in HOLDERS if self.config.get(name)), None)
 
+    @property
+    def held(self) -> dict[str, Any]:
+        """Its scaling keys, or their objects by layer type."""
+        given = self.config.get(self.holder or "")
+        return given if isinstance(given, dict) else {}
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Entry:
+
+@dataclass(frozen=True, eq=False)
+class ScalingKeys:
     """rope_scaling or rope_parameters, or its object for one layer type."""
 
-    part: Part
+    part: ConfigPart
     path: str  #: Dotted path in the file.
     layer: str  #: "all", or the layer type.
     values: Mapping[str, Any]
@@ -155,6 +143,11 @@ class Entry:
     def written_type(self) -> object:
         """rope_type as the file has it, or else `type`."""
         return self.values.get("rope_type", self.values.get("type"))
+
+    @property
+    def type_key(self) -> str:
+        """The dotted path of its rope type."""
+        return self.key("rope_type" if "rope_type" in self.values else "type")
 
     @property
     def rope_type(self) -> str | None:
@@ -194,7 +187,7 @@ class Entry:
     def table(self, **changes: Any) -> Table | None:
         """Compute the frequencies, with changed values if given; None if that is impossible."""
         name, dim, base = self.rope_type, self.dim, self.base
-        if name is None or dim is None or not 2 <= dim <= 1 << 16:
+        if name is None or dim is None or not 2 <= dim <= LARGEST_HEAD:
             return None
         own = own_parameters(name)
         given = {k: self.values[k] for k in own if self.has(k)}
@@ -207,7 +200,7 @@ class Entry:
             return None
 
 
-def entries(part: Part) -> list[Entry]:
+def scaling_keys(part: ConfigPart) -> list[ScalingKeys]:
     """Return the scaling keys of each kind of layer of a part; empty ones if it has none."""
     holder = part.holder
     given = {} if holder is None else part.config.get(holder)
@@ -219,25 +212,18 @@ def entries(part: Part) -> list[Entry]:
     if not nested:
         full = [each for each in rotating if each.name.endswith(FULL)]
         usual = next(iter((*full, *rotating)), None)
-        return [
-            Entry(part=part, path=path, layer="all", values=given, nested=False, settings=usual)
-        ]
-    by_layer = {each.name.removeprefix(f"{part.name}."): each for each in rotating}
+        return [ScalingKeys(part, path, "all", given, nested=False, settings=usual)]
+    by_layer = {each.kind: each for each in rotating}
     return [
-        Entry(
-            part=part,
-            path=f"{path}.{layer}",
-            layer=layer,
-            values=value,
-            nested=True,
-            settings=by_layer.get(layer),
+        ScalingKeys(
+            part, f"{path}.{layer}", layer, value, nested=True, settings=by_layer.get(layer)
         )
         for layer, value in islice(nested.items(), MOST_LAYER_TYPES)
     ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Header:
+class GgufHeader:
     """The metadata of one file, keys without the architecture's name."""
 
     file: GgufFile
@@ -261,7 +247,7 @@ class Header:
         return whole(self.get(name))
 
     @property
-    def scaling(self) -> str | None:
+    def rope_type(self) -> str | None:
         """rope.scaling.type."""
         value = self.get("rope.scaling.type")
         return value if isinstance(value, str) else None

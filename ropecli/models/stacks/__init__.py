@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ropecli.errors import ArgumentError as ArgumentError
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.models.stacks.mlx_lm import MLX_LM
 from ropecli.models.stacks.paper import PAPER

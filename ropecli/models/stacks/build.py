@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ropecli.errors import ArgumentError
+from ropecli.models.keys import LARGEST_HEAD
 from ropecli.models.settings import Settings
 from ropecli.names import quote
 from ropecli.numbers import positive
@@ -13,8 +14,6 @@ from ropecli.rotary import Rotary, rope
 from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.pairs import named_pairs
 from ropecli.rotary.types import canonical, own_parameters
-
-LARGEST_HEAD = 2**16  #: A hundred times any model's; larger tables take seconds.
 
 
 def build(
@@ -35,7 +34,11 @@ def build(
     own = own_parameters(name)
     arguments = dict(settings.geometry)
     output = arguments.pop("output", None)
-    factor = arguments.pop("softmax_factor", None) or _score_factor(settings, scaling)
+    factor = arguments.pop("softmax_factor", None)
+    key = settings.softmax
+    if not factor and key is not None and settings.rope_type != "default":
+        stretch = positive("factor", scaling.get("factor") or 1.0)
+        factor = score_factor(stretch, key, scaling.get(key))
     arguments |= {
         key: scaling[key] for key in own if scaling.get(key) is not None and key not in arguments
     }
@@ -52,14 +55,9 @@ def build(
     return rope(name, pairs_out=pairs_out, **arguments)
 
 
-def _score_factor(settings: Settings, scaling: Mapping[str, Any]) -> float | None:
-    """DeepSeek's factor on the score; None where the model has none."""
-    if settings.softmax is None or settings.rope_type == "default":
-        return None
-    factor = positive("factor", scaling.get("factor") or 1.0)
+def score_factor(factor: float, key: str, k: float | None) -> float:
+    """Return DeepSeek's factor on the score, from its key's value."""
     try:
-        return softmax_factor(factor, scaling.get(settings.softmax))
+        return softmax_factor(factor, k)
     except OverflowError:
-        raise ArgumentError(
-            f"{settings.softmax} must leave the score finite, got {scaling[settings.softmax]:g}"
-        ) from None
+        raise ArgumentError(f"{key} must leave the score finite, got {k:g}") from None

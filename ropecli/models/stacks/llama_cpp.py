@@ -7,9 +7,8 @@ from dataclasses import replace
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.converter import convert, entry_name
 from ropecli.models.gguf.settings import gguf_settings
-from ropecli.models.keys import INDEXER
 from ropecli.models.parts import parts
-from ropecli.models.settings import Description, Settings
+from ropecli.models.settings import INDEXER, Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import quote
@@ -23,8 +22,8 @@ def read(described: Description) -> tuple[Settings, ...]:
     """Return the settings of a GGUF; of a config.json, those of the GGUF it is converted to.
 
     A converter permutes the weights where layouts differ, so layouts are those of the config.json.
-    Only the text model is converted; other parts, and models of which nobody knows how they are
-    converted, are as Transformers reads them.
+    Only the text model is converted; other parts, and models without a known conversion, are as
+    Transformers reads them.
     """
     if described.format != "config.json":
         return described.settings
@@ -40,25 +39,21 @@ def read(described: Description) -> tuple[Settings, ...]:
         raise ArgumentError(
             f"no conversion to a GGUF is known for model_type {kind} (llama.cpp {VERSION})"
         )
-    own = [each for each in described.settings if each.part == "" and each.name != INDEXER]
+    own = [each for each in described.settings if each.part == "" and not each.is_indexer]
     head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
     if not head_dims:
         return described.settings
     header = convert(text, name, described.source, head_dims)
     converted = [_laid_out(each, own) for each in gguf_settings(header)]
-    if len(own) == 1 and len({_rotation(each) for each in converted}) == 1:
+    rotations = {repr((each.rope_type, each.geometry, each.scaling)) for each in converted}
+    if len(own) == 1 and len(rotations) == 1:
         converted = [replace(converted[0], name=own[0].name, layers=own[0].layers)]
     converted += [
         replace(converted[0], name=INDEXER, geometry=each.geometry, softmax=None)
         for each in described.settings
-        if each.name == INDEXER
+        if each.name == INDEXER  # of the text model
     ]
     return (*converted, *(each for each in described.settings if each.part != ""))
-
-
-def _rotation(settings: Settings) -> str:
-    """Return all that a kind of layer's rotation is computed from."""
-    return repr((settings.rope_type, settings.geometry, settings.scaling))
 
 
 def _laid_out(settings: Settings, own: list[Settings]) -> Settings:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError, NoRotaryError
-from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, check_kind_count
+from ropecli.models.keys import FULL, MOST_LAYERS, ORIGINAL, SLIDING, check_kind_count
 from ropecli.models.settings import Description, Settings
-from ropecli.models.stacks.build import build
+from ropecli.models.stacks.build import build, score_factor
 from ropecli.models.stacks.stack import Stack
+from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import at_least, length, number, positive
 from ropecli.rotary import Rotary
-from ropecli.rotary.factors import Temperature, mscale, softmax_factor
-
-Entry = Mapping[str, Any]  #: The keys of an object.
+from ropecli.rotary.factors import Temperature, mscale
 
 VERSION = "0.32.2"
 NOPE, ROPE = "nope", "rope"
@@ -47,7 +43,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     kinds = _kinds(model)
     check_kind_count(kinds)
     found = [_settings(model.kind(kind), kind) for kind in kinds]
-    for name, facts in model.facts.get("beside", {}).items():
+    for name, facts in model.facts.get("extra", {}).items():
         found.append(_settings(model.kind(kinds[0]).with_facts(facts), _Kind(name=name)))
     return tuple(found)
 
@@ -60,11 +56,9 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
 MLX_LM = Stack(name="mlx-lm", version=VERSION, rotary=rotary, read=read)
 
 
-@cache
 def table() -> Mapping[str, Any]:
     """The table as it is written."""
-    text = resources.files("ropecli.models.stacks").joinpath("mlx_lm.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return read_table(__file__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +226,7 @@ def _labels(model: _Class) -> list[str] | None:
         _check_present(rule, list(given))
         return [given[i % len(given)] for i in range(count or len(given))]
     if isinstance(given, list) and given:
-        labels = [_label(each) for each in given]
+        labels = [each if isinstance(each, str) else str(int(bool(each))) for each in given]
         _check_present(rule, labels)
         if rule.get("exact") and count not in (None, len(labels)):
             refuse(f"{rule['key']} must have {count} entries, got {len(labels)}")
@@ -261,10 +255,6 @@ def _check_present(rule: Mapping[str, Any], labels: list[str]) -> None:
         refuse(f"{rule['key']} must have {' and '.join(missing)} in it")
 
 
-def _label(value: object) -> str:
-    return value if isinstance(value, str) else str(int(bool(value)))
-
-
 def _settings(model: _Class, kind: _Kind) -> Settings:
     """Return the settings of one kind of layer."""
     context = model.get("max_position_embeddings")
@@ -290,8 +280,9 @@ def _settings(model: _Class, kind: _Kind) -> Settings:
     if rope_type == "longrope":  # one class for all of them, which has the half layout only
         geometry["layout"] = "half"
     if model.facts.get("softmax") and entry and (k := entry.get("mscale_all_dim")):
-        geometry["softmax_factor"] = _softmax_factor(_get(entry, "factor"), k)
-    original = scaling.get("original_max_position_embeddings")
+        k = number("mscale_all_dim", k)
+        geometry["softmax_factor"] = score_factor(_get(entry, "factor"), "mscale_all_dim", k)
+    original = scaling.get(ORIGINAL)
     window = model.get("sliding_window") if kind.name == SLIDING else None
     return Settings(
         name=kind.name,
@@ -305,15 +296,6 @@ def _settings(model: _Class, kind: _Kind) -> Settings:
         layers=kind.layers,
         assumed=_assumptions(model, base, key),
     )
-
-
-def _softmax_factor(factor: float, k_all_dim: float) -> float:
-    try:
-        return softmax_factor(factor, number("mscale_all_dim", k_all_dim))
-    except OverflowError:
-        raise ArgumentError(
-            f"mscale_all_dim must leave the score finite, got {k_all_dim:g}"
-        ) from None
 
 
 def _first(choices: Any) -> str:
@@ -362,7 +344,7 @@ def _geometry(model: _Class) -> dict[str, Any]:
 
 
 def _scaling(
-    model: _Class, entry: Entry | None, geometry: Mapping[str, Any]
+    model: _Class, entry: Mapping[str, Any] | None, geometry: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Return the rope type and its parameters."""
     if entry is None or not (entry or "fallback" in model.facts):
@@ -376,8 +358,7 @@ def _scaling(
     if missing:
         refuse(f"{_first(model.facts['scaling'])} needs {', '.join(missing)}")
     kind = _type(model, entry)
-    build_parameters = _PARAMETERS.get(kind)
-    parameters = {} if build_parameters is None else build_parameters(model, entry, geometry)
+    parameters = _parameters(kind, model, entry, geometry)
     return {"mrope": "default", "alpha": "dynamic"}.get(kind, kind), parameters
 
 
@@ -399,54 +380,55 @@ def _type(model: _Class, entry: Mapping[str, Any]) -> str:
     return str(found)
 
 
-def _linear(model: _Class, entry: Entry, _: Entry) -> dict[str, Any]:
-    factor = entry.get("factor")
-    if model.facts.get("float_factor") and not isinstance(factor, float):
-        refuse(f"factor must be written with a decimal point, got {quote(factor)}")
-    return {"factor": _get(entry, "factor")}
+def _parameters(
+    kind: str, model: _Class, entry: Mapping[str, Any], geometry: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the parameters of what the class does, from its scaling keys and place in the head."""
+    found: dict[str, Any] = {}
+    match kind:
+        case "linear":
+            factor = entry.get("factor")
+            if model.facts.get("float_factor") and not isinstance(factor, float):
+                refuse(f"factor must be written with a decimal point, got {quote(factor)}")
+            found = {"factor": _get(entry, "factor")}
+        case "dynamic":
+            found = {"factor": _get(entry, "factor"), "max_position_embeddings": _context(model)}
+        case "alpha":
+            found = {"alpha": _get(entry, "alpha")}
+        case "mrope":
+            section = entry.get("mrope_section", [])
+            if not isinstance(section, list) or len(section) != 3:
+                refuse(f"mrope_section must have three entries, got {quote(section)}")
+        case "llama3":
+            found = {
+                "factor": _get(entry, "factor"),
+                "low_freq_factor": _get(entry, "low_freq_factor", 1.0),
+                "high_freq_factor": _get(entry, "high_freq_factor", 4.0),
+                ORIGINAL: _original(model, entry, 8192),
+            }
+        case "proportional":
+            dim = geometry["head_dim"]
+            share = number("partial_rotary_factor", entry.get("partial_rotary_factor", 1.0))
+            pairs = (int(dim * share) + 1) // 2
+            found = {"partial_rotary_factor": 2 * pairs / dim, "factor": _get(entry, "factor", 1.0)}
+        case "yarn":
+            found = _yarn(model, entry)
+        case "longrope":
+            found = _longrope(model, entry, geometry)
+    return found
 
 
-def _dynamic(model: _Class, entry: Entry, _: Entry) -> dict[str, Any]:
-    return {"factor": _get(entry, "factor"), "max_position_embeddings": _context(model)}
-
-
-def _alpha(_model: _Class, entry: Entry, _: Entry) -> dict[str, Any]:
-    return {"alpha": _get(entry, "alpha")}
-
-
-def _mrope(_model: _Class, entry: Entry, _: Entry) -> dict[str, Any]:
-    section = entry.get("mrope_section", [])
-    if not isinstance(section, list) or len(section) != 3:
-        refuse(f"mrope_section must have three entries, got {quote(section)}")
-    return {}
-
-
-def _llama3(model: _Class, entry: Entry, _: Entry) -> dict[str, Any]:
-    return {
-        "factor": _get(entry, "factor"),
-        "low_freq_factor": _get(entry, "low_freq_factor", 1.0),
-        "high_freq_factor": _get(entry, "high_freq_factor", 4.0),
-        "original_max_position_embeddings": _original(model, entry, 8192),
-    }
-
-
-def _proportional(_model: _Class, entry: Entry, geometry: Entry) -> dict[str, Any]:
-    dim = geometry["head_dim"]
-    share = number("partial_rotary_factor", entry.get("partial_rotary_factor", 1.0))
-    pairs = (int(dim * share) + 1) // 2
-    return {"partial_rotary_factor": 2 * pairs / dim, "factor": _get(entry, "factor", 1.0)}
-
-
-def _yarn(model: _Class, entry: Entry, _: Entry) -> dict[str, Any]:
+def _yarn(model: _Class, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return YaRN's parameters: the ramp's ends are rounded, and a lone mscale counts."""
     factor = _get(entry, "factor")
-    k, k_all_dim = _any_number(entry, "mscale", 1.0), _any_number(entry, "mscale_all_dim", 0.0)
+    usual = {"mscale": 1.0, "mscale_all_dim": 0.0}
+    k, k_all_dim = (number(key, entry.get(key, value)) for key, value in usual.items())
     attention = model.value("attention_factor")
     if attention is None:
         attention = mscale(factor, k) / mscale(factor, k_all_dim)
     return {
         "factor": factor,
-        "original_max_position_embeddings": _original(model, entry, 4096),
+        ORIGINAL: _original(model, entry, 4096),
         "beta_fast": _get(entry, "beta_fast", 32.0),
         "beta_slow": _get(entry, "beta_slow", 1.0),
         "truncate": True,
@@ -454,7 +436,9 @@ def _yarn(model: _Class, entry: Entry, _: Entry) -> dict[str, Any]:
     }
 
 
-def _longrope(model: _Class, entry: Entry, geometry: Entry) -> dict[str, Any]:
+def _longrope(
+    model: _Class, entry: Mapping[str, Any], geometry: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return LongRoPE's parameters: the long list at every length, and its factor is not read."""
     pairs = geometry.get("rotary_dim", geometry["head_dim"]) // 2
     for key in ("short_factor", "long_factor"):
@@ -471,30 +455,16 @@ def _longrope(model: _Class, entry: Entry, geometry: Entry) -> dict[str, Any]:
     return {
         "short_factor": factors,
         "long_factor": factors,
-        "original_max_position_embeddings": original,
+        ORIGINAL: original,
         "attention_factor": attention,
     }
 
 
-#: The parameters of a rope type, from the scaling keys and the place in the head.
-_PARAMETERS: Mapping[str, Callable[[_Class, Entry, Entry], dict[str, Any]]] = {
-    "linear": _linear,
-    "dynamic": _dynamic,
-    "alpha": _alpha,
-    "mrope": _mrope,
-    "llama3": _llama3,
-    "proportional": _proportional,
-    "yarn": _yarn,
-    "longrope": _longrope,
-}
-
-
 def _original(model: _Class, entry: Mapping[str, Any], usual: int | None) -> int:
-    key = "original_max_position_embeddings"
-    value = model.value("original") if "original" in model.facts else entry.get(key, usual)
+    value = model.value("original") if "original" in model.facts else entry.get(ORIGINAL, usual)
     if value is None:
-        refuse(f"{_first(model.facts.get('scaling'))} needs {key}")
-    return length(key, value)
+        refuse(f"{_first(model.facts.get('scaling'))} needs {ORIGINAL}")
+    return length(ORIGINAL, value)
 
 
 def _context(model: _Class) -> int:
@@ -515,16 +485,12 @@ def _get(entry: Mapping[str, Any], key: str, usual: float | None = None) -> floa
     return value if isinstance(value, float) and value > 0 else positive(key, value)
 
 
-def _any_number(entry: Mapping[str, Any], key: str, usual: float) -> float:
-    return number(key, entry.get(key, usual))
-
-
 def _temperature(model: _Class, entry: Mapping[str, Any] | None) -> Temperature | None:
     """Return the temperature of Ministral 3, which every layer has."""
     if model.facts.get("temperature") != "all" or entry is None:
         return None
     beta = number("llama_4_scaling_beta", entry["llama_4_scaling_beta"])
-    original = positive("original length", entry["original_max_position_embeddings"])
+    original = positive("original length", entry[ORIGINAL])
     return Temperature(beta=beta, length=original) if beta else None
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ropecli.models.settings import Description, Settings
 
 if TYPE_CHECKING:
     from ropecli.rotary import Rotary
-
-
-def as_transformers(described: Description) -> tuple[Settings, ...]:
-    """Return the settings as Transformers reads them."""
-    return described.settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,4 +24,5 @@ class Stack:
     name: str  #: As in `--as`.
     version: str | None  #: The release that the reading was measured on; None of the papers.
     rotary: Callable[[Settings, int | None], Rotary]  #: Of a kind of layer, at a sequence length.
-    read: Callable[[Description], tuple[Settings, ...]] = as_transformers  #: Kinds of layers.
+    #: The settings of each kind of layer; by default as Transformers reads them.
+    read: Callable[[Description], tuple[Settings, ...]] = attrgetter("settings")

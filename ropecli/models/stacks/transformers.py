@@ -28,7 +28,7 @@ def read(described: Description) -> tuple[Settings, ...]:
 def _with_outer_truncate(settings: Settings, keys: Keys) -> Settings:
     if not settings.nested:
         return settings
-    given = keys.own("rope_scaling") or keys.own("rope_parameters")
+    given = keys.scaling
     scaling = {key: value for key, value in settings.scaling.items() if key != "truncate"}
     if isinstance(given, dict) and nested_entries(given, keys) and "truncate" in given:
         scaling["truncate"] = given["truncate"]
@@ -57,11 +57,7 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
 
 
 def _dynamic_in_steps(settings: Settings, scaling: dict[str, Any], sequence_length: int) -> Rotary:
-    """TeleChat's dynamic NTK: the base grows with each power of two, the factor from training on.
-
-    With L the positions in use, at least those of training, and L0 those where it begins, alpha is
-    2^ceil(log2(L / L0) + 1) - 1.
-    """
+    """TeleChat's: the base grows with each power of two, the attention factor from training on."""
     trained = scaling["training_seqlen"]
     used = max(sequence_length, trained)
     steps = math.ceil(math.log2(used / scaling["base_seqlen"]) + 1)

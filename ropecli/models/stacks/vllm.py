@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import Keys
+from ropecli.models.keys import ORIGINAL, Keys
 from ropecli.models.parts import parts
 from ropecli.models.refusals import NEEDED
 from ropecli.models.settings import Description, Settings
@@ -23,15 +23,12 @@ VERSION = "0.33.0"
 _RENAMED = {"su": "longrope", "mrope": "default", "telechat3-yarn": "yarn"}
 #: The table of M-RoPE has four times the positions, and YaRN's ramp takes these for its own.
 _POSITIONS_FACTOR = 4
-_ORIGINAL = "original_max_position_embeddings"
 DUAL_CHUNK = "dual_chunk_attention_config"
 #: Models that hand it to their attention, of which no backend takes it (read, not run).
 _DUAL_CHUNK_MODELS = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next")
 #: Models whose attention rotates neighbouring coordinates, whatever rope_interleave says.
 _INTERLEAVED = ("axk1", "deepseek_v3", "glm4_moe_lite", "kimi_k2")
 _FOPE = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
-#: From the scaling keys, the settings and max_model_len to a rope type and its parameters.
-Build = Callable[[dict[str, Any], "Settings", int | None], str]
 
 
 def read(described: Description) -> tuple[Settings, ...]:
@@ -57,16 +54,14 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
         raise ArgumentError(
             "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"
         )
-    if name in ("llama3", "yarn", "longrope") and scaling.get(_ORIGINAL) is None:
-        scaling[_ORIGINAL] = settings.context_length
+    if name in ("llama3", "yarn", "longrope") and scaling.get(ORIGINAL) is None:
+        scaling[ORIGINAL] = settings.context_length
     server = sequence_length or settings.scaling.get("max_model_len") or settings.context_length
     geometry = {key: value for key, value in settings.geometry.items() if key != "output"}
     if name == "deepseek_llama_scaling" or settings.softmax is None:
         geometry["softmax_factor"] = 1.0  # the model's own code has none
     settings = replace(settings, geometry=geometry)
-    prepare = _PREPARE.get(name)
-    if prepare is not None:
-        name = prepare(scaling, settings, server)
+    name = _prepare(name, scaling, settings, server)
     return build(settings, name, scaling, server if name == "longrope" else None)
 
 
@@ -79,10 +74,7 @@ def refuse(what: str) -> NoReturn:
 
 
 def _complete(settings: Settings, keys: Keys) -> Settings:
-    """Add what every model reads: the share, the rotary dim, whether the axes of M-RoPE take turns.
-
-    And the server's default length.
-    """
+    """Add what every model reads: how much rotates, M-RoPE's turns, the server's default length."""
     if settings.rope_type is None or settings.part:
         return settings
     geometry, scaling = dict(settings.geometry), dict(settings.scaling)
@@ -100,7 +92,7 @@ def _complete(settings: Settings, keys: Keys) -> Settings:
         geometry["layout"] = "interleaved"
     if "mrope_section" in geometry:
         geometry["mrope_interleaved"] = bool(scaling.get("mrope_interleaved"))
-    scaling["max_model_len"] = keys.integer(_ORIGINAL)
+    scaling["max_model_len"] = keys.integer(ORIGINAL)
     return replace(settings, geometry=geometry, scaling=scaling)
 
 
@@ -126,81 +118,63 @@ def _type(settings: Settings, scaling: dict[str, Any]) -> str:
     return name
 
 
-def _linear(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
-    if not isinstance(scaling.get("factor"), float):
-        refuse(f"factor must be written with a decimal point, got {quote(scaling.get('factor'))}")
-    return "linear"
+def _prepare(name: str, scaling: dict[str, Any], settings: Settings, server: int | None) -> str:
+    """Set the parameters of vLLM's table of a rope type, and return the type that has them."""
+    match name:
+        case "linear":
+            factor = scaling.get("factor")
+            if not isinstance(factor, float):
+                refuse(f"factor must be written with a decimal point, got {quote(factor)}")
+        case "proportional":
+            scaling["factor"] = None
+        case "llama3":
+            # A pair is unchanged from `high` turns on, and scaled below, if low is above high.
+            low, high = (_get(scaling, key) for key in ("low_freq_factor", "high_freq_factor"))
+            scaling["low_freq_factor"] = min(low, high)
+        case "dynamic":
+            scaling["alpha"] = _alpha(scaling, settings)
+        case "ntk":
+            scaling["factor"] = _get(scaling, "factor")
+            return "ntk_mixed"
+        case "yarn":
+            _prepare_yarn(scaling)
+            if "mrope_section" in settings.geometry:
+                scaling[ORIGINAL] = _POSITIONS_FACTOR * length(ORIGINAL, scaling[ORIGINAL])
+        case "deepseek_yarn" | "deepseek_llama_scaling":
+            _prepare_yarn(scaling)
+            if scaling.get(ORIGINAL) is None:
+                refuse(f"the scaling needs {ORIGINAL}")
+            return "deepseek_yarn"
+        case "longrope":
+            _prepare_longrope(scaling, settings, server)
+    return name
 
 
-def _proportional(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
-    scaling["factor"] = None
-    return "proportional"
-
-
-def _llama3(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
-    """A pair is unchanged from `high` turns on, and scaled below, if low is above high."""
-    low, high = (_get(scaling, key) for key in ("low_freq_factor", "high_freq_factor"))
-    scaling["low_freq_factor"] = min(low, high)
-    return "llama3"
-
-
-def _dynamic(scaling: dict[str, Any], settings: Settings, _server: int | None) -> str:
-    """One base at every length: alpha's, or that of the context beyond max_trained_positions."""
+def _alpha(scaling: Mapping[str, Any], settings: Settings) -> float:
+    """Return the alpha of one base at every length: that of the context where none is given."""
     if "alpha" in scaling:
-        scaling["alpha"] = _get(scaling, "alpha")
-        return "dynamic"
+        return _get(scaling, "alpha")
     factor = _get(scaling, "factor")
     context = length("max_position_embeddings", settings.context_length)
     trained = length("max_trained_positions", scaling.get("max_trained_positions", context))
-    scaling["alpha"] = factor * context / trained - (factor - 1)
-    return "dynamic"
+    return factor * context / trained - (factor - 1)
 
 
-def _ntk(scaling: dict[str, Any], _settings: Settings, _server: int | None) -> str:
-    scaling["factor"] = _get(scaling, "factor")
-    return "ntk_mixed"
-
-
-def _yarn(scaling: dict[str, Any], settings: Settings, _server: int | None) -> str:
+def _prepare_yarn(scaling: dict[str, Any]) -> None:
     for key in ("factor", "beta_fast", "beta_slow"):
         if key in scaling or key == "factor":
             scaling[key] = _get(scaling, key)
     if "truncate" in scaling:
         scaling["truncate"] = bool(scaling["truncate"])
-    if "mrope_section" in settings.geometry:
-        scaling[_ORIGINAL] = _POSITIONS_FACTOR * length(_ORIGINAL, scaling[_ORIGINAL])
-    return "yarn"
 
 
-def _deepseek(scaling: dict[str, Any], settings: Settings, _server: int | None) -> str:
-    _yarn(scaling, replace(settings, geometry={}), None)
-    if scaling.get(_ORIGINAL) is None:
-        refuse(f"the scaling needs {_ORIGINAL}")
-    return "deepseek_yarn"
-
-
-def _longrope(scaling: dict[str, Any], settings: Settings, server: int | None) -> str:
-    """One list per server, by the longest sequence that it admits; the factor is not read."""
+def _prepare_longrope(scaling: dict[str, Any], settings: Settings, server: int | None) -> None:
+    """Choose one list per server, by the longest sequence that it admits."""
     if settings.geometry.get("layout") == "interleaved":
         refuse("LongRoPE is for the half layout only")
-    original = length(_ORIGINAL, scaling[_ORIGINAL])
-    which = "long" if (server or 0) > original else "short"
-    scaling["factor"] = None
+    which = "long" if (server or 0) > length(ORIGINAL, scaling[ORIGINAL]) else "short"
+    scaling["factor"] = None  # it is not read
     scaling["attention_factor"] = scaling.get(f"{which}_mscale")
-    return "longrope"
-
-
-_PREPARE: Mapping[str, Build] = {
-    "linear": _linear,
-    "proportional": _proportional,
-    "llama3": _llama3,
-    "dynamic": _dynamic,
-    "ntk": _ntk,
-    "yarn": _yarn,
-    "deepseek_yarn": _deepseek,
-    "deepseek_llama_scaling": _deepseek,
-    "longrope": _longrope,
-}
 
 
 def _get(scaling: Mapping[str, Any], key: str) -> float:

@@ -34,7 +34,7 @@ def only(metadata: Mapping[str, object], tensors: Mapping[str, Tensor] | None = 
 
 
 def rotary(layer: Settings, sequence_length: int | None = None) -> Rotary:
-    """What a kind of block rotates by, as llama.cpp reads it."""
+    """The rotation of a kind of block, as llama.cpp reads it."""
     assert layer.rope_type is not None, f"{layer.name} does not rotate"
     return LLAMA_CPP.rotary(layer, sequence_length)
 

@@ -1,4 +1,4 @@
-"""What llama.cpp does with the keys of a GGUF, step by step in the order of its code.
+"""The steps of llama.cpp with the keys of a GGUF, in the order of its code.
 
 Slow and plain, and apart from what it judges: a pair at a time, no names of rope types.
 """

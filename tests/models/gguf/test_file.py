@@ -186,7 +186,7 @@ def test_file_that_changed_since_its_header_was_read(tmp_path: Path) -> None:
 def test_a_file_by_its_name(tmp_path: Path) -> None:
     metadata = llama(**{"rope.freq_base": 5e5, "rope.dimension_count": 64})
     path = saved(tmp_path, gguf(metadata, {"rope_freqs.weight": float32([2.0] * 32)}))
-    described = describe_gguf(path)
+    described = describe_gguf(read_gguf(path))
     assert (described.source, described.format) == (str(path), "gguf")
     assert described.model_type == "llama"
     assert described.raw == metadata

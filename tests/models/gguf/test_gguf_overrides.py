@@ -55,7 +55,7 @@ def test_values_are_those_of_the_metadata(
 
 
 def test_another_base_keeps_the_divisors_of_the_file(tmp_path: Path) -> None:
-    """As --rope-freq-base of llama.cpp does: they are those of the old base."""
+    """Like --rope-freq-base of llama.cpp: they are those of the old base."""
     divisors = divisors_of_llama3(32, 5e5)
     tensors = {"rope_freqs.weight": float32(divisors.tolist())}
     keys = llama(**{"rope.freq_base": 5e5, "rope.dimension_count": 64})

@@ -29,9 +29,8 @@ from models.lint.cases import (
 
 from ropecli import Model, Rotary
 from ropecli.models.lint.readings import difference
-from ropecli.models.lint.rule import Finding, Hit, rule, rules
+from ropecli.models.lint.rule import Finding, Hit, Rule, rules
 from ropecli.models.lint.run import lint
-from ropecli.models.lint.subjects import File
 from ropecli.models.load import load_model
 
 FEWEST = 25
@@ -101,7 +100,7 @@ def test_ids_are_in_order_and_what_is_said_of_them_is_whole() -> None:
 @pytest.mark.parametrize(("id", "level"), [("R001", "note"), ("R999", "fatal")])
 def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) -> None:
     with pytest.raises(ValueError, match=f"rule {id} must have an id of its own"):
-        rule(id, level, "", of=File, why="", cure="")
+        Rule(id, level, "", why="", cure="")
     assert Hit("key", "message").hint == ""
 
 

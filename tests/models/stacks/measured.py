@@ -1,4 +1,4 @@
-"""What stacks computed, from tests/data/stacks; its README says how it was measured."""
+"""Tables that stacks computed, from tests/data/stacks; its README says how it was measured."""
 
 from __future__ import annotations
 

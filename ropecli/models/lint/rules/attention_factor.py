@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ropecli.models.lint.readings import FIRST, listed, without_it
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry
+from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, without_it
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import shown
 from ropecli.rotary.factors import mscale, softmax_factor
 
-_REPLACED = ("yarn", "longrope")  #: The types that read attention_factor.
 
-
-@rule(
+@Rule(
     "R027",
     "error",
     "an attention factor that is not above 0",
-    of=Entry,
     why="It multiplies cos and sin: with 0 every score is 0. A negative one cancels in the score "
     "of a query and a key, but nowhere else.",
     cure="Remove it, so that it follows from the factor, or write a number above 0.",
 )
-def attention_factor_range(entry: Entry) -> Iterator[Hit]:
+def attention_factor_range(entry: ScalingKeys) -> Iterator[Hit]:
     """An `attention_factor` of 0 or less."""
     given = entry.number("attention_factor")
     if given is not None and given <= 0:
@@ -33,83 +30,82 @@ def attention_factor_range(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R028",
     "note",
     "an attention factor written as an integer",
-    of=Entry,
     why="The value is used, but Transformers warns at every load, since it expects a float in "
     "yarn.",
     cure="Write it with a decimal point: 1.0.",
     threads=("huggingface/transformers#48594",),
+    rope_types=("yarn",),
 )
-def attention_factor_kind(entry: Entry) -> Iterator[Hit]:
+def attention_factor_kind(entry: ScalingKeys) -> Iterator[Hit]:
     """An integer `attention_factor` in yarn."""
     given = entry.values.get("attention_factor")
-    if entry.rope_type == "yarn" and isinstance(given, int) and not isinstance(given, bool):
+    if isinstance(given, int) and not isinstance(given, bool):
         key, warned = entry.key("attention_factor"), f"Transformers warns that {given!r:.40} is"
         yield Hit(key, f"{warned} not a float.", fix={key: float(given)})
 
 
-@rule(
+@Rule(
     "R036",
     "note",
     "an attention factor that not every stack reads",
-    of=Entry,
     why="Transformers uses it instead of the value that follows from the factor. Stacks that "
     "compute their own multiply cos and sin by 1.4159 at factor 64 where 1.0 is written, as "
     "in Laguna, and scores by 2.00.",
     cure="Check that the stack you run reads attention_factor.",
     threads=("vllm-project/vllm#46280", "ml-explore/mlx-lm#1507"),
+    rope_types=("yarn", "longrope"),
 )
-def attention_factor_elsewhere(entry: Entry) -> Iterator[Hit]:
+def attention_factor_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
     """An `attention_factor` in yarn or longrope that differs from the one of the factor."""
     given = entry.number("attention_factor")
-    if given is None or given <= 0 or entry.rope_type not in _REPLACED:
+    if given is None or given <= 0:
         return
     without = {name: v for name, v in entry.values.items() if name != "attention_factor"}
     plain = replace(entry, values=without).table()
     texts = entry.effects(attention_factor=...)
-    ignoring = [stack for stack, text in texts.items() if not text]
-    if not ignoring or not texts.get(FIRST):
+    unread = ignoring(texts)
+    if not unread or not texts.get(FIRST):
         return
     if plain is not None and abs(plain.attention_factor - given) > 1e-3 * given:
         yield Hit(
             entry.key("attention_factor"),
-            f"{listed(ignoring)} do not read it and use {shown(plain.attention_factor)} instead of "
-            f"{shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
+            f"{join_stacks(unread)} do not read it and use {shown(plain.attention_factor)} instead "
+            f"of {shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
             "as large.",
         )
 
 
-@rule(
+@Rule(
     "R030",
     "warning",
     "only one of mscale and mscale_all_dim",
-    of=Entry,
     why="Some stacks read them as a pair, so that one alone has no effect, and others fill in the "
     "missing one: cos and sin are then multiplied by different factors.",
     cure="Set both, or attention_factor with the intended value.",
     threads=("vllm-project/vllm#48623", "NVIDIA/Megatron-LM#1429"),
+    rope_types=("yarn",),
 )
-def lone_mscale(entry: Entry) -> Iterator[Hit]:
+def lone_mscale(entry: ScalingKeys) -> Iterator[Hit]:
     """`mscale` without `mscale_all_dim`, or the other way round, where stacks part over it.
 
     0 counts as missing.
     """
     given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
-    if entry.rope_type != "yarn" or len(given) != 1 or entry.has("attention_factor"):
+    if len(given) != 1 or entry.has("attention_factor"):
         return
     effects = entry.effects(**dict.fromkeys(("mscale", "mscale_all_dim"), ...))
     if any(effects.values()) and not all(effects.values()):
         yield Hit(entry.key(given[0]), without_it(effects))
 
 
-@rule(
+@Rule(
     "R031",
     "note",
     "mscale and mscale_all_dim",
-    of=Entry,
     why="The attention factor is the ratio of the two, 1 where they are equal; stacks that ignore "
     "them use 0.1 ln factor + 1. In models with multi-head latent attention, mscale_all_dim "
     "also multiplies the score, squared. Many ports have left this out, since it does not show at "
@@ -123,42 +119,43 @@ def lone_mscale(entry: Entry) -> Iterator[Hit]:
         "ggml-org/llama.cpp#17945",
         "turboderp-org/exllamav3#259",
     ),
+    rope_types=("yarn",),
 )
-def mscale_pair(entry: Entry) -> Iterator[Hit]:
+def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
     """YaRN with both of them."""
     factor, table = entry.number("factor"), entry.table()
     pair = (entry.number("mscale"), entry.number("mscale_all_dim"))
-    if entry.rope_type != "yarn" or not all(pair) or entry.has("attention_factor"):
+    if not all(pair) or entry.has("attention_factor"):
         return
     if factor is None or factor <= 1 or table is None:
         return
     used, dropped = table.attention_factor, mscale(factor)
     message = f"The attention factor is {shown(used)}, and {shown(dropped)} without them."
-    ignoring = [s for s, text in entry.effects(mscale=..., mscale_all_dim=...).items() if not text]
-    if ignoring and used != dropped:
-        message += f" {listed(ignoring)} do not read them, which makes scores "
+    unread = ignoring(entry.effects(mscale=..., mscale_all_dim=...))
+    if unread and used != dropped:
+        message += f" {join_stacks(unread)} do not read them, which makes scores "
         message += f"{shown((dropped / used) ** 2)} times as large."
-    if entry.part.keys.architecture.facts.get("softmax"):
+    if entry.part.keys.facts.get("softmax"):
         score = softmax_factor(factor, pair[1])
         message += f" The score is also multiplied by {shown(score)}."
     yield Hit(entry.key("mscale"), message)
 
 
-@rule(
+@Rule(
     "R032",
     "note",
     "mscale with attention_factor",
-    of=Entry,
     why="In Transformers and vLLM attention_factor overrides mscale and mscale_all_dim; mlx-lm "
     "uses the other two, and llama.cpp none of them in most architectures.",
     cure="Remove the keys that are not used.",
     threads=("vllm-project/vllm#46280",),
+    rope_types=("yarn",),
 )
-def replaced_mscale(entry: Entry) -> Iterator[Hit]:
+def replaced_mscale(entry: ScalingKeys) -> Iterator[Hit]:
     """YaRN with `attention_factor` and one of `mscale`, `mscale_all_dim`."""
     given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
     factor = entry.number("attention_factor")
-    if entry.rope_type == "yarn" and given and factor is not None:
+    if given and factor is not None:
         message = f"Transformers uses attention_factor, {shown(factor)}, and ignores "
         said = without_it(entry.effects(**dict.fromkeys(given, ...)))
         yield Hit(entry.key(given[0]), f"{message}{' and '.join(given)}. {said}".strip())

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ropecli.models.keys import ALIASES
-from ropecli.models.lint.readings import FIRST, by_stack, listed
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import HOLDERS, Entry, Part
+from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import HOLDERS, ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.rotary.frequencies import Table
 
@@ -18,20 +18,20 @@ from ropecli.rotary.frequencies import Table
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
 _USUAL = 10_000.0
 _LONG = 32_768  #: Positions up to which models with the usual base were released.
-#: A context of so many times what the base holds is worth a note. Of 138 unscaled configurations
-#: 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than four. It is not
-#: a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3, LFM2 by 20.
+#: Multiple of what the base holds from which a context is worth a note. Of 138 unscaled
+#: configurations 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than
+#: four. It is not a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3,
+#: LFM2 by 20.
 _BEYOND = 4
 _STEP = 512  #: Distances tried at a time.
 _MOST_COSINES = 2**24  #: Of one search, a fraction of a second.
 _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
 
 
-@rule(
+@Rule(
     "R090",
     "warning",
     "no base in an unknown architecture",
-    of=Entry,
     why="The default of 10000 is silently used. If the model was trained with another base, "
     "nothing fails: with 500000 and head dim 128, the slowest pair rotates 47 times too fast.",
     cure="Add rope_theta with the value of the model's code.",
@@ -43,25 +43,24 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
         "InternLM/lmdeploy#4303",
     ),
 )
-def unknown_base(entry: Entry) -> Iterator[Hit]:
+def unknown_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type is not in the table."""
-    if not entry.part.known and _no_base(entry):
+    if not entry.part.architecture.known and _no_base(entry):
         yield Hit(_base_key(entry), "The default of 10000 is used; no key confirms it.")
 
 
-@rule(
+@Rule(
     "R091",
     "note",
     "the base is left to the architecture",
-    of=Entry,
     why="Transformers knows the default of a model_type. Stacks that do not know it take 10000, "
     "as happened to CodeLlama's 1000000.",
     cure="Add rope_theta, so that every stack uses the same base.",
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
 )
-def default_base(entry: Entry) -> Iterator[Hit]:
+def default_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type has a default for it."""
-    architecture = entry.part.keys.architecture
+    architecture = entry.part.architecture
     if entry.settings is not None and entry.settings.refused is not None:
         return
     if architecture.known and not architecture.fixes_base and _no_base(entry):
@@ -75,24 +74,24 @@ def default_base(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R092",
     "warning",
     "a base that is small for the context",
-    of=Entry,
     why="The slowest pair completes a turn within the context, so that distances repeat in every "
     "pair, or the base is the 10000 of models with 2,048 positions. As a rule of thumb, "
     "`Men et al. 2024` require 640000 for 32,768 positions.",
     cure="Check rope_theta and the scaling keys against the released model's.",
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
+    rope_types=("default",),
 )
-def small_base(entry: Entry) -> Iterator[Hit]:
+def small_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A context longer than the slowest wavelength, or above 32,768 with base 10000.
 
     Only in unscaled layers that see the whole context.
     """
     base, dim, context = entry.base, entry.dim, _reach(entry)
-    if entry.rope_type != "default" or entry.part.name or context is None or base is None:
+    if entry.part.name or context is None or base is None:
         return
     if dim is None or dim < 4 or base <= 1:
         return
@@ -105,11 +104,10 @@ def small_base(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R116",
     "note",
     "a context far beyond what the base holds",
-    of=Entry,
     why="At a distance where the sum of the pairs' cosines is negative, a query of random "
     "coordinates attends less to a key that resembles it than to a random one. A base holds a "
     "context without such a distance (Men et al. 2024, arXiv:2405.14591). Models are released "
@@ -117,14 +115,15 @@ def small_base(entry: Entry) -> Iterator[Hit]:
     cure="If the model was not trained with this base at this length, restore its scaling keys, or "
     "raise rope_theta: `ropecli base-bound --scan` lists bases that hold the context.",
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
+    rope_types=("default",),
 )
-def base_holds_less(entry: Entry) -> Iterator[Hit]:
+def base_holds_less(entry: ScalingKeys) -> Iterator[Hit]:
     """A context of more than four times the positions that the base holds.
 
     Only in unscaled layers that see the whole context, and where R092 does not fire.
     """
     base, dim, head_dim, context = entry.base, entry.dim, entry.head_dim, _reach(entry)
-    if entry.rope_type != "default" or entry.part.name or context is None or base is None:
+    if entry.part.name or context is None or base is None:
         return
     if dim is None or head_dim is None or not 2 <= dim <= head_dim or base <= 1:
         return
@@ -141,11 +140,7 @@ def base_holds_less(entry: Entry) -> Iterator[Hit]:
 
 
 def _held(table: Table, still: int, last: int) -> int | None:
-    """Return the distances from 0 before the first with a negative sum of cosines.
-
-    Returns:
-        None where no distance has one, or none within `_MOST_COSINES`.
-    """
+    """Return the last distance before a negative sum of cosines; None where none is found."""
     if still >= len(table.inv_freq) or len(table.inv_freq) > _MOST_PAIRS:
         return None
     within = np.outer(np.arange(_STEP), table.inv_freq)
@@ -158,19 +153,18 @@ def _held(table: Table, still: int, last: int) -> int | None:
     return None
 
 
-@rule(
+@Rule(
     "R094",
     "warning",
     "two bases",
-    of=Entry,
     why="Of two places, Transformers uses the one among the scaling keys, and most classes of "
     "mlx-lm the one at the top; of two names, each architecture reads its own.",
     cure="Write the same base in both places, or remove one.",
     threads=("deepspeedai/DeepSpeed#8345", "deepspeedai/DeepSpeed#8373"),
 )
-def two_bases(entry: Entry) -> Iterator[Hit]:
+def two_bases(entry: ScalingKeys) -> Iterator[Hit]:
     """Two different bases: at the top level and among the scaling keys, or under two names."""
-    if entry.part.keys.architecture.fixes_base:
+    if entry.part.architecture.fixes_base:
         return
     found = {entry.part.key(k): v for k, v in entry.part.given("rope_theta").items()}
     if entry.has("rope_theta") and not entry.nested:
@@ -179,63 +173,57 @@ def two_bases(entry: Entry) -> Iterator[Hit]:
     for key, value in found.items():
         if used is not None and number(value) != entry.base:
             message = f"It is {value!r:.30} here and {found[used]!r:.30} at {used}, which is used."
-            effects = entry.part.effects({key: found[used]})
-            reading = {stack: text for stack, text in effects.items() if text}
-            same = f" With that here too, {by_stack(reading)}." if reading else ""
+            texts = by_stack(entry.part.effects({key: found[used]}))
+            same = f" With that here too, {texts}." if texts else ""
             yield Hit(key, message + same)
 
 
-@rule(
+@Rule(
     "R122",
     "warning",
     "a base only among the scaling keys of the older form",
-    of=Entry,
     why="In rope_scaling, Transformers 5 reads rope_theta as in rope_parameters. Code of the older "
     "form looks for it at the top, and silently takes its own default.",
     cure="Write rope_theta at the top as well.",
 )
-def base_inside(entry: Entry) -> Iterator[Hit]:
+def base_inside(entry: ScalingKeys) -> Iterator[Hit]:
     """`rope_theta` in `rope_scaling` and nowhere else, where a stack does not find it."""
     part = entry.part
-    if part.holder != "rope_scaling" or not entry.has("rope_theta") or entry.nested:
+    own = part.holder == "rope_scaling" and entry.has("rope_theta") and not entry.nested
+    if not own or part.given("rope_theta"):
         return
-    if part.given("rope_theta"):
-        return
-    effects = part.effects({part.key("rope_theta"): entry.values["rope_theta"]})
-    texts = {stack: text for stack, text in effects.items() if text}
+    texts = by_stack(part.effects({part.key("rope_theta"): entry.values["rope_theta"]}))
     if texts:
-        yield Hit(entry.key("rope_theta"), f"With the same at the top, {by_stack(texts)}.")
+        yield Hit(entry.key("rope_theta"), f"With the same at the top, {texts}.")
 
 
-@rule(
+@Rule(
     "R095",
     "warning",
     "rope_scaling and rope_parameters",
-    of=Part,
     why="Transformers 5 uses rope_scaling, the old name, and drops all of rope_parameters, with "
     "its rope_theta. Code of one form only looks for one of them.",
     cure="Remove one of them.",
     threads=("deepspeedai/DeepSpeed#8341",),
 )
-def two_holders(part: Part) -> Iterator[Hit]:
+def two_holders(part: ConfigPart) -> Iterator[Hit]:
     """Both keys, with different values."""
     old, new = (part.config.get(name) for name in HOLDERS)
     if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
         differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
         effects = part.effects({part.key("rope_parameters"): ...})
         used = part.effects({part.key("rope_scaling"): ...})
-        dropping = listed([s for s, text in effects.items() if used.get(s) and not text] or [FIRST])
-        reading = {stack: text for stack, text in effects.items() if text}
-        other = f" Without rope_parameters, {by_stack(reading)}." if reading else ""
+        dropping = join_stacks([s for s in ignoring(effects) if used.get(s)] or [FIRST])
+        texts = by_stack(effects)
+        other = f" Without rope_parameters, {texts}." if texts else ""
         said = f"It is used, and rope_parameters dropped, in {dropping}; the two differ in "
         yield Hit(part.key("rope_scaling"), f"{said}{', '.join(differ[:5])}.{other}")
 
 
-@rule(
+@Rule(
     "R006",
     "note",
     "rope_parameters without the older keys",
-    of=Part,
     why="Transformers 5 writes rope_parameters. Code for the older form looks for rope_theta and "
     "rope_scaling, finds neither, and silently takes base 10000 and no scaling.",
     cure="For such code, write rope_theta and rope_scaling as well, with the same values.",
@@ -245,7 +233,7 @@ def two_holders(part: Part) -> Iterator[Hit]:
         "InternLM/lmdeploy#4303",
     ),
 )
-def new_form_only(part: Part) -> Iterator[Hit]:
+def new_form_only(part: ConfigPart) -> Iterator[Hit]:
     """`rope_parameters` alone, where the older form would rotate otherwise."""
     held = part.config.get("rope_parameters")
     if part.name or part.holder != "rope_parameters" or not isinstance(held, dict):
@@ -262,23 +250,22 @@ def new_form_only(part: Part) -> Iterator[Hit]:
     factors = [f"{f:.10g}" for each in kinds if (f := number(each.get("factor"))) is not None]
     lost = f"base {' and '.join(bases)}" if bases else "the base"
     lost += f" and factor {' and '.join(factors)}" if factors else ""
-    unread = [stack for stack, text in without.items() if not text]
-    by = f" So does {listed(unread)}." if unread else ""
+    unread = ignoring(without)
+    by = f" So does {join_stacks(unread)}." if unread else ""
     yield Hit(key, f"Code for the older form loses {lost}: {older[FIRST]}.{by}")
 
 
-@rule(
+@Rule(
     "R097",
     "warning",
     "a base that the architecture's code does not read",
-    of=Part,
     why="The code of some architectures has a base of its own, or reads it under one name only. "
     "Transformers uses that one; a stack that reads this key rotates differently.",
     cure="Remove it: only other code gives this architecture another base.",
 )
-def unread_base(part: Part) -> Iterator[Hit]:
+def unread_base(part: ConfigPart) -> Iterator[Hit]:
     """A base that differs from the one in use, under a key that the model_type ignores."""
-    architecture = part.keys.architecture
+    architecture = part.architecture
     given = {part.key(name): value for name, value in part.given("rope_theta").items()}
     ignored = {part.key(name) for name in part.keys.unread_keys}
     for holder in HOLDERS:
@@ -299,16 +286,15 @@ def unread_base(part: Part) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R089",
     "error",
     "a base that is not above 1",
-    of=Entry,
     why="Pair i rotates by base^(-2i/d) per position: with 1 all pairs rotate alike, by a radian, "
     "and below 1 the last pairs rotate fastest.",
     cure="Write the base that the model was trained with; 10000 is the usual one.",
 )
-def tiny_base(entry: Entry) -> Iterator[Hit]:
+def tiny_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A base above 0 and up to 1."""
     base = entry.base
     if base is not None and base <= 1 and entry.rope_type != "axial":
@@ -319,25 +305,25 @@ def tiny_base(entry: Entry) -> Iterator[Hit]:
         yield Hit(place.key("rope_theta"), message)
 
 
-def _read_name(part: Part) -> str:
+def _read_name(part: ConfigPart) -> str:
     """Return the first of a base's names that the architecture's code reads."""
     names = ("rope_theta", *ALIASES["rope_theta"])
     return next((name for name in names if name not in part.keys.unread_keys), names[0])
 
 
-def _no_base(entry: Entry) -> bool:
+def _no_base(entry: ScalingKeys) -> bool:
     part = entry.part
     if part.name or entry.rope_type == "axial" or "rope_theta" in entry.values:
         return False
     return not part.given("rope_theta") and not any(part.config.get(k) for k in _OTHER)
 
 
-def _base_key(entry: Entry) -> str:
+def _base_key(entry: ScalingKeys) -> str:
     """Return the key of a base: among the scaling keys in the new form, at the top in the old."""
     return (entry if entry.part.holder == "rope_parameters" else entry.part).key("rope_theta")
 
 
-def _reach(entry: Entry) -> int | None:
+def _reach(entry: ScalingKeys) -> int | None:
     """Return the longest distance between two positions that a layer sees; None if unknown."""
     if entry.nested and entry.layer != "full_attention":
         return None

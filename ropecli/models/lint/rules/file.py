@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.keys import ALIASES
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import File, Part
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ConfigPart, File
 from ropecli.models.lint.values import value_or_none
 from ropecli.models.lint.vocabulary import LONGEST_NAME
 from ropecli.models.parts import stray_keys
@@ -29,11 +29,10 @@ _EFFECT = {
 }
 
 
-@rule(
+@Rule(
     "R001",
     "error",
     "the rotation cannot be computed",
-    of=File,
     why="A value is missing, of the wrong kind or out of range, and no other rule names it. "
     "Stacks refuse such a file, or compute something unintended.",
     cure="Correct the value; the model's own repository has the one it was trained with.",
@@ -50,10 +49,7 @@ def uncomputable(file: File) -> Iterator[Hit]:
 
 
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
-    """Return the dotted path of the first key that a message names, and its value.
-
-    Of several keys of that name, the one whose value the message quotes.
-    """
+    """Return path and value of the key that a message names, first one whose value it quotes."""
     for word in _WORD.findall(problem):
         names = ALIASES["rope_theta"] if word == "base" else ()
         names = ("rope_theta" if word == "base" else word, *names)
@@ -82,11 +78,10 @@ def _is_number(text: str) -> bool:
         return False
 
 
-@rule(
+@Rule(
     "R002",
     "note",
     "no rotary embedding",
-    of=File,
     why="There was nothing to check: no key of the file is about a rotary embedding, and its "
     "architecture is not known to have one.",
     cure="Pass the config.json of a model with rotary embeddings, or add rope_theta to it.",
@@ -97,11 +92,10 @@ def nothing_rotary(file: File) -> Iterator[Hit]:
         yield Hit("", "No key is about a rotary position embedding, so nothing was checked.")
 
 
-@rule(
+@Rule(
     "R003",
     "warning",
     "a repeated key",
-    of=File,
     why="JSON parsers silently take the last value; people read the first.",
     cure="Remove all but one.",
 )
@@ -113,11 +107,10 @@ def repeated_key(file: File) -> Iterator[Hit]:
             yield Hit(f"{path}.{name}".lstrip("."), message)
 
 
-@rule(
+@Rule(
     "R004",
     "note",
     "an unknown architecture",
-    of=File,
     why="No key of a config.json gives the layout of pairs: (i, i + d/2) or (2i, 2i+1). For models "
     "that are not in the table, the most common one is assumed. A wrong layout passes every test "
     "of norms and relative positions, and ruins the model.",
@@ -139,11 +132,10 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
         yield Hit("model_type", f"Assumed: {'; '.join(assumed)}.")
 
 
-@rule(
+@Rule(
     "R093",
     "warning",
     "rotary tables in 16 bits",
-    of=Part,
     why="bfloat16 has no odd integers above 256, so that neighbouring positions coincide from 257 "
     "on; a table of frequencies in bfloat16 is off by 0.62 rad at position 512 and by half a turn "
     "at 4,096.",
@@ -156,7 +148,7 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
         "okoge-kaz/llm-recipes#6",
     ),
 )
-def narrow_tables(part: Part) -> Iterator[Hit]:
+def narrow_tables(part: ConfigPart) -> Iterator[Hit]:
     """A key that makes stacks compute rotary tables in 16 bits.
 
     For example `rope_dtype: bfloat16` or `apply_rope_in_fp32: false`; the dtype of the weights does
@@ -171,11 +163,10 @@ def narrow_tables(part: Part) -> Iterator[Hit]:
             yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")
 
 
-@rule(
+@Rule(
     "R098",
     "warning",
     "rotary keys outside the text model",
-    of=File,
     why="The text model has an object of its own, such as text_config. Transformers reads the keys "
     "there, and takes the defaults of its code for those that it lacks.",
     cure="Move them into the object of the text model.",
@@ -185,16 +176,15 @@ def stray(file: File) -> Iterator[Hit]:
     yield from _outside(file, same=False)
 
 
-@rule(
+@Rule(
     "R099",
     "note",
     "rotary keys twice",
-    of=File,
     why="The text model has an object of its own, where Transformers reads them. Changing those at "
     "the top alone changes nothing.",
     cure="Remove those at the top.",
 )
-def doubled(file: File) -> Iterator[Hit]:
+def keys_twice(file: File) -> Iterator[Hit]:
     """Rotary keys at the top of a file whose text model is below, with the same values."""
     yield from _outside(file, same=True)
 

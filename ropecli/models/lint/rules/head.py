@@ -8,8 +8,8 @@ from typing import Any
 from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.lint.readings import FIRST, without_it
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, whole
 from ropecli.rotary.pairs import MOST_AXES
 
@@ -17,15 +17,14 @@ SHARE = "partial_rotary_factor"
 NAMES = ("mrope_section", "xdrope_section")
 
 
-@rule(
+@Rule(
     "R080",
     "error",
     "an odd number of rotated coordinates",
-    of=Entry,
     why="Coordinates rotate in pairs, and one is left over; Transformers refuses the file.",
     cure="Make head_dim even, or rotate only a part of it.",
 )
-def odd(entry: Entry) -> Iterator[Hit]:
+def odd(entry: ScalingKeys) -> Iterator[Hit]:
     """An odd head dim that is rotated as a whole, or an odd rotary dim that a key gives."""
     dim = entry.dim
     if dim is None or dim % 2 == 0 or (dim != entry.head_dim and _share(entry) is not None):
@@ -35,16 +34,15 @@ def odd(entry: Entry) -> Iterator[Hit]:
     yield Hit(entry.part.key(name), f"{dim} coordinates are rotated, which is odd.")
 
 
-@rule(
+@Rule(
     "R081",
     "note",
     "an odd share of the head",
-    of=Entry,
     why="Transformers rounds it up to whole pairs, but keeps the odd number in the exponents; "
     "llama.cpp refuses an odd rope.dimension_count.",
     cure="Choose a share that gives an even number.",
 )
-def odd_share(entry: Entry) -> Iterator[Hit]:
+def odd_share(entry: ScalingKeys) -> Iterator[Hit]:
     """A `partial_rotary_factor` that leaves an odd number of coordinates."""
     dim, share = entry.dim, _share(entry)
     if dim is None or share is None or dim % 2 == 0 or dim == entry.head_dim:
@@ -56,15 +54,14 @@ def odd_share(entry: Entry) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R082",
     "error",
     "a share of the head out of range",
-    of=Entry,
     why="vLLM refuses it; Transformers rotates more coordinates than there are and fails, or none.",
     cure="Write a share above 0 and up to 1.",
 )
-def share_range(entry: Entry) -> Iterator[Hit]:
+def share_range(entry: ScalingKeys) -> Iterator[Hit]:
     """A `partial_rotary_factor` of 0 or less, or above 1, where it is read."""
     found = _share(entry)
     share = None if found is None else number(found[1])
@@ -75,35 +72,29 @@ def share_range(entry: Entry) -> Iterator[Hit]:
         yield Hit(found[0], f"{shown(share)} of a head cannot be rotated.")
 
 
-@rule(
+@Rule(
     "R083",
     "warning",
     "hidden_size is not a multiple of num_attention_heads",
-    of=Part,
     why="Without head_dim, the head dim is hidden_size over num_attention_heads, rounded down; the "
     "rotation then has another size than the weights.",
     cure="Add head_dim.",
 )
-def uneven(part: Part) -> Iterator[Hit]:
+def uneven(part: ConfigPart) -> Iterator[Hit]:
     """No head dim, and a `hidden_size` that `num_attention_heads` does not divide."""
     width, heads = part.integer("hidden_size"), part.integer("num_attention_heads")
     if part.given("head_dim") or part.config.get("qk_rope_head_dim") or not width or not heads:
         return
-    if (
-        part.given("hidden_size")
-        and width % heads
-        and "head_dim" not in part.keys.architecture.defaults
-    ):
+    if part.given("hidden_size") and width % heads and "head_dim" not in part.architecture.defaults:
         yield Hit(
             part.key("hidden_size"), f"{shown(width)} / {shown(heads)} is {shown(width / heads)}."
         )
 
 
-@rule(
+@Rule(
     "R084",
     "warning",
     "two shares of the head",
-    of=Entry,
     why="Stacks read different keys, and rotate different coordinates at different frequencies. A "
     "port with the wrong one in its exponents agreed with its model in 60 % of its answers, and in "
     "92.5 % once fixed.",
@@ -115,7 +106,7 @@ def uneven(part: Part) -> Iterator[Hit]:
         "huggingface/transformers#48682",
     ),
 )
-def two_shares(entry: Entry) -> Iterator[Hit]:
+def two_shares(entry: ScalingKeys) -> Iterator[Hit]:
     """Two names or places of the share that differ, or one that contradicts `rotary_dim`."""
     if entry.nested:
         return
@@ -143,66 +134,63 @@ def two_shares(entry: Entry) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R085",
     "warning",
     "a share of the head that the architecture does not read",
-    of=Entry,
     why="In Transformers the code of many architectures rotates the whole head, whatever the value "
     "of partial_rotary_factor, unless a rope type that scales reads it; vLLM reads it for every "
     "model of its own code.",
     cure="Remove it, or set the intended model_type.",
     threads=("huggingface/transformers#48682", "AI-Hypercomputer/maxtext#4616"),
 )
-def unread_share(entry: Entry) -> Iterator[Hit]:
+def unread_share(entry: ScalingKeys) -> Iterator[Hit]:
     """A share below 1 in a known architecture whose code rotates the whole head."""
     found = _share(entry)
     share = None if found is None else number(found[1])
     if found is None or share is None or not 0 < share < 1 or not _share_is_ignored(entry):
         return
-    name = entry.part.keys.architecture.model_type
+    name = entry.part.architecture.model_type
     message = f"The code of {name} rotates all {entry.head_dim} coordinates, not {shown(share)} of "
     said = without_it(entry.part.effects({found[0]: ...}))
     yield Hit(found[0], f"{said} {message}them.".strip())
 
 
-@rule(
+@Rule(
     "R086",
     "warning",
     "a rotary dim that the architecture does not read",
-    of=Entry,
     why="The code of most architectures has no rotary_dim: it rotates the whole head, or the share "
     "of partial_rotary_factor. Code that reads the key rotates other coordinates, at other "
     "frequencies.",
     cure="Remove it, or write partial_rotary_factor where the architecture reads that.",
     threads=("vllm-project/vllm#30389",),
 )
-def unread_rotary_dim(entry: Entry) -> Iterator[Hit]:
+def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
     """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
-    of_its_own = entry.part.keys.architecture.facts.get("ignores", ())  # MiniMax-M3 has such a key
+    of_its_own = entry.part.keys.facts.get("ignores", ())  # MiniMax-M3 has such a key
     for name, value in entry.part.given("rotary_dim").items():
         ignored = name in entry.part.keys.unread_keys and name not in of_its_own
         if ignored and entry.dim not in (None, value):
             yield Hit(
                 entry.part.key(name),
-                f"The code of {entry.part.keys.architecture.model_type} does not read it, and "
+                f"The code of {entry.part.architecture.model_type} does not read it, and "
                 f"rotates {entry.dim} coordinates, not {value!r:.20}.",
             )
 
 
-@rule(
+@Rule(
     "R087",
     "note",
     "the share of the head is left to the architecture",
-    of=Entry,
     why="The code of a model_type knows its own share. Code that does not know it refuses the "
     "file, or rotates the whole head.",
     cure="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
     threads=("ml-explore/mlx-lm#1698",),
 )
-def default_share(entry: Entry) -> Iterator[Hit]:
+def default_share(entry: ScalingKeys) -> Iterator[Hit]:
     """No key of the share, in an architecture whose default is a part of the head."""
-    share = number(entry.part.keys.architecture.defaults.get(SHARE))
+    share = number(entry.part.architecture.defaults.get(SHARE))
     if share is None or share == 1 or _share(entry) is not None or entry.part.given("rotary_dim"):
         return
     if entry.part.name or entry.nested or entry.settings is None or _share_is_ignored(entry):
@@ -211,19 +199,19 @@ def default_share(entry: Entry) -> Iterator[Hit]:
     off = f" Without it, {whole_head}." if whole_head else ""
     yield Hit(
         entry.part.key(SHARE),
-        f"The default of model_type {entry.part.keys.architecture.model_type} is used: "
+        f"The default of model_type {entry.part.architecture.model_type} is used: "
         f"{shown(share)}.{off}",
     )
 
 
-def _share_is_ignored(entry: Entry) -> bool:
+def _share_is_ignored(entry: ScalingKeys) -> bool:
     """True if the architecture's code is known not to read a share."""
-    if entry.settings is None or not entry.part.known:
+    if entry.settings is None or not entry.part.architecture.known:
         return False
     return not {SHARE, "rotary_dim"} & set(entry.settings.geometry)
 
 
-def _share(entry: Entry) -> tuple[str, Any] | None:
+def _share(entry: ScalingKeys) -> tuple[str, Any] | None:
     """Return the key of the share and its value, if the file has one."""
     if entry.has(SHARE):
         return entry.key(SHARE), entry.values[SHARE]
@@ -232,17 +220,16 @@ def _share(entry: Entry) -> tuple[str, Any] | None:
     return None
 
 
-@rule(
+@Rule(
     "R070",
     "error",
     "M-RoPE sections that do not add up",
-    of=Entry,
     why="Each pair belongs to one axis. vLLM refuses other sums; Transformers fails, or silently "
     "gives the remaining pairs to time.",
     cure="Make the sections add up to half the rotary dim.",
     threads=("alibaba/MNN#4133", "ollama/ollama#12807", "mlx-node/mlx-node#80"),
 )
-def sections_sum(entry: Entry) -> Iterator[Hit]:
+def sections_sum(entry: ScalingKeys) -> Iterator[Hit]:
     """`mrope_section` or `xdrope_section` whose sum is not the number of pairs."""
     for key, sizes in _sections(entry):
         if entry.dim is not None and sum(sizes) != entry.dim // 2:
@@ -253,17 +240,16 @@ def sections_sum(entry: Entry) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R071",
     "warning",
     "interleaved M-RoPE sections that do not fit",
-    of=Entry,
     why="Axes alternate: axis a has pairs a, a + 3, a + 6, ... A section that needs pairs beyond "
     "the last is cut, and time gets more than its share.",
     cure="Make height and width smaller, and time larger.",
     threads=("xLLM-AI/xllm#2120", "QwenLM/Qwen3-VL#1800"),
 )
-def sections_cut(entry: Entry) -> Iterator[Hit]:
+def sections_cut(entry: ScalingKeys) -> Iterator[Hit]:
     """Interleaved sections whose height or width runs beyond the last pair."""
     for key, sizes in _sections(entry):
         cut = _cut(entry, sizes)
@@ -271,16 +257,15 @@ def sections_cut(entry: Entry) -> Iterator[Hit]:
             yield Hit(key, f"Of {(entry.dim or 0) // 2} pairs {'; '.join(cut)}.")
 
 
-@rule(
+@Rule(
     "R072",
     "warning",
     "M-RoPE sections in two places",
-    of=Entry,
     why="Stacks look in different places, so that text is the same everywhere and images are not.",
     cure="Remove one of them.",
     threads=("kekzl/imp#1174",),
 )
-def two_sections(entry: Entry) -> Iterator[Hit]:
+def two_sections(entry: ScalingKeys) -> Iterator[Hit]:
     """Different `mrope_section` among the scaling keys and at the top level."""
     own, outer = entry.values.get("mrope_section"), entry.part.config.get("mrope_section")
     if own is not None and outer is not None and own != outer:
@@ -291,16 +276,15 @@ def two_sections(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R073",
     "note",
     "pairs that ggml does not rotate in text",
-    of=Entry,
     why="With interleaved sections, Transformers and vLLM give the remaining pairs to time, ggml "
     "to a fourth axis that is 0: in Qwen3-VL, pairs 61 and 62.",
     cure="No key of this file changes it; the effect is small, and only in llama.cpp.",
 )
-def left_over(entry: Entry) -> Iterator[Hit]:
+def left_over(entry: ScalingKeys) -> Iterator[Hit]:
     """Three interleaved sections that leave pairs over in ggml."""
     table = entry.table()
     if not _is_interleaved(entry) or table is None:
@@ -319,7 +303,7 @@ def left_over(entry: Entry) -> Iterator[Hit]:
             )
 
 
-def _sections(entry: Entry) -> Iterator[tuple[str, list[int]]]:
+def _sections(entry: ScalingKeys) -> Iterator[tuple[str, list[int]]]:
     for name in NAMES:
         own = entry.values.get(name)
         place, given = (
@@ -332,7 +316,7 @@ def _sections(entry: Entry) -> Iterator[tuple[str, list[int]]]:
             yield place.key(name), sizes
 
 
-def _cut(entry: Entry, sizes: list[int]) -> list[str]:
+def _cut(entry: ScalingKeys, sizes: list[int]) -> list[str]:
     """Describe the axes that get fewer pairs than their sections, where axes alternate."""
     if not _is_interleaved(entry) or entry.dim is None:
         return []
@@ -347,5 +331,5 @@ def _cut(entry: Entry, sizes: list[int]) -> list[str]:
     ]
 
 
-def _is_interleaved(entry: Entry) -> bool:
+def _is_interleaved(entry: ScalingKeys) -> bool:
     return takes_turns(entry.part.keys, entry.values.get("mrope_interleaved"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, listed, without_it
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, join_stacks, without_it
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import (
     ELSEWHERE,
@@ -17,6 +17,7 @@ from ropecli.models.lint.vocabulary import (
     of_any_type,
     of_type,
 )
+from ropecli.models.refusals import NEEDED
 from ropecli.names import meant
 from ropecli.rotary.factors import mscale
 from ropecli.rotary.types import ROPE_TYPES, canonical
@@ -35,45 +36,25 @@ _SCALE = (
     "mscale_all_dim",
     "alpha",
 )
-#: The rope types of Transformers.
-TRANSFORMERS = (
-    "default",
-    "linear",
-    "dynamic",
-    "yarn",
-    "longrope",
-    "llama3",
-    "proportional",
-    "axial",
-)
 #: Rope types of one stack, or of the code of a few models.
 _LOCAL = {
     "su": "the old name of longrope",
     "mrope": "the old name of default with mrope_section",
     "xdrope": "dynamic with alpha and xdrope_section",
 }
-#: Keys that Transformers requires.
-_NEEDED = {
-    "linear": ("factor",),
-    "dynamic": ("factor",),
-    "yarn": ("factor",),
-    "longrope": ("short_factor", "long_factor"),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
-}
 #: Keys that have a value in Transformers where a file lacks them.
 _FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddings", "truncate")
 
 
-@rule(
+@Rule(
     "R009",
     "error",
     "a misspelt key",
-    of=Part,
     why="It has no effect, and the default is silently used: with rope_teta: 500000, a model of "
     "head dim 128 rotates its slowest pair 47 times too fast.",
     cure="Correct the name.",
 )
-def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
+def misspelt_at_the_top(part: ConfigPart) -> Iterator[Hit]:
     """A key at the top level that is one or two letters off a key of rotary embeddings.
 
     Only where that one is missing and would have an effect: the model's class reads it, and the
@@ -85,17 +66,16 @@ def misspelt_at_the_top(part: Part) -> Iterator[Hit]:
             yield from _rightly_named(part, part.key(name), part.key(right), part.config[name])
 
 
-@rule(
+@Rule(
     "R010",
     "error",
     "a misspelt scaling key",
-    of=Entry,
     why="It has no effect: the default is used, or the file is refused. With beta_fst: 64, YaRN "
     "uses 32.",
     cure="Correct the name.",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
-def misspelt(entry: Entry) -> Iterator[Hit]:
+def misspelt(entry: ScalingKeys) -> Iterator[Hit]:
     """A scaling key that is one or two letters off one that the rope type reads.
 
     Only where it would have an effect under that name.
@@ -104,28 +84,23 @@ def misspelt(entry: Entry) -> Iterator[Hit]:
         yield from _misspelling(entry, name)
 
 
-def _misspelling(entry: Entry, name: str) -> Iterator[Hit]:
+def _misspelling(entry: ScalingKeys, name: str) -> Iterator[Hit]:
     known = of_any_type() if entry.rope_type is None else of_type(entry.rope_type)
     right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
     if right is not None and not entry.has(right):
         yield from _rightly_named(entry.part, entry.key(name), entry.key(right), entry.values[name])
 
 
-def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[Hit]:
-    """Yield what the key would do under its right name, unless that is nothing.
-
-    No stack may read it as it is. The context alone rotates nothing, and every class reads it. A
-    scaling key is one of its rope type, even where every stack refuses the file for another reason.
-    """
+def _rightly_named(part: ConfigPart, key: str, right: str, value: object) -> Iterator[Hit]:
+    """Yield what a key that no stack reads would do under its right name, if anything."""
     if any(part.effects({key: ...}).values()):
         return
     effects = part.effects({key: ..., right: value})
-    texts = {stack: text for stack, text in effects.items() if text}
-    name = right.rpartition(".")[2]
-    refused = not effects and not part.name and name not in TOP
+    texts, name = by_stack(effects), right.rpartition(".")[2]
+    refused = not effects and not part.name and name not in TOP  # for another reason
     if not texts and not refused and name != "max_position_embeddings":
         return
-    renamed = f" Under that name, {by_stack(texts)}." if texts else ""
+    renamed = f" Under that name, {texts}." if texts else ""
     yield Hit(
         key,
         f"No stack reads it; {name} is missing.{renamed}",
@@ -134,37 +109,35 @@ def _rightly_named(part: Part, key: str, right: str, value: object) -> Iterator[
     )
 
 
-@rule(
+@Rule(
     "R011",
     "warning",
     "a scaling key that no stack reads",
-    of=Entry,
     why="It has no effect, and most stacks are silent about it.",
     cure="Remove it, or find the intended name.",
     threads=("huggingface/transformers#48594",),
 )
-def unread(entry: Entry) -> Iterator[Hit]:
+def unread(entry: ScalingKeys) -> Iterator[Hit]:
     """A scaling key that no rope type has, and that is not a misspelling of one."""
     for name in islice(entry.values, MOST_NAMES):
         if _is_read(name) or name == "attn_factor" or any(_misspelling(entry, name)):
             continue
         if not any(entry.effects(**{name: ...}).values()):
-            without = f"It has no effect in {listed(MEASURED)}."
+            without = f"It has no effect in {join_stacks(MEASURED)}."
             yield Hit(entry.key(name), without, fix={entry.key(name): None})
 
 
-@rule(
+@Rule(
     "R012",
     "error",
     "attn_factor is not a key of config.json",
-    of=Entry,
     why="YaRN's authors multiply their own factor by attn_factor. Stacks ignore it; the key of "
     "Transformers is attention_factor, which replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, "
     "0.8782 was meant to give 1, and 1.1386 is used: 14 % on cos and sin, 30 % on scores.",
     cure="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )
-def attn_factor(entry: Entry) -> Iterator[Hit]:
+def attn_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """`attn_factor` among the scaling keys, other than 1."""
     given = number(entry.values.get("attn_factor"))
     if "attn_factor" not in entry.values or given == 1:
@@ -187,33 +160,32 @@ def attn_factor(entry: Entry) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R013",
     "warning",
     "scaling keys under a type that does not scale",
-    of=Entry,
     why="Without a rope_type, or with default, nothing is scaled: the model runs past its trained "
     "length with unscaled frequencies.",
     cure="Set the intended rope_type, or remove the scaling keys.",
     threads=("unslothai/unsloth#6197",),
+    rope_types=("default",),
 )
-def scaling_without_effect(entry: Entry) -> Iterator[Hit]:
+def scaling_without_effect(entry: ScalingKeys) -> Iterator[Hit]:
     """Scaling keys, such as a factor other than 1, with rope_type default or without one."""
     names = [name for name in _SCALE if entry.has(name) and entry.values[name] != 1]
-    if entry.rope_type == "default" and names:
+    if names:
         why = "No rope_type is set" if entry.written_type is None else "The rope_type is default"
         yield Hit(entry.key(names[0]), f"{why}, so nothing reads {', '.join(names)}.")
 
 
-@rule(
+@Rule(
     "R014",
     "note",
     "keys of another rope type",
-    of=Entry,
     why="A rope type reads its own keys; those of another type have no effect.",
     cure="Remove them, or set the rope_type that they belong to.",
 )
-def of_another_type(entry: Entry) -> Iterator[Hit]:
+def of_another_type(entry: ScalingKeys) -> Iterator[Hit]:
     """A scaling key that other rope types read and this one does not."""
     rope_type = entry.rope_type
     if rope_type is None or rope_type == "default":
@@ -232,16 +204,15 @@ def _is_read(name: str) -> bool:
     return name in of_any_type() or name in ELSEWHERE
 
 
-@rule(
+@Rule(
     "R015",
     "error",
     "type and rope_type differ",
-    of=Entry,
     why="Transformers takes rope_type and silently ignores type, most classes of mlx-lm take type, "
     "and vLLM refuses the file.",
     cure="Remove type, the old name of rope_type.",
 )
-def two_types(entry: Entry) -> Iterator[Hit]:
+def two_types(entry: ScalingKeys) -> Iterator[Hit]:
     """`type` and `rope_type` with different meanings; two names of the same type are fine."""
     old, new = entry.values.get("type"), entry.values.get("rope_type")
     if not isinstance(old, str) or not isinstance(new, str) or _plain(old) == _plain(new):
@@ -252,52 +223,47 @@ def two_types(entry: Entry) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R016",
     "note",
     "a rope type that only some stacks know",
-    of=Entry,
     why="Stacks know different names, and refuse the others.",
     cure="Use the name that all stacks know, if there is one.",
 )
-def local_name(entry: Entry) -> Iterator[Hit]:
+def local_name(entry: ScalingKeys) -> Iterator[Hit]:
     """An old name of a rope type, or a type of vLLM's own."""
     written = entry.written_type
-    if not isinstance(written, str) or entry.rope_type is None or written in TRANSFORMERS:
+    if not isinstance(written, str) or entry.rope_type is None or written in (*NEEDED, "axial"):
         return
     said = _LOCAL.get(written, "a type that Transformers does not have")
-    place = "rope_type" if "rope_type" in entry.values else "type"
     refused = entry.part.refusals
-    by = f" The file is refused by {listed(refused)}." if refused else ""
-    yield Hit(entry.key(place), f"{written!r} is {said}.{by}")
+    by = f" The file is refused by {join_stacks(refused)}." if refused else ""
+    yield Hit(entry.type_key, f"{written!r} is {said}.{by}")
 
 
-@rule(
+@Rule(
     "R017",
     "error",
     "an unknown rope type",
-    of=Entry,
     why="Transformers fails with a KeyError, or warns and fails later.",
     cure=f"The types are {', '.join(ROPE_TYPES)}.",
 )
-def unknown_type(entry: Entry) -> Iterator[Hit]:
+def unknown_type(entry: ScalingKeys) -> Iterator[Hit]:
     """A rope_type that no stack knows."""
     if entry.rope_type is None and entry.written_type is not None:
-        place = "rope_type" if "rope_type" in entry.values else "type"
         meaning = meant(entry.written_type, ROPE_TYPES) or "."
         said = f"{entry.written_type!r:.60} is not a rope type{meaning} No stack knows it."
-        yield Hit(entry.key(place), said)
+        yield Hit(entry.type_key, said)
 
 
-@rule(
+@Rule(
     "R018",
     "error",
     "a scaling key is missing",
-    of=Entry,
     why="Transformers refuses the file with a KeyError.",
     cure="Add it, with the value of the released model.",
 )
-def missing(entry: Entry) -> Iterator[Hit]:
+def missing(entry: ScalingKeys) -> Iterator[Hit]:
     """A key that the rope type requires.
 
     The factor of linear, dynamic, yarn and llama3, the other two of llama3, the lists of longrope.
@@ -305,7 +271,7 @@ def missing(entry: Entry) -> Iterator[Hit]:
     rope_type = entry.rope_type or ""
     if not entry.values or (rope_type == "dynamic" and entry.has("alpha")):
         return
-    for name in _NEEDED.get(rope_type, ()):
+    for name in NEEDED.get(rope_type, ()):
         if name not in entry.values:
             yield Hit(
                 entry.key(name),
@@ -313,18 +279,17 @@ def missing(entry: Entry) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R019",
     "warning",
     "null among the scaling keys",
-    of=Entry,
     why="Transformers fills in a missing key, but keeps a null: it refuses a null rope_theta, "
     "rope_type or original length, and a null truncate counts as false.",
     cure="Set a value, or remove the key.",
 )
-def null(entry: Entry) -> Iterator[Hit]:
+def null(entry: ScalingKeys) -> Iterator[Hit]:
     """null for a scaling key that Transformers then refuses, or takes otherwise than no key."""
-    needed = _NEEDED.get(entry.rope_type or "", ())
+    needed = NEEDED.get(entry.rope_type or "", ())
     for name in (*_FILLED_IN, *needed):
         if name not in entry.values or entry.values[name] is not None:
             continue
@@ -333,7 +298,7 @@ def null(entry: Entry) -> Iterator[Hit]:
         if effects.get(FIRST) and (refused or name == "truncate"):
             yield Hit(entry.key(name), without_it(effects))
         elif refused and name in needed:
-            by = f"The file is refused by {listed(entry.part.refusals)}."
+            by = f"The file is refused by {join_stacks(entry.part.refusals)}."
             message = f"Rope type {entry.rope_type} requires a value. {by}"
             yield Hit(entry.key(name), message, "Set a value.")
 
@@ -352,21 +317,19 @@ _FOREIGN = {
 }
 
 
-@rule(
+@Rule(
     "R007",
     "warning",
     "a key of another format or place",
-    of=Part,
     why="GGUF files have rope_freq_base, Meta's params.json has theta, use_scaled_rope and "
     "rope_scaling_factor, and scaling keys belong into rope_scaling. A config.json with them gets "
     "the default base, or no scaling.",
     cure="Write rope_theta, and the scaling keys under rope_scaling with a rope_type.",
     threads=("ggml-org/llama.cpp#2768",),
 )
-def foreign(part: Part) -> Iterator[Hit]:
+def foreign(part: ConfigPart) -> Iterator[Hit]:
     """A key that has no effect, where the one that it stands for is missing."""
-    held = part.config.get(part.holder or "")
-    held = held if isinstance(held, dict) else {}
+    held = part.held
     scales = any(name in held for name in ("rope_type", "type"))
     missing = {"rope_theta": not part.given("rope_theta") and "rope_theta" not in held}
     missing["rope_scaling"] = not scales and not any(isinstance(v, dict) for v in held.values())
@@ -375,7 +338,7 @@ def foreign(part: Part) -> Iterator[Hit]:
         if part.name or not found or not missing[right]:
             continue
         if not any(part.effects({part.key(name): ... for name in found}).values()):
-            said = f"Without effect in {listed(MEASURED)}: {', '.join(found)}"
+            said = f"Without effect in {join_stacks(MEASURED)}: {', '.join(found)}"
             yield Hit(part.key(found[0]), f"{said}. {right} is missing.")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ropecli.models.entries import unread_objects
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown, value_or_none, whole
+from ropecli.models.refusals import failure
 from ropecli.names import meant
 
 SLIDING = "sliding"
@@ -24,11 +24,10 @@ _LAYER_TYPES = (
 )
 
 
-@rule(
+@Rule(
     "R060",
     "note",
     "scaling that does not apply to sliding layers",
-    of=Entry,
     why="Where sliding layers have their own base, as in Gemma 3, Transformers scales only the "
     "other layers. Stacks that scale both answer short prompts well and fail on long ones: rank "
     "correlation 0.96 at 195 tokens, 0.53 at 2,916.",
@@ -40,10 +39,10 @@ _LAYER_TYPES = (
         "NVIDIA/TensorRT-Model-Connect#1304",
     ),
 )
-def flat_scaling(entry: Entry) -> Iterator[Hit]:
+def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     """A factor for all layers, in a file with `rope_local_base_freq`."""
     factor = entry.number("factor")
-    usual = entry.part.keys.architecture.defaults.get("rope_parameters", {})
+    usual = entry.part.architecture.scaling
     apart = entry.part.config.get("rope_local_base_freq") or "sliding_attention" in usual
     if entry.nested or not apart or factor is None or factor <= 1:
         return
@@ -64,17 +63,16 @@ def flat_scaling(entry: Entry) -> Iterator[Hit]:
     )
 
 
-@rule(
+@Rule(
     "R061",
     "warning",
     "scaled sliding layers",
-    of=Entry,
     why="A layer with a sliding window sees no distance beyond it, so there is nothing to scale "
     "for: scaling only changes the distances that it was trained on.",
     cure="Use rope_type default for sliding_attention.",
     threads=("vllm-project/vllm#29111", "antonellof/ferrox#39"),
 )
-def scaled_sliding(entry: Entry) -> Iterator[Hit]:
+def scaled_sliding(entry: ScalingKeys) -> Iterator[Hit]:
     """A layer type of sliding windows with a rope type that scales."""
     factor = entry.number("factor")
     if SLIDING in entry.layer and entry.rope_type not in {None, "default"} and factor:
@@ -86,40 +84,66 @@ def scaled_sliding(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R065",
     "warning",
     "scaling keys for a layer type that no layer has",
-    of=Part,
     why="Transformers looks up the names in layer_types: keys under another name are not used. "
     "Without any known name, the whole dictionary counts as one without a rope_type.",
     cure="Use the names of layer_types.",
 )
-def other_layer_type(part: Part) -> Iterator[Hit]:
+def other_layer_type(part: ConfigPart) -> Iterator[Hit]:
     """Scaling keys under a name that is not in `layer_types`."""
     types = part.config.get("layer_types")
     if not isinstance(types, list) or part.holder is None:
         return
-    usual = part.keys.architecture.defaults.get("rope_parameters", {})
-    for name, value in _held(part).items():
+    usual = part.architecture.scaling
+    for name, value in part.held.items():
         if isinstance(value, dict) and name not in types and name not in usual:
             has = ", ".join(sorted({str(each)[:30] for each in types})[:5])
             yield Hit(part.key(f"{part.holder}.{name}"), f"The layers are of type {has}.")
 
 
-@rule(
+@Rule(
+    "R069",
+    "error",
+    "scaling keys by layer type in a model that has one object for all layers",
+    why="The class of the model in Transformers looks for rope_theta and rope_type next to the "
+    "objects of layer types, and not in them: it computes plain RoPE with its default base, or "
+    "fails with a KeyError.",
+    cure="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
+)
+def unread_by_layer_type(part: ConfigPart) -> Iterator[Hit]:
+    """Objects by layer type in `rope_parameters`, where the code of `model_type` reads none."""
+    objects = value_or_none(lambda: unread_objects(part.keys))
+    if not objects or part.holder is None:
+        return
+    kind = part.architecture.model_type
+    if value_or_none(lambda: failure(part.keys)):
+        what = f"Transformers fails on it: model_type {kind} has one object for all its layers."
+    else:
+        read = next((s for s in part.settings if s.rope_type is not None), None)
+        base = None if read is None else read.scaling.get("rope_theta")
+        what = f"Transformers reads none of it in model_type {kind}"
+        if read is not None and base is not None:
+            what += f"; it rotates by {read.rope_type}, base {base:,.10g}"
+        what += "."
+    for name in objects:
+        yield Hit(part.key(f"{part.holder}.{name}"), what)
+
+
+@Rule(
     "R068",
     "error",
     "an unknown layer type",
-    of=Part,
     why="Transformers refuses the file. A stack that only compares the name with the one that it "
     "looks for takes the layer for another type: without its window, or with another base.",
     cure="Correct the name.",
 )
-def unknown_layer_type(part: Part) -> Iterator[Hit]:
+def unknown_layer_type(part: ConfigPart) -> Iterator[Hit]:
     """A name in `layer_types` that Transformers does not know."""
     types = part.config.get("layer_types")
-    if not isinstance(types, list) or not part.keys.architecture.in_transformers:
+    if not isinstance(types, list) or not part.architecture.in_transformers:
         return
     for i, name in enumerate(types):
         if isinstance(name, str) and name not in _LAYER_TYPES:
@@ -129,40 +153,37 @@ def unknown_layer_type(part: Part) -> Iterator[Hit]:
             return
 
 
-@rule(
+@Rule(
     "R066",
     "warning",
     "scaling keys outside the layer types",
-    of=Part,
     why="Where scaling keys are nested by layer type, Transformers reads the nested ones; a key "
     "outside applies to no layer.",
     cure="Write it under each layer type that it is for.",
 )
-def outside(part: Part) -> Iterator[Hit]:
+def outside(part: ConfigPart) -> Iterator[Hit]:
     """A plain value next to nested scaling keys, other than `truncate`."""
-    held = _held(part)
-    if not any(isinstance(value, dict) for value in held.values()):
+    if not any(isinstance(value, dict) for value in part.held.values()):
         return
     if value_or_none(lambda: unread_objects(part.keys)):
         return  # its class reads the values outside, and none of the others
-    for name, value in held.items():
+    for name, value in part.held.items():
         if not isinstance(value, dict | None) and name not in _OUTSIDE:
             yield Hit(part.key(f"{part.holder}.{name}"), "It applies to no layer type.")
 
 
-@rule(
+@Rule(
     "R067",
     "note",
     "null for a layer type",
-    of=Part,
     why="The newest Transformers takes null as no position in models that have such layers, and as "
     "a default in others; older versions and other stacks fail.",
     cure="Check that the stack you run supports it.",
 )
-def without_position(part: Part) -> Iterator[Hit]:
+def without_position(part: ConfigPart) -> Iterator[Hit]:
     """null as the scaling keys of a layer type."""
     types = part.config.get("layer_types")
-    for name, value in _held(part).items():
+    for name, value in part.held.items():
         nested = isinstance(types, list) and name in types
         if value is None and nested:
             yield Hit(
@@ -171,21 +192,15 @@ def without_position(part: Part) -> Iterator[Hit]:
             )
 
 
-def _held(part: Part) -> dict[str, Any]:
-    given = part.config.get(part.holder or "")
-    return given if isinstance(given, dict) else {}
-
-
-@rule(
+@Rule(
     "R062",
     "warning",
     "no_rope_layers with mostly zeros",
-    of=Part,
     why="Despite the name, 1 means that a layer HAS a rotary embedding, and 0 that it has none. "
     "With the two swapped, most layers lose their positions.",
     cure="Write 1 for each layer that rotates; released models have 0 in every fourth.",
 )
-def reversed_nope(part: Part) -> Iterator[Hit]:
+def reversed_nope(part: ConfigPart) -> Iterator[Hit]:
     """`no_rope_layers` with more zeros than ones."""
     flags = _flags(part)
     if flags and 2 * sum(flags) < len(flags):
@@ -195,16 +210,15 @@ def reversed_nope(part: Part) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R063",
     "warning",
     "no_rope_layers and no_rope_layer_interval differ",
-    of=Part,
     why="Transformers uses the list and ignores the interval; a stack that knows only the interval "
     "skips other layers.",
     cure="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
 )
-def other_interval(part: Part) -> Iterator[Hit]:
+def other_interval(part: ConfigPart) -> Iterator[Hit]:
     """A list that differs from the interval's, with at least as many ones as zeros."""
     flags, step = _flags(part), whole(part.config.get("no_rope_layer_interval"))
     if not flags or not step or step < 1 or 2 * sum(flags) < len(flags):
@@ -218,16 +232,15 @@ def other_interval(part: Part) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R064",
     "warning",
     "a list of layers of the wrong length",
-    of=Part,
     why="Transformers refuses layer_types of another length, and a no_rope_layers that is too "
     "short; of a longer one, the last entries have no effect.",
     cure="Write one entry for each of num_hidden_layers.",
 )
-def wrong_count(part: Part) -> Iterator[Hit]:
+def wrong_count(part: ConfigPart) -> Iterator[Hit]:
     """`layer_types` or `no_rope_layers` whose length is not `num_hidden_layers`."""
     count = next((whole(v) for v in part.given("num_hidden_layers").values()), None)
     for name in ("layer_types", "no_rope_layers"):
@@ -236,7 +249,7 @@ def wrong_count(part: Part) -> Iterator[Hit]:
             yield Hit(part.key(name), f"It has {len(given):,} entries for {shown(count)} layers.")
 
 
-def _flags(part: Part) -> list[bool]:
+def _flags(part: ConfigPart) -> list[bool]:
     given = part.config.get("no_rope_layers")
     if not isinstance(given, list) or not all(each in {0, 1} for each in map(whole, given)):
         return []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.readings import by_stack, listed
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import BY_ORIGINAL, ORIGINAL, Entry
+from ropecli.models.keys import ORIGINAL
+from ropecli.models.lint.readings import by_stack, ignoring, join_stacks
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import BY_ORIGINAL, ScalingKeys
 from ropecli.models.lint.values import shown, whole
 
 _BEYOND = {
@@ -17,11 +18,10 @@ _BEYOND = {
 _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
 
 
-@rule(
+@Rule(
     "R021",
     "warning",
     "a context beyond the reach of the factor",
-    of=Entry,
     why="Stacks do not compare the factor with the lengths. Positions beyond factor times "
     "original_max_position_embeddings have angles that the model was not trained on.",
     cure="Raise the factor to max_position_embeddings / original_max_position_embeddings, or lower "
@@ -31,20 +31,20 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
         "huggingface/transformers#40320",
         "NVIDIA/Megatron-LM#1418",
     ),
+    rope_types=("linear", "yarn", "llama3"),
 )
-def beyond(entry: Entry) -> Iterator[Hit]:
+def beyond(entry: ScalingKeys) -> Iterator[Hit]:
     """A max_position_embeddings above factor times the original length.
 
     In linear and YaRN; in llama3 above four times that, where every layer rotates: Llama 3.1 has
     twice.
     """
     factor, original, context = entry.number("factor"), _original(entry), entry.part.context
-    slack = _BEYOND.get(entry.rope_type or "")
-    if slack is None or factor is None or original is None or context is None:
+    if factor is None or original is None or context is None:
         return
     if entry.rope_type == "llama3" and any(s.rope_type is None for s in entry.part.settings):
         return
-    if factor >= 1 and context > slack * factor * original:
+    if factor >= 1 and context > _BEYOND[entry.rope_type or ""] * factor * original:
         yield Hit(
             entry.key("factor"),
             f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
@@ -53,26 +53,21 @@ def beyond(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R022",
     "note",
     "a context short of the reach of the factor",
-    of=Entry,
     why="Frequencies are slowed for a length that max_position_embeddings does not allow, at the "
     "expense of short texts. A stack that takes its limit from max_position_embeddings ends there.",
     cure="Write max_position_embeddings as factor times original_max_position_embeddings, or a "
     "smaller factor.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
+    rope_types=("linear", "yarn"),
 )
-def short_of(entry: Entry) -> Iterator[Hit]:
+def short_of(entry: ScalingKeys) -> Iterator[Hit]:
     """Linear or YaRN whose max_position_embeddings is below factor times the original length."""
     factor, original, context = entry.number("factor"), _original(entry), entry.part.context
-    if (
-        entry.rope_type not in ("linear", "yarn")
-        or factor is None
-        or original is None
-        or context is None
-    ):
+    if factor is None or original is None or context is None:
         return
     if ORIGINAL not in {**entry.part.config, **entry.values} or original > context:
         return
@@ -84,49 +79,48 @@ def short_of(entry: Entry) -> Iterator[Hit]:
         )
 
 
-def _original(entry: Entry) -> int | None:
+def _original(entry: ScalingKeys) -> int | None:
     """Return the original length; linear does not use the one that the file gives."""
     if entry.rope_type != "linear":
         return entry.original
     return whole(entry.values.get(ORIGINAL)) or whole(entry.part.config.get(ORIGINAL))
 
 
-@rule(
+@Rule(
     "R023",
     "warning",
     "no original length",
-    of=Entry,
     why="Most stacks use max_position_embeddings instead, some the default of the class. If "
     "that is the stretched length already, YaRN's ramp covers other pairs, llama3 does not slow "
     "the pairs that it should, and LongRoPE never leaves its short list.",
     cure="Add original_max_position_embeddings: the length before scaling.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
+    rope_types=BY_ORIGINAL,
 )
-def no_original(entry: Entry) -> Iterator[Hit]:
+def no_original(entry: ScalingKeys) -> Iterator[Hit]:
     """yarn, longrope or llama3 without original_max_position_embeddings."""
-    if entry.rope_type not in BY_ORIGINAL or entry.original is not None or not entry.values:
+    if entry.original is not None or not entry.values:
         return
     context, factor = entry.part.context, entry.number("factor")
     refused = entry.part.refusals
     used = context if entry.settings is None else entry.settings.original_context_length
     texts = {} if used is None else entry.effects(**{ORIGINAL: used})
-    same = [stack for stack, text in texts.items() if not text and stack not in refused]
+    same = [stack for stack in ignoring(texts) if stack not in refused]
     said = []
     if same:
-        default = f"the default of model_type {entry.part.keys.architecture.model_type}"
+        default = f"the default of model_type {entry.part.architecture.model_type}"
         what = "max_position_embeddings" if used == context else default
-        said.append(
-            f"{listed(same)} {'take' if same[1:] else 'takes'} {what}, {shown(used or 0)}, instead."
-        )
+        takes = f"{join_stacks(same)} {'take' if same[1:] else 'takes'}"
+        said.append(f"{takes} {what}, {shown(used or 0)}, instead.")
     if refused:
-        said.append(f"The file is refused by {listed(refused)}.")
+        said.append(f"The file is refused by {join_stacks(refused)}.")
     if same and context is not None and used == context and factor is not None and factor > 1:
         said.append(f"That is wrong if the model was trained on {shown(context / factor)}.")
         said.append(_describe_error(entry, context, factor))
     yield Hit(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No stack has a value for it.")
 
 
-def _describe_error(entry: Entry, context: int, factor: float) -> str:
+def _describe_error(entry: ScalingKeys, context: int, factor: float) -> str:
     """Describe the error of the frequencies if the context is the stretched length."""
     as_is = entry.table(**{ORIGINAL: context})
     meant = entry.table(**{ORIGINAL: max(1, round(context / factor))})
@@ -137,40 +131,39 @@ def _describe_error(entry: Entry, context: int, factor: float) -> str:
     return f"Pair {worst} then rotates {shown(float(ratio[worst]))} times as fast as it should."
 
 
-@rule(
+@Rule(
     "R037",
     "warning",
     "an original length outside the layer types",
-    of=Entry,
     why="Where the scaling keys are nested by layer type, Transformers reads the original length "
     "of each type, or uses max_position_embeddings; it does not read the top level.",
     cure="Move it to the scaling keys of the layer type.",
+    rope_types=BY_ORIGINAL,
 )
-def misplaced_original(entry: Entry) -> Iterator[Hit]:
+def misplaced_original(entry: ScalingKeys) -> Iterator[Hit]:
     """yarn, longrope or llama3 under a layer type, with the original length only at the top."""
-    if entry.rope_type not in BY_ORIGINAL or entry.has(ORIGINAL):
-        return
-    if entry.part.config.get(ORIGINAL) is not None and entry.nested:
+    outer = entry.part.config.get(ORIGINAL)
+    if outer is not None and entry.nested and not entry.has(ORIGINAL):
         context = entry.part.context
         taken = "nothing" if context is None else f"max_position_embeddings, {shown(context)}"
         yield Hit(entry.part.key(ORIGINAL), f"Transformers does not read it here: it uses {taken}.")
 
 
-@rule(
+@Rule(
     "R024",
     "warning",
     "an original length that is not below the context",
-    of=Entry,
     why="There is nothing to scale: the model's limit is within its trained length. One of the two "
     "lengths is wrong; Transformers warns about it in llama3.",
     cure="Write the length before scaling as original_max_position_embeddings, and the one "
     "after it as max_position_embeddings.",
     threads=("NVIDIA/Megatron-LM#1418",),
+    rope_types=BY_ORIGINAL,
 )
-def original_beyond(entry: Entry) -> Iterator[Hit]:
+def original_beyond(entry: ScalingKeys) -> Iterator[Hit]:
     """An original length above max_position_embeddings, or equal to it in llama3."""
     original, context = entry.original, entry.part.context
-    if entry.rope_type not in BY_ORIGINAL or original is None or context is None:
+    if original is None or context is None:
         return
     if original > context or (entry.rope_type == "llama3" and original == context):
         yield Hit(
@@ -180,21 +173,20 @@ def original_beyond(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R029",
     "warning",
     "two original lengths",
-    of=Entry,
     why="Transformers uses the one at the top level (where Phi-3 has it), or the layer type's own "
     "where the scaling keys are nested; llama.cpp and mlx-lm use the one among the scaling keys.",
     cure="Write the same number in both places, or remove one.",
 )
-def two_originals(entry: Entry) -> Iterator[Hit]:
+def two_originals(entry: ScalingKeys) -> Iterator[Hit]:
     """Different original_max_position_embeddings at the top level and among the scaling keys."""
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
-        texts = {s: text for s, text in entry.effects(**{ORIGINAL: outer}).items() if text}
-        same = f" With {shown(outer)} here too, {by_stack(texts)}." if texts else ""
+        texts = by_stack(entry.effects(**{ORIGINAL: outer}))
+        same = f" With {shown(outer)} here too, {texts}." if texts else ""
         yield Hit(
             entry.key(ORIGINAL),
             f"It is {shown(inner)} here and {shown(outer)} at {entry.part.key(ORIGINAL)}; "

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.lint.readings import by_stack, effects, partings, without_it
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import ORIGINAL, Entry
+from ropecli.models.keys import ORIGINAL
+from ropecli.models.lint.readings import by_stack, without_it
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import number, numbers, shown
 
 LISTS = ("short_factor", "long_factor")
 
 
-@rule(
+@Rule(
     "R040",
     "error",
     "a LongRoPE list of the wrong length",
-    of=Entry,
     why="There is one factor for each rotated pair. Transformers warns when it loads the file, and "
     "fails when it computes.",
     cure="Write one number per pair: half of head_dim times partial_rotary_factor.",
+    rope_types=("longrope",),
 )
-def wrong_length(entry: Entry) -> Iterator[Hit]:
+def wrong_length(entry: ScalingKeys) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` whose length is not the number of pairs."""
-    if entry.rope_type != "longrope" or entry.dim is None:
+    if entry.dim is None:
         return
     pairs = (entry.dim + 1) // 2
     for name in LISTS:
@@ -32,19 +33,17 @@ def wrong_length(entry: Entry) -> Iterator[Hit]:
             yield Hit(entry.key(name), f"It has {len(given):,} numbers for {shown(pairs)} pairs.")
 
 
-@rule(
+@Rule(
     "R041",
     "error",
     "a LongRoPE factor that is not above 0",
-    of=Entry,
     why="It divides a frequency: with 0 the pair rotates infinitely fast, and below 0 backwards. "
     "Transformers does not check it.",
     cure="Copy the lists of the released model.",
+    rope_types=("longrope",),
 )
-def not_positive(entry: Entry) -> Iterator[Hit]:
+def not_positive(entry: ScalingKeys) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` that is not a list of finite numbers above 0."""
-    if entry.rope_type != "longrope":
-        return
     for name in LISTS:
         given = entry.values.get(name)
         if given is None:
@@ -59,19 +58,17 @@ def not_positive(entry: Entry) -> Iterator[Hit]:
                 break
 
 
-@rule(
+@Rule(
     "R042",
     "note",
     "a decreasing LongRoPE list",
-    of=Entry,
     why="LongRoPE searches for factors that increase from the fastest pair to the slowest. A "
     "smaller one is more likely a mistake in a copied list than a choice.",
     cure="Compare with the released model's list.",
+    rope_types=("longrope",),
 )
-def falling(entry: Entry) -> Iterator[Hit]:
+def falling(entry: ScalingKeys) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` with a number below the one before it."""
-    if entry.rope_type != "longrope":
-        return
     for name in LISTS:
         given = numbers(entry.values.get(name)) or []
         falls = [i for i in range(1, len(given)) if given[i] < given[i - 1]]
@@ -84,27 +81,26 @@ def falling(entry: Entry) -> Iterator[Hit]:
             )
 
 
-@rule(
+@Rule(
     "R043",
     "note",
     "short_factor and long_factor are the same",
-    of=Entry,
     why="The original length then has no effect, and short sequences are computed with the factors "
     "of long ones.",
     cure="Nothing to do if the model was trained this way.",
+    rope_types=("longrope",),
 )
-def same_lists(entry: Entry) -> Iterator[Hit]:
+def same_lists(entry: ScalingKeys) -> Iterator[Hit]:
     """Equal lists with a factor other than 1 in them."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
-    if entry.rope_type == "longrope" and short and short == long and set(short) != {1.0}:
+    if short and short == long and set(short) != {1.0}:
         yield Hit(entry.key("short_factor"), "Every length is computed with the same factors.")
 
 
-@rule(
+@Rule(
     "R044",
     "note",
     "stacks switch LongRoPE's lists at different lengths",
-    of=Entry,
     why="Transformers uses the long list for a sequence beyond the original length; others choose "
     "once, by the length that they are set up for, or have one list. In Phi-3.5 long_factor "
     "rises to 64.8 where short_factor is near 1.",
@@ -115,13 +111,12 @@ def same_lists(entry: Entry) -> Iterator[Hit]:
         "ggml-org/llama.cpp#8995",
         "unslothai/unsloth#10681",
     ),
+    rope_types=("longrope",),
 )
-def the_switch(entry: Entry) -> Iterator[Hit]:
+def the_switch(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE with two different lists."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
-    if entry.rope_type != "longrope" or not short or not long or short == long:
-        return
-    if len(short) != len(long) or min(short) <= 0:
+    if not short or not long or short == long or len(short) != len(long) or min(short) <= 0:
         return
     worst = max(b / a for a, b in zip(short, long, strict=True))
     where = (
@@ -130,25 +125,25 @@ def the_switch(entry: Entry) -> Iterator[Hit]:
     message = f"Transformers uses it for a sequence beyond {where}; with it a pair rotates up to "
     message += f"{shown(worst)} times slower."
     for length in (entry.original, entry.part.context):
-        texts = partings(entry.part.raw, length=length) if length and not entry.part.name else {}
-        message += f" At {shown(length or 0)} positions, {by_stack(texts)}." if texts else ""
+        texts = by_stack(entry.part.partings(length)) if length else ""
+        message += f" At {shown(length or 0)} positions, {texts}." if texts else ""
     yield Hit(entry.key("long_factor"), message)
 
 
-@rule(
+@Rule(
     "R048",
     "warning",
     "short_factor above long_factor",
-    of=Entry,
     why="The long list slows pairs for positions beyond the original length, and so is the larger "
     "one, pair by pair. Exchanged, short sequences are computed with the factors of long ones, and "
     "long ones run past the angles of training.",
     cure="Exchange the two lists.",
+    rope_types=("longrope",),
 )
-def exchanged(entry: Entry) -> Iterator[Hit]:
+def exchanged(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE whose `short_factor` is above `long_factor` in most pairs."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
-    if entry.rope_type != "longrope" or not short or not long or len(short) != len(long):
+    if not short or not long or len(short) != len(long):
         return
     above = sum(a > b for a, b in zip(short, long, strict=True))
     if 2 * above > len(short):
@@ -159,40 +154,39 @@ def exchanged(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R045",
     "note",
     "short_mscale and long_mscale",
-    of=Entry,
     why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM's own code in "
     "every model; Transformers ignores them in others and computes its own factor.",
     cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
 )
-def own_mscales(entry: Entry) -> Iterator[Hit]:
+def own_mscales(entry: ScalingKeys) -> Iterator[Hit]:
     """`short_mscale` or `long_mscale` outside Phi-3.5-MoE."""
     given = [name for name in ("short_mscale", "long_mscale") if entry.has(name)]
-    if given and entry.part.keys.architecture.model_type != "phimoe":
+    if given and entry.part.architecture.model_type != "phimoe":
         length = entry.original if given[0] == "short_mscale" else entry.part.context
         changes = dict.fromkeys(map(entry.key, given), ...)
-        texts = {} if entry.part.name else effects(entry.part.raw, changes, length=length)
+        texts = entry.part.effects(changes, length=length)
         said = without_it(texts) or f"Transformers ignores {' and '.join(given)} in this model."
         yield Hit(entry.key(given[0]), said)
 
 
-@rule(
+@Rule(
     "R046",
     "warning",
     "LongRoPE's factor is not the ratio of the lengths",
-    of=Entry,
     why="The factor is only used for the attention factor, sqrt(1 + ln factor / ln original); a "
     "model is trained with the one that follows from its lengths.",
     cure="Remove the factor, or write max_position_embeddings / original_max_position_embeddings.",
     threads=("huggingface/transformers#38224",),
+    rope_types=("longrope",),
 )
-def other_factor(entry: Entry) -> Iterator[Hit]:
+def other_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE with a `factor` that is more than 1 % off the ratio of the lengths."""
     factor, original, context = entry.number("factor"), entry.original, entry.part.context
-    if entry.rope_type != "longrope" or not factor or original is None or context is None:
+    if not factor or original is None or context is None:
         return
     ratio = context / original
     if abs(factor / ratio - 1) <= 0.01 or ratio == 1 or entry.has("attention_factor"):
@@ -206,18 +200,18 @@ def other_factor(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R047",
     "note",
     "LongRoPE's factor is left to the lengths",
-    of=Entry,
     why="Transformers uses max_position_embeddings / original_max_position_embeddings, wherever "
     "the original length is, and warns; another max_position_embeddings changes every score.",
     cure="Add factor or attention_factor, so that the limit can change without the scores.",
+    rope_types=("longrope",),
 )
-def no_factor(entry: Entry) -> Iterator[Hit]:
+def no_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """LongRoPE without `factor` and `attention_factor`, and the original length at the top."""
-    if entry.rope_type != "longrope" or entry.has("factor") or entry.has("attention_factor"):
+    if entry.has("factor") or entry.has("attention_factor"):
         return
     table, context, original = entry.table(), entry.part.context, entry.original
     if ORIGINAL not in entry.part.config or table is None or not context or not original:

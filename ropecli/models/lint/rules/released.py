@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ropecli.models.architectures import released
-from ropecli.models.keys import ALIASES
+from ropecli.models.architectures import released_values
+from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import ORIGINAL, Part
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ConfigPart
 from ropecli.models.lint.values import number
 from ropecli.models.settings import Settings
 
@@ -26,11 +26,10 @@ _TOP = ("rope_interleave", "no_rope_layer_interval")
 _EITHER = ("rope_theta", "partial_rotary_factor")
 
 
-@rule(
+@Rule(
     "R005",
     "warning",
     "differs from every released file like it",
-    of=Part,
     why="Weights work with the rotation that they were trained with. Where all released files of "
     "an architecture agree on a value, another one is more likely lost or mistyped than meant.",
     cure="Restore the value of the released file, unless the model was trained with this one.",
@@ -42,7 +41,7 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
         "NVIDIA/Megatron-LM#1418",
     ),
 )
-def unlike_released(part: Part) -> Iterator[Hit]:
+def unlike_released(part: ConfigPart) -> Iterator[Hit]:
     """A value that no released file of the model_type has, and that changes the rotation.
 
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
@@ -52,17 +51,13 @@ def unlike_released(part: Part) -> Iterator[Hit]:
     whole_file = part.given("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
-    for row in released(part.keys.architecture.model_type):
+    for row in released_values(part.architecture.model_type):
         for settings in rotating[:1] if "layer" not in row else rotating:
-            if row.get("layer", _kind(part, settings)) == _kind(part, settings):
+            if row.get("layer", settings.kind) == settings.kind:
                 yield from _compare(part, settings, row)
 
 
-def _kind(part: Part, settings: Settings) -> str:
-    return settings.name.removeprefix(f"{part.name}.")
-
-
-def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
+def _compare(part: ConfigPart, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
     for key, value in row.get("when", {}).items():
         if _value(part, settings, key) not in (value if isinstance(value, list) else [value]):
             return
@@ -72,26 +67,26 @@ def _compare(part: Part, settings: Settings, row: Mapping[str, Any]) -> Iterator
     if not wrong:
         return
     changes = dict(_change(part, settings, key, value) for key, value in wrong.items())
-    texts = {stack: text for stack, text in part.effects(changes).items() if text}
+    texts = by_stack(part.effects(changes))
     if not texts:
         return
     values = [f"{key} {_written([_value(part, settings, key)])}" for key in row.get("when", {})]
     alike = f" with {', '.join(values)}" if values else ""
-    model_type = part.keys.architecture.model_type
+    model_type = part.architecture.model_type
     said = ", ".join(f"{key} {_written(has[key])}" for key in wrong)
     first = next(iter(wrong))
     now = "other layers" if used[first] is None and first in _TOP else _written([used[first]])
     yield Hit(
         next(iter(changes)),
         f"Released files of {model_type}{alike} have {said}; here {first} is {now}. "
-        f"As released, {by_stack(texts)}.",
+        f"As released, {texts}.",
         f"Restore {', '.join(f'{path}: {_written([v])}' for path, v in changes.items())}."
         if first not in _TOP
         else "",
     )
 
 
-def _value(part: Part, settings: Settings, key: str) -> Any:
+def _value(part: ConfigPart, settings: Settings, key: str) -> Any:
     """Return the value in use, whichever key of the file it is from."""
     placed = settings.geometry
     of_file = {
@@ -110,8 +105,7 @@ def _value(part: Part, settings: Settings, key: str) -> Any:
         size = part.integer(key)
         return placed.get(key) if size is None else size
     if key == "mrope_section":  # as written: some stacks have no default for it
-        held = part.config.get(part.holder or "")
-        own = held.get(key) if isinstance(held, dict) else None
+        own = part.held.get(key)
         return part.config.get(key) if own is None else own
     if key == "mrope_interleaved":  # as written: not every stack reads it
         placed = {}
@@ -119,7 +113,7 @@ def _value(part: Part, settings: Settings, key: str) -> Any:
     return _DEFAULTS.get(key) if value is None else value
 
 
-def _interval(part: Part) -> int | None:
+def _interval(part: ConfigPart) -> int | None:
     """Return n where layers n, 2n, ... have no position; None of another pattern."""
     rotates = {i: s.rope_type is not None for s in part.settings for i in s.layers or ()}
     static = sorted(i for i, each in rotates.items() if not each)
@@ -129,7 +123,7 @@ def _interval(part: Part) -> int | None:
     return step if static == list(range(static[0], max(rotates) + 1, step)) else None
 
 
-def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, Any]:
+def _change(part: ConfigPart, settings: Settings, key: str, value: Any) -> tuple[str, Any]:
     """Return the dotted path of a key, where the file has it or should have it, and its value."""
     if key == "no_rope_layer_interval" and part.config.get("no_rope_layers") is not None:
         count = max((i for s in part.settings for i in s.layers or ()), default=-1) + 1
@@ -137,14 +131,12 @@ def _change(part: Part, settings: Settings, key: str, value: Any) -> tuple[str, 
         return part.key("no_rope_layers"), [int((i + 1) % value != 0) for i in range(count)]
     if key in (*_TOP, *_SIZES) or (key == ORIGINAL and part.config.get(key) is not None):
         return part.key(key), value
-    held = part.config.get(part.holder or "")
-    held = held if isinstance(held, dict) else {}
-    if any(isinstance(value, dict) for value in held.values()):
-        return part.key(f"{part.holder}.{_kind(part, settings)}.{key}"), value
-    if key not in _EITHER or key in held:
+    if any(isinstance(value, dict) for value in part.held.values()):
+        return part.key(f"{part.holder}.{settings.kind}.{key}"), value
+    if key not in _EITHER or key in part.held:
         return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value
-    bases = part.keys.architecture.facts.get("bases", {}) if key == "rope_theta" else {}
-    names = (bases.get(_kind(part, settings), key), *ALIASES.get(key, ()))
+    bases = part.keys.facts.get("bases", {}) if key == "rope_theta" else {}
+    names = (bases.get(settings.kind, key), *ALIASES.get(key, ()))
     given = next((name for name in names if part.config.get(name) is not None), None)
     if given is None and part.holder == "rope_parameters":
         return part.key(f"{part.holder}.{key}"), value

@@ -6,23 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ropecli.models.lint.readings import FIRST, by_stack, effects, listed, partings, without_it
-from ropecli.models.lint.rule import Hit, rule
-from ropecli.models.lint.subjects import Entry, Part
+from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, without_it
+from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown
 from ropecli.models.stacks.vllm import DUAL_CHUNK
 
 
-@rule(
+@Rule(
     "R020",
     "warning",
     "a factor below 1",
-    of=Entry,
     why="It compresses positions where it should stretch them: frequencies grow, and the model "
     "sees angles within its context that it was not trained on. Transformers only warns.",
     cure="Write the wanted length over the trained length, at least 1.",
 )
-def small_factor(entry: Entry) -> Iterator[Hit]:
+def small_factor(entry: ScalingKeys) -> Iterator[Hit]:
     """A factor above 0 and below 1."""
     factor = entry.number("factor")
     if factor is not None and 0 < factor < 1:
@@ -32,34 +31,34 @@ def small_factor(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R025",
     "warning",
     "dynamic NTK does not read the original length",
-    of=Entry,
     why="In Transformers the base of dynamic NTK grows from max_position_embeddings on, whatever "
     "the value of original_max_position_embeddings. With a stretched max_position_embeddings "
     "nothing is scaled up to there.",
     cure="Set max_position_embeddings to the trained length, and remove the original length.",
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
+    rope_types=("dynamic",),
 )
-def dynamic_original(entry: Entry) -> Iterator[Hit]:
+def dynamic_original(entry: ScalingKeys) -> Iterator[Hit]:
     """`original_max_position_embeddings` under dynamic, other than max_position_embeddings."""
     original, context = entry.original, entry.part.context
-    dynamic = entry.rope_type == "dynamic" and not entry.has("alpha")
-    if dynamic and original is not None and context is not None and original != context:
+    if entry.has("alpha") or original is None or context is None:
+        return
+    if original != context:
         key = entry.key("original_max_position_embeddings")
         length = int(min(context * (entry.number("factor") or 1.0), 2**53))
-        texts = {} if entry.part.name else effects(entry.part.raw, {key: ...}, length=length)
+        texts = entry.part.effects({key: ...}, length=length)
         message = f"{without_it(texts)} Transformers stretches beyond {shown(context)} positions, "
         yield Hit(key, f"{message}max_position_embeddings, not beyond {shown(original)}.".strip())
 
 
-@rule(
+@Rule(
     "R026",
     "note",
     "dynamic NTK and the KV cache",
-    of=Entry,
     why="The base grows with the sequence, and keys in the KV cache keep the base that they were "
     "rotated with: a sequence that is generated token by token gets other scores than one that is "
     "processed at once. Stacks differ in the length from which the base grows; some have one base "
@@ -71,29 +70,29 @@ def dynamic_original(entry: Entry) -> Iterator[Hit]:
         "vllm-project/vllm#5093",
         "QwenLM/Qwen#401",
     ),
+    rope_types=("dynamic",),
 )
-def dynamic_base(entry: Entry) -> Iterator[Hit]:
+def dynamic_base(entry: ScalingKeys) -> Iterator[Hit]:
     """Rope type dynamic with a factor above 1."""
     factor, context = entry.number("factor"), entry.part.context
-    if entry.rope_type != "dynamic" or factor is None or factor <= 1 or context is None:
+    if factor is None or factor <= 1 or context is None:
         return
     table = entry.table(sequence_length=int(min(context * factor, 2**53)))
     if entry.has("alpha") or table is None or table.base is None:
         return
-    texts = {} if entry.part.name else partings(entry.part.raw, length=context)
+    texts = by_stack(entry.part.partings(context))
     yield Hit(
-        entry.key("rope_type" if "rope_type" in entry.values else "type"),
+        entry.type_key,
         f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
         f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they were "
-        f"rotated with.{f' At {shown(context)} positions, {by_stack(texts)}.' if texts else ''}",
+        f"rotated with.{f' At {shown(context)} positions, {texts}.' if texts else ''}",
     )
 
 
-@rule(
+@Rule(
     "R096",
     "note",
     "a long context by code that stacks do not have",
-    of=Part,
     why="use_dynamic_ntk is for the code that came with Qwen, where one long sequence changes the "
     "base of its whole batch. dual_chunk_attention_config was for an attention that vLLM removed "
     "in 0.11; its Qwen models no longer start with it. Other stacks run past the trained length "
@@ -101,39 +100,36 @@ def dynamic_base(entry: Entry) -> Iterator[Hit]:
     cure="Stay within the trained length, and remove the key where the file is refused.",
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
 )
-def one_stack(part: Part) -> Iterator[Hit]:
+def one_stack(part: ConfigPart) -> Iterator[Hit]:
     """`use_dynamic_ntk: true` or a `dual_chunk_attention_config`."""
     names = [name for name in ("use_dynamic_ntk", DUAL_CHUNK) if part.config.get(name)]
     for key in map(part.key, names):
         yield Hit(key, without_it(part.effects({key: ...})) or "It has no effect.")
 
 
-@rule(
+@Rule(
     "R033",
     "warning",
     "truncate under a layer type",
-    of=Entry,
     why="Transformers looks for truncate next to the layer types, not in them. It does not find "
     "it, and rounds the ends of the ramp.",
     cure="Write truncate next to the layer types as well.",
     threads=("huggingface/transformers#42189",),
+    rope_types=("yarn",),
 )
-def nested_truncate(entry: Entry) -> Iterator[Hit]:
+def nested_truncate(entry: ScalingKeys) -> Iterator[Hit]:
     """`truncate: false` under a layer type, and not next to the layer types."""
-    off = entry.values.get("truncate", True)
-    if entry.rope_type != "yarn" or not entry.nested or off:
+    if not entry.nested or entry.values.get("truncate", True):
         return
-    outer = entry.part.config.get(entry.part.holder or "", {})
-    if outer.get("truncate", True):
+    if entry.part.held.get("truncate", True):
         said = without_it(entry.effects(truncate=...)) or "Transformers does not read it here."
         yield Hit(entry.key("truncate"), f"{said}{_rounding(entry)}")
 
 
-@rule(
+@Rule(
     "R034",
     "note",
     "truncate is not read by every stack",
-    of=Entry,
     why="Some stacks always round the ends of YaRN's ramp to whole pairs. In gpt-oss, pair 17 "
     "is then off by 76 %: 0.90 rad at position 4,096.",
     cure="Check the stack that you run; a GGUF has no such key.",
@@ -142,18 +138,19 @@ def nested_truncate(entry: Entry) -> Iterator[Hit]:
         "huggingface/transformers#42189",
         "apache/tvm#18576",
     ),
+    rope_types=("yarn",),
 )
-def truncate_elsewhere(entry: Entry) -> Iterator[Hit]:
+def truncate_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
     """`truncate: false` where Transformers reads it."""
-    if entry.rope_type == "yarn" and entry.values.get("truncate") is False and not entry.nested:
+    if entry.values.get("truncate") is False and not entry.nested:
         texts = entry.effects(truncate=True)
-        ignoring = [stack for stack, text in texts.items() if not text]
-        if texts.get(FIRST) and ignoring:
-            read = f"{listed(ignoring)} do not read it."
+        unread = ignoring(texts)
+        if texts.get(FIRST) and unread:
+            read = f"{join_stacks(unread)} do not read it."
             yield Hit(entry.key("truncate"), f"{read}{_rounding(entry)}")
 
 
-def _rounding(entry: Entry) -> str:
+def _rounding(entry: ScalingKeys) -> str:
     """Describe the effect of rounding the ramp's ends."""
     exact, rounded = entry.table(truncate=False), entry.table(truncate=True)
     if exact is None or rounded is None:
@@ -167,20 +164,18 @@ def _rounding(entry: Entry) -> str:
     )
 
 
-@rule(
+@Rule(
     "R035",
     "error",
     "beta_fast below beta_slow",
-    of=Entry,
     why="The ramp runs backwards: fast pairs, which resolve neighbouring positions, are slowed by "
     "the whole factor, and slow pairs, which need it, are unchanged. Transformers warns. Equal "
     "values, as in Kimi K2, are a ramp of one step.",
     cure="Swap them; the usual values are 32 and 1.",
+    rope_types=("yarn",),
 )
-def beta_order(entry: Entry) -> Iterator[Hit]:
+def beta_order(entry: ScalingKeys) -> Iterator[Hit]:
     """YaRN whose `beta_fast` (32 by default) is below its `beta_slow` (1 by default)."""
-    if entry.rope_type != "yarn":
-        return
     fast, slow = entry.number("beta_fast") or 32.0, entry.number("beta_slow") or 1.0
     if fast < slow:
         place = "beta_fast" if entry.has("beta_fast") else "beta_slow"
@@ -191,39 +186,39 @@ def beta_order(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R050",
     "error",
     "low_freq_factor above high_freq_factor",
-    of=Entry,
     why="The ramp between slowed and unchanged pairs runs backwards. Transformers only warns. "
     "Equal values, as in Llama 4 Scout, are a step.",
     cure="Swap them; Llama 3.1 has 1 and 4.",
+    rope_types=("llama3",),
 )
-def frequency_order(entry: Entry) -> Iterator[Hit]:
+def frequency_order(entry: ScalingKeys) -> Iterator[Hit]:
     """llama3 whose `low_freq_factor` is above its `high_freq_factor`."""
     low, high = entry.number("low_freq_factor"), entry.number("high_freq_factor")
-    if entry.rope_type == "llama3" and low is not None and high is not None and low > high:
+    if low is not None and high is not None and low > high:
         yield Hit(
             entry.key("low_freq_factor"),
             f"It is {shown(low)}, and high_freq_factor {shown(high)}.",
         )
 
 
-@rule(
+@Rule(
     "R051",
     "warning",
     "llama3 scaling that changes no pair",
-    of=Entry,
     why="Every pair completes enough turns within the original length to stay unchanged, so the "
     "factor has no effect. Often the original length is the stretched one by mistake.",
     cure="Write the length before scaling as original_max_position_embeddings.",
     threads=("unslothai/unsloth#6197",),
+    rope_types=("llama3",),
 )
-def idle(entry: Entry) -> Iterator[Hit]:
+def idle(entry: ScalingKeys) -> Iterator[Hit]:
     """llama3 with a factor above 1 whose frequencies are those without scaling."""
     factor, scaled, plain = entry.number("factor"), entry.table(), entry.table(factor=1.0)
-    if entry.rope_type != "llama3" or factor is None or scaled is None or plain is None:
+    if factor is None or scaled is None or plain is None:
         return
     if factor > 1 and np.array_equal(scaled.inv_freq, plain.inv_freq):
         yield Hit(
@@ -233,19 +228,19 @@ def idle(entry: Entry) -> Iterator[Hit]:
         )
 
 
-@rule(
+@Rule(
     "R121",
     "warning",
     "dynamic NTK that scales nothing",
-    of=Entry,
     why="The base grows by the factor, and with 1 it never does. HunYuan's files have such a "
     "factor next to an alpha, which alone enlarges their base; without it the model runs with the "
     "base of short texts.",
     cure="Restore alpha, or write a factor above 1.",
+    rope_types=("dynamic",),
 )
-def no_alpha(entry: Entry) -> Iterator[Hit]:
+def no_alpha(entry: ScalingKeys) -> Iterator[Hit]:
     """Rope type dynamic with a factor of 1 and without alpha."""
-    if entry.rope_type == "dynamic" and entry.number("factor") == 1 and not entry.has("alpha"):
+    if entry.number("factor") == 1 and not entry.has("alpha"):
         yield Hit(
             entry.key("factor"),
             f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges it.",
