@@ -100,7 +100,7 @@ def test_a_program_takes_the_sizes_that_its_command_names(tmp_path: Path) -> Non
     assert sizes == {"32"}
 
 
-def expected(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float64]:
+def rotate_exactly(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float64]:
     """Rotate x (batch, heads, sequence, dim) in float64."""
     half = x.shape[-1] // 2
     angles = positions[..., None] * 10000.0 ** (-np.arange(half) / half)
@@ -133,7 +133,7 @@ def test_a_kernel_takes_positions_of_all_sequences_and_of_each(tmp_path: Path) -
         got = np.load(tmp_path / "out.npy")
         assert (got.shape, got.dtype) == (x.shape, x.dtype)
         # Computed in float64 and rounded once, to half an ulp of a pair's length at most.
-        assert np.abs(got - expected(x, rows)).max() <= 2.0**-24 * 2 * np.abs(x).max()
+        assert np.abs(got - rotate_exactly(x, rows)).max() <= 2.0**-24 * 2 * np.abs(x).max()
 
 
 def test_a_kernel_refuses_another_dtype_in_one_line(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_what_takes_the_place_of_a_file_is_refused(
     path.write_bytes(b"content")
     look = Path.stat
 
-    def replaced(file: Path, **options: Any) -> os.stat_result:
+    def stat_and_replace(file: Path, **options: Any) -> os.stat_result:
         seen = look(file, **options)
         path.unlink()
         os.mkfifo(path) if kind == "pipe" else path.mkdir()
@@ -45,7 +45,7 @@ def test_what_takes_the_place_of_a_file_is_refused(
 
     before = len(list(Path("/dev/fd").iterdir()))
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "stat", replaced)
+        patched.setattr(Path, "stat", stat_and_replace)
         with pytest.raises(FileError, match="expected a text"):
             open_regular(path, "a text")
     assert len(list(Path("/dev/fd").iterdir())) == before

@@ -23,15 +23,15 @@ class Decoder:
     def prefill(self, x: Any) -> Any:
         """A sequence (sequence, head dim) from position 0."""
         self.tokens = np.asarray(x)
-        return self.turned()
+        return self.rotate()
 
     def step(self, token: Any) -> Any:
         """One more token."""
         one = np.asarray(token)
         self.tokens = one if self.tokens is None else np.concatenate([self.tokens, one])
-        return self.turned()[-1:]
+        return self.rotate()[-1:]
 
-    def turned(self) -> Any:
+    def rotate(self) -> Any:
         """All tokens so far; padding to a power of 2 spares JAX most compilations."""
         count = len(self.tokens)
         padding = (1 << (count - 1).bit_length()) - count

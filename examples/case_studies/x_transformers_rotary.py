@@ -10,15 +10,15 @@ from x_transformers.x_transformers import RotaryEmbedding, apply_rotary_pos_emb
 
 def rope(x: Any, positions: Any) -> Any:
     """RotaryEmbedding: interleaved."""
-    return turned(x, positions, RotaryEmbedding(64))
+    return rotate(x, positions, RotaryEmbedding(64))
 
 
 def xpos(x: Any, positions: Any) -> Any:
     """RotaryEmbedding with use_xpos: queries grow with their position, so it is no rotation."""
-    return turned(x, positions, RotaryEmbedding(64, use_xpos=True))
+    return rotate(x, positions, RotaryEmbedding(64, use_xpos=True))
 
 
-def turned(x: Any, positions: Any, module: Any) -> Any:
+def rotate(x: Any, positions: Any, module: Any) -> Any:
     """Queries, as its attention turns them."""
     angles, scale = module(positions)
     queries = x.reshape(len(torch.atleast_2d(positions)), -1, *x.shape[-2:])

@@ -94,7 +94,7 @@ def numba_folder(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, function: Callable[..., None]) -> Iterator[None]:
+def hold_lock(folder: Path, function: Callable[..., None]) -> Iterator[None]:
     """Keep other processes from saving compiled code of this kernel at the same time.
 
     Numba takes the name of a data file from an index that it read before: two processes that save

@@ -19,7 +19,7 @@ import numpy as np
 from numba import prange
 from numba.extending import overload
 
-from ropecli.kernels.cache import discard, edition_folder, locked, numba_folder
+from ropecli.kernels.cache import discard, edition_folder, hold_lock, numba_folder
 from ropecli.kernels.settings import blamed_on_settings
 
 __all__ = [
@@ -180,7 +180,7 @@ class Compiled:
 
     def _compile(self, types: tuple[Any, ...]) -> None:
         if self._folder is not None:
-            with locked(self._folder, self._function):
+            with hold_lock(self._folder, self._function):
                 for _ in range(2):  # the second time without what could not be loaded
                     # What damage raises has no common base below Exception.
                     with contextlib.suppress(Exception):

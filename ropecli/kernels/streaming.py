@@ -63,26 +63,26 @@ def can_stream(out: NDArray[Any], first: int, pairs: int) -> bool:
 
 @overload(store_past_caches, inline="always")
 def _compile_store(array, index, value):
-    def compiled(array, index, value):
+    def implementation(array, index, value):
         _store(array, index, value)
 
-    return compiled
+    return implementation
 
 
 @overload(fetch_ahead, inline="always")
 def _compile_fetch(row):
-    def compiled(row):
+    def implementation(row):
         _prefetch(row)
 
-    return compiled
+    return implementation
 
 
 @overload(finish, inline="always")
 def _compile_finish():
-    def compiled():
+    def implementation():
         _fence()
 
-    return compiled
+    return implementation
 
 
 @intrinsic

@@ -65,7 +65,7 @@ def share(
     return _row(what, f"<= {most:g}x", ratio, mine, theirs, met=ratio <= most)
 
 
-def alone(what: str, ours: Callable[[], object], *, most: float, rounds: int = 11) -> Row:
+def duration(what: str, ours: Callable[[], object], *, most: float, rounds: int = 11) -> Row:
     """How many milliseconds ours takes; at most so many are wanted."""
     (mine,) = race(ours, rounds=rounds)
     middle = statistics.median(mine)

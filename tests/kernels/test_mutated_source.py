@@ -81,7 +81,7 @@ MUTANTS_ONCE = {
 }
 
 
-def interpreted(source: str) -> Any:
+def interpret(source: str) -> Any:
     """The kernels of a source as plain functions, behind the public call's own code."""
     source = source.replace("from ropecli.kernels.jit import parallel, prange, serial", PLAIN)
     module = ModuleType("mutant")
@@ -104,7 +104,7 @@ ROPES = [
 
 
 def failures(source: str, monkeypatch: pytest.MonkeyPatch, rope: Rotary) -> set[str]:
-    monkeypatch.setattr(apply, "rotation", interpreted(source))
+    monkeypatch.setattr(apply, "rotation", interpret(source))
     monkeypatch.setattr(apply, "KEPT", 0)  # no table that other source has made
 
     def rotate(x: Any, positions: Any) -> Any:

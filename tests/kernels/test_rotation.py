@@ -56,7 +56,7 @@ def random_rows(count: int, rope: Rotary, dtype: str, seed: int = 0) -> Array:
     return x.astype(DTYPES[dtype])
 
 
-def promised(x: Array, rope: Rotary, positions: Array, dtype: str) -> Array:
+def tolerance(x: Array, rope: Rotary, positions: Array, dtype: str) -> Array:
     """Allowed error of each coordinate: docs/performance.md and checks/accuracy.py."""
     pairs = rope.pairs_in
     values = x.astype(np.float64)
@@ -94,7 +94,7 @@ ROPES = {
 def assert_accurate(x: Array, rope: Rotary, positions: Array, dtype: str) -> None:
     got = rotate_rows(x, rope, positions).astype(np.float64)
     error = np.abs((got - exact(x, rope, positions)).astype(np.float64))
-    bound = promised(x, rope, positions, dtype)
+    bound = tolerance(x, rope, positions, dtype)
     assert_within(f"{rope}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
 
 

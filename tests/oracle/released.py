@@ -39,9 +39,9 @@ class Case:
     @property
     def function(self) -> Callable[..., Any]:
         """It, loaded as the command does it."""
-        return loaded(self.target)
+        return load(self.target)
 
-    def judged(self, expect: ropecli.Rotary | None = None, **options: Any) -> Verdict:
+    def check(self, expect: ropecli.Rotary | None = None, **options: Any) -> Verdict:
         """What `check` says of it."""
         known: dict[str, Any] = {"framework": self.framework, "context_length": self.context}
         known |= {**self.options, **options}
@@ -49,7 +49,7 @@ class Case:
 
 
 @cache
-def loaded(target: str) -> Callable[..., Any]:
+def load(target: str) -> Callable[..., Any]:
     """A function of the folder; what libraries warn of while they are imported is their affair."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -97,7 +97,7 @@ def vectors(rotary: ropecli.Rotary, rows: int) -> NDArray[np.float32]:
     return random.standard_normal((1, 2, rows, rotary.head_dim)).astype(np.float32)
 
 
-def turned(case: Case, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+def rotate(case: Case, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
     """The same vectors after it."""
     if case.framework == "numpy":
         return np.asarray(case.function(x, positions))

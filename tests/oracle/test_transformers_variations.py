@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from helpers import assert_within
 from oracle.transformers_classes import OFF, WITHOUT, cases, rotary_class
-from oracle.transformers_measure import built
+from oracle.transformers_measure import build
 
 from ropecli import FileError
 from ropecli.models.load import load_model
@@ -204,7 +204,7 @@ def test_refusals(name: str) -> None:
         given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
         refused = False
         try:
-            built(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
+            build(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
         except Exception:  # whatever it is
             refused = True
         if refused:
@@ -219,7 +219,7 @@ def compare(name: str, keys: dict[str, Any]) -> bool:
     case = cases()[name]
     given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
     try:
-        rotary = built(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
+        rotary = build(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
     except Exception:  # whatever it is, the library has no table for this
         return False
     model = load_model(given)

@@ -102,7 +102,7 @@ def cases() -> dict[str, Case]:
     for path in sorted(
         (Path(transformers.__file__).parent / "models").glob("*/configuration_*.py")
     ):
-        module = _imported(f"transformers.models.{path.parent.name}.{path.stem}")
+        module = _import(f"transformers.models.{path.parent.name}.{path.stem}")
         for name, member in vars(module).items():
             own = inspect.isclass(member) and member.__module__ == module.__name__
             if own and issubclass(member, PreTrainedConfig) and _mentions(member):
@@ -118,7 +118,7 @@ def _mentions(config_class: Any) -> bool:
     return any("rope" in key or "rotary" in key for key in keys)
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module(name)
@@ -163,7 +163,7 @@ def _modules(folder: str) -> tuple[Any, ...]:
     found: dict[str, Any] = {}
     paths = (Path(transformers.__file__).parent / "models" / folder).glob("modeling_*.py")
     for path in sorted(paths):
-        members = vars(_imported(f"transformers.models.{folder}.{path.stem}"))
+        members = vars(_import(f"transformers.models.{folder}.{path.stem}"))
         found |= {
             name: member
             for name, member in members.items()

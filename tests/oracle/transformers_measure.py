@@ -72,7 +72,7 @@ def measure(case: Case) -> list[Kind]:
         own = copy.deepcopy(config)
         if base:
             own.rope_parameters = config.rope_parameters | {"rope_theta": base}
-        rotary = built(made_from, own)
+        rotary = build(made_from, own)
         name = layer_type if nested else _special_type(made_from, keys)
         kinds.append(_layer(case, config, rotary, layers, layer_type, name, keys))
     if not any(kind.pairs for kind in kinds):
@@ -99,7 +99,7 @@ def _special_type(made_from: Any, keys: dict[str, Any]) -> str | None:
     return None
 
 
-def built(module_class: Any, config: Any, layer: int = 0) -> Any:
+def build(module_class: Any, config: Any, layer: int = 0) -> Any:
     """A module of a configuration."""
     if module_class is None:
         return None
@@ -125,7 +125,7 @@ def _layer(
     name: str | None,
     keys: dict[str, Any],
 ) -> Kind:
-    attention = prepared(built(attention_class(case), config, layers[0]), case.folder)
+    attention = linearize(build(attention_class(case), config, layers[0]), case.folder)
     errors = []
     for form, axes in forms(case.name, rotary, keys):
         for size_in in dict.fromkeys((width(attention), getattr(config, "hidden_size", 0))):
@@ -289,7 +289,7 @@ def _from_grid(table: Any) -> Any:
 
 
 def _compute_embeddings(original: Any) -> Any:
-    def replaced(inv_freq: Any, _height: int, _width: int, hidden_size: int) -> Any:
+    def replacement(inv_freq: Any, _height: int, _width: int, hidden_size: int) -> Any:
         import torch
 
         grid = original(inv_freq, 2, 2, hidden_size)[0]  # begins at (1, 1)
@@ -297,7 +297,7 @@ def _compute_embeddings(original: Any) -> Any:
         angles[0, 1], angles[0, 2] = grid[1, 0] - grid[0, 0], grid[0, 1] - grid[0, 0]
         return angles
 
-    return replaced
+    return replacement
 
 
 def _patch_centers(_original: Any) -> Any:
@@ -357,7 +357,7 @@ def arguments(attention: Any, made: Any, where: Any, width: int) -> dict[str, An
 BEFORE_PROJECTION = ("seamless_m4t", "wav2vec2_bert", "wav2vec2_conformer")
 
 
-def prepared(attention: Any, folder: str) -> Any:
+def linearize(attention: Any, folder: str) -> Any:
     """Norms that pass everything on, so that a query stays linear in what it is made of."""
     import torch
 
@@ -403,27 +403,27 @@ def run(attention: Any, given: dict[str, Any]) -> tuple[Any, list[Any]]:
 
     sources = [given["hidden_states"]] if "hidden_states" in given else []
 
-    def seen(_module: Any, _inputs: Any, output: Any) -> Any:
+    def record(_module: Any, _inputs: Any, output: Any) -> Any:
         sources.append(output)
         return output.clone()  # what follows may write in place
 
     hooks = [
-        module.register_forward_hook(seen)
+        module.register_forward_hook(record)
         for module in attention.modules()
         if not list(module.children())
         and hasattr(module, "weight")
         and "Norm" not in type(module).__name__
     ]
 
-    def scored(_module: Any, query: Any, *_: Any, **__: Any) -> Any:
+    def raise_scored(_module: Any, query: Any, *_: Any, **__: Any) -> Any:
         raise Scored(query)
 
     file = sys.modules[type(attention).__module__]
     names = [n for n in vars(file) if n.endswith("eager_attention_forward")]
     originals = {name: getattr(file, name) for name in names}
     for name in names:
-        setattr(file, name, scored)
-    AttentionInterface.register("eager", scored)
+        setattr(file, name, raise_scored)
+    AttentionInterface.register("eager", raise_scored)
     try:
         with first_product():
             attention(**given)

@@ -102,7 +102,7 @@ def xpos(name: str) -> Callable[[Array, Array], Array]:
     """Return xPos of queries: RoPE times zeta to the distance from the middle of the sequence."""
     rotation = RIGHT[name]
 
-    def scaled(x: Array, m: Array) -> Array:
+    def rotation_with_growth(x: Array, m: Array) -> Array:
         dim = x.shape[-1]
         zeta = (2 * np.arange(dim // 2) / dim + 0.4) / 1.4
         power = (m[:, None] - (m[-1] + 1) // 2) / 512
@@ -111,7 +111,7 @@ def xpos(name: str) -> Callable[[Array, Array], Array]:
             scale[:, places] = zeta**power
         return rotation(x, m) * scale
 
-    return scaled
+    return rotation_with_growth
 
 
 #: What is not a RoPE, and what `check` must say of it.

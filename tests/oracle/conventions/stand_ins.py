@@ -40,7 +40,7 @@ NAMES = (
 
 
 @cache
-def _named(name: str) -> Any:
+def _class_of(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return _Anything(name, (StandIn,), {})
@@ -50,7 +50,7 @@ class _Anything(type):
     """A class whose attributes are classes like it, each another one."""
 
     def __getattr__(cls, name: str) -> Any:
-        return _named(name)
+        return _class_of(name)
 
 
 class StandIn(metaclass=_Anything):
@@ -62,7 +62,7 @@ class StandIn(metaclass=_Anything):
         return values[0] if len(values) == 1 and callable(values[0]) else StandIn()
 
     def __getattr__(self, name: str) -> Any:
-        return _named(name)
+        return _class_of(name)
 
     def __class_getitem__(cls, _: Any) -> type:
         return cls
@@ -73,7 +73,7 @@ class _Module(ModuleType):
     __version__ = "99"  # newer than whatever is asked for
 
     def __getattr__(self, name: str) -> Any:
-        return _named(name)
+        return _class_of(name)
 
 
 class _Finder:
