@@ -27,7 +27,7 @@ settings.load_profile(
 
 @pytest.fixture(scope="session", autouse=True)
 def without_waiting_for_the_disk() -> Iterator[None]:
-    """Of thousands of small files: only a loss of power shows whether they were on the disk."""
+    """Replace fsync, which is slow for many small files, and which no test can see."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)  # which refuses what is not open, too
         yield

@@ -1,4 +1,4 @@
-"""Assertions that say what was called, which element is worst, and both of its values."""
+"""Assertions that report the call, the worst element and both of its values; ways to run code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def slow_rows(*rows: tuple[Any, ...]) -> list[Any]:
 def for_each(
     names: str, values: Iterable[Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Try all values of a parameter in one test: for those that cost less than a test.
+    """Try all values of a parameter in one test, where each costs less than a test.
 
     All are tried. The first failure is raised, with a note that lists the values that fail.
     """
@@ -119,7 +119,7 @@ def soon(what: object = "it") -> Iterator[None]:
     """
     __tracebackhide__ = True
     allowed = 1.0 if coverage.Coverage.current() is None else 5.0
-    gc.freeze()  # what the tests before hold in memory would be gone through with each collection
+    gc.freeze()  # otherwise each collection walks all objects of earlier tests
     begin = time.process_time()
     try:
         yield
@@ -150,7 +150,7 @@ def assert_within(what: str, *, got: ArrayLike, expected: ArrayLike, tolerance: 
 
 
 def assert_within_ulps(what: str, *, got: ArrayLike, expected: ArrayLike, ulps: float) -> None:
-    """Assert that got is within so many units in the last place of expected."""
+    """Assert that got is within a number of units in the last place of expected."""
     __tracebackhide__ = True
     e = np.asarray(expected, dtype=np.float64)
     assert_within(what, got=got, expected=e, tolerance=ulps * np.spacing(np.abs(e)))
@@ -278,11 +278,11 @@ def run_python(
 
 
 class Screen(NamedTuple):
-    """What a command left on a terminal."""
+    """Output of a command on a terminal."""
 
     code: int  #: Exit code.
-    text: str  #: Without colours.
-    colours: int  #: Escape sequences that there were.
+    text: str  #: Its output without colours.
+    colours: int  #: Number of escape sequences.
 
 
 def run_in_terminal(
@@ -311,12 +311,12 @@ def run_in_terminal(
     return Screen(code, escape.sub("", text), len(escape.findall(text)))
 
 
-#: What would tell a program about another terminal than the one it is given.
+#: Variables that describe another terminal than the one that the program gets.
 TERMINAL = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"}
 
 
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)
-    except OSError:  # Linux says so once nobody holds the other end
+    except OSError:  # on Linux, once the other end is closed
         return b""

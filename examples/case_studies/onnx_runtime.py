@@ -26,7 +26,7 @@ def interleaved(x: Any, positions: Any) -> Any:
 
 
 def rotate(x: Any, positions: Any, interleaved: int) -> Any:
-    """What the operator makes of x."""
+    """Rotate x by the operator."""
     places = np.atleast_2d(positions).astype(np.int64)
     heads = x.reshape(len(places), -1, *x.shape[-2:])
     cos, sin = tables(x.dtype)

@@ -38,7 +38,7 @@ def qwen2(x: Any, positions: Any) -> Any:
 
 
 def rotate(x: Any, positions: Any, path: str, name: str, base: int) -> Any:
-    """What a module makes of x, which it takes as (batch, sequence, heads, head dim)."""
+    """Rotate x by a module, which takes (batch, sequence, heads, head dim)."""
     places = torch.atleast_2d(positions)
     queries = x.reshape(len(places), -1, *x.shape[-2:]).transpose(1, 2)
     module = made(path, name, x.shape[-1], base)
@@ -47,7 +47,7 @@ def rotate(x: Any, positions: Any, path: str, name: str, base: int) -> Any:
 
 @cache
 def made(path: str, name: str, dim: int, base: int) -> Any:
-    """One of its modules, with a table of 131,072 positions."""
+    """Return a module with a table of 131,072 positions."""
     spec = find_spec("torchtune")
     assert spec is not None
     assert spec.submodule_search_locations is not None

@@ -39,8 +39,8 @@ class Terms:
     """The four terms of RoFormer Eq. 6, query first, (heads, queries, keys): a score's parts."""
 
     content_content: Array  #: x_m^T W_q^T W_k x_n.
-    content_position: Array  #: x_m^T W_q^T W_k p_n, or what stands for it.
-    position_content: Array  #: p_m^T W_q^T W_k x_n, or what stands for it.
+    content_position: Array  #: x_m^T W_q^T W_k p_n, or its counterpart.
+    position_content: Array  #: p_m^T W_q^T W_k x_n, or its counterpart.
     position_position: Array  #: p_m^T W_q^T W_k p_n, or a bias.
 
 
@@ -48,13 +48,13 @@ class Terms:
 class Encoding(ABC):
     """A positional encoding with its weights, all float64."""
 
-    name: ClassVar[str]  #: In lower case, as files and options have it.
-    equation: ClassVar[str]  #: Of RoFormer, or the paper's own.
-    default_theory: ClassVar[Theory]  #: With default options.
-    depends_on_other_keys: ClassVar[bool] = False  #: Whether a score depends on other keys too.
+    name: ClassVar[str]  #: In lower case, as in file names and options.
+    equation: ClassVar[str]  #: Its equation in RoFormer, or in its own paper.
+    default_theory: ClassVar[Theory]  #: Theory for default options.
+    depends_on_other_keys: ClassVar[bool] = False  #: A score depends on other keys too.
 
     sizes: Sizes
-    weights: Mapping[str, Array] = field(repr=False)  #: As `shapes` names them.
+    weights: Mapping[str, Array] = field(repr=False)  #: Names and shapes are those of `shapes`.
 
     @classmethod
     @abstractmethod
@@ -125,7 +125,7 @@ class Encoding(ABC):
     def output(
         self, attention: Array, x_key: Any, query_positions: Any, key_positions: Any
     ) -> Array:
-        """o_m of attention that is given, as `softmax` of scores gives it.
+        """o_m of given attention, such as `softmax` of scores.
 
         Args:
             attention: (heads, queries, keys).

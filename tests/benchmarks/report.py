@@ -135,7 +135,7 @@ def of_commands() -> Iterator[Row]:
 
 
 def of_processors() -> Iterator[Row]:
-    """Time of processors, which other programs on the machine hardly change, and memory."""
+    """Processor time, which other programs on the machine hardly affect, and memory."""
     with tempfile.TemporaryDirectory() as folder:
         warm = {"NUMBA_CACHE_DIR": f"{folder}/warm", "PYTHONPATH": str(ROOT)}
         start = [sys.executable, "-m", "ropecli"]
@@ -156,7 +156,7 @@ def of_processors() -> Iterator[Row]:
 
 
 def of_growth() -> Iterator[Row]:
-    """Ten times the work, ten times the time: of each, a size and ten times that."""
+    """Ten times the work, ten times the time: each at one size and at ten times that."""
     with tempfile.TemporaryDirectory() as folder:
         warm = {"NUMBA_CACHE_DIR": f"{folder}/warm", "PYTHONPATH": str(ROOT)}
         start = [sys.executable, "-m", "ropecli"]

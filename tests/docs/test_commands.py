@@ -53,7 +53,7 @@ def test_pages_are_fresh() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_stale_page_is_named_and_mended(tmp_path: Path) -> None:
+def test_a_stale_page_is_named_and_regenerated(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     (docs / "commands").mkdir(parents=True)
     shutil.copy(DOCS / "generate.py", docs)
@@ -69,7 +69,7 @@ def test_a_stale_page_is_named_and_mended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", GROUP.commands)
 def test_every_option_is_on_the_page_and_explained(command: str) -> None:
-    # `-h` is the same everywhere and stands on the page of all commands.
+    # `-h` is the same everywhere, and on the page of all commands.
     for parameter in GROUP.commands[command].params:
         names = parameter.opts if parameter.opts[0].startswith("-") else [parameter.metavar]
         row = next(

@@ -1,4 +1,4 @@
-"""What the contributing page adds works as soon as its files are in place, and no sooner."""
+"""The additions of the contributing page work once their files are in place, and no sooner."""
 
 from __future__ import annotations
 

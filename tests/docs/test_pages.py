@@ -77,7 +77,7 @@ def test_blocks_do_what_they_say(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_no_command_escapes(page: Path) -> None:
-    # Whatever runs ropecli stands in a console block, save for the examples of the help texts.
+    # Whatever runs ropecli is in a console block, except for the examples of the help texts.
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S):
         if language in {"bash", "sh", "shell"}:
             assert not re.search(r"^(\$ )?ropecli ", block, re.MULTILINE), block

@@ -124,7 +124,7 @@ def test_parallel_and_serial_code_have_entries_of_their_own(warm: Path) -> None:
     assert names == {"abel.fill_steps", "abel.fill_steps_serial"}
 
 
-#: Each kind is met by a module loaded anew; the first call must not load, the second one must.
+#: Each kind meets a reloaded module; its first call must not load from the cache, the second must.
 DAMAGE = """
 import importlib, os, pathlib
 folder = pathlib.Path(os.environ["NUMBA_CACHE_DIR"])
@@ -153,7 +153,7 @@ print("done")
 """
 
 
-def test_damaged_cache_is_made_anew(tmp_path: Path, warm: Path) -> None:
+def test_damaged_cache_is_replaced(tmp_path: Path, warm: Path) -> None:
     folder = tmp_path / "cache"
     subprocess.run(["cp", "-r", warm, folder], check=True)
     assert run(DAMAGE, NUMBA_CACHE_DIR=str(folder)) == "done"
@@ -249,7 +249,7 @@ for file in pathlib.Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbi"):
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o777])
-def test_planted_code_runs_only_in_a_folder_that_nobody_else_may_write(
+def test_planted_code_runs_only_in_a_folder_that_only_the_user_may_write(
     mode: int, tmp_path: Path
 ) -> None:
     folder, mark = tmp_path / "cache", tmp_path / "mark"

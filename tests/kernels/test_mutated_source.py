@@ -20,7 +20,7 @@ from ropecli.rotary import apply
 
 SOURCE = Path(str(rotation.__file__)).read_text()
 
-#: What is broken: (before, after, the law that must fail), in what both layouts are made of.
+#: Mutants (before, after, law that must fail) of the source that both layouts share.
 MUTANTS = {
     "sign of sin": ("u * c[i] - v * s[i]", "u * c[i] + v * s[i]", "orthogonality"),
     "cos and sin swapped": ("u * s[i] + v * c[i]", "u * c[i] + v * s[i]", "orthogonality"),
@@ -82,7 +82,7 @@ MUTANTS_ONCE = {
 
 
 def interpret(source: str) -> Any:
-    """The kernels of a source as plain functions, behind the public call's own code."""
+    """Return the kernels of a source as a module of plain functions."""
     source = source.replace("from ropecli.kernels.jit import parallel, prange, serial", PLAIN)
     module = ModuleType("mutant")
     exec(compile(source, "mutant", "exec"), module.__dict__)

@@ -58,7 +58,7 @@ def test_rounding_twice_changes_nothing(value: float, dtype: str) -> None:
 def kernel_errors(
     frequencies: str, positions: str, angles: str, tables: str, factor: float, first: int
 ) -> tuple[Array, ...]:
-    """What both kernels write for COUNT positions."""
+    """Return the results of both kernels for COUNT positions."""
     freq = rounded(THETA, frequencies)
     p = rounded(np.arange(first - 1, first + COUNT), positions)
     error, departure, table = np.empty((3, COUNT))

@@ -1,4 +1,4 @@
-"""The rotation kernels by way of `turn`: accurate as promised, and the same bits however called."""
+"""The rotation kernels: as accurate as documented, and the same bits however they are called."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def random_rows(count: int, rope: Rotary, dtype: str, seed: int = 0) -> Array:
 
 
 def tolerance(x: Array, rope: Rotary, positions: Array, dtype: str) -> Array:
-    """Allowed error of each coordinate: docs/performance.md and checks/accuracy.py."""
+    """Tolerance of each coordinate: docs/performance.md and checks/accuracy.py."""
     pairs = rope.pairs_in
     values = x.astype(np.float64)
     length = rope.attention_factor * np.hypot(values[:, pairs[:, 0]], values[:, pairs[:, 1]])

@@ -95,7 +95,7 @@ def test_structure_and_all_else_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_zip", [True, False])
-@pytest.mark.parametrize("place", ["alone", "beside", "key", "attribute", "within"])
+@pytest.mark.parametrize("place", ["alone", "next to", "key", "attribute", "within"])
 @pytest.mark.parametrize("variable", ["", "1"])
 def test_no_code_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_zip: bool, place: str, variable: str
@@ -104,7 +104,7 @@ def test_no_code_is_run(
     x = random_tensor(5, 8)
     structures: dict[str, Any] = {
         "alone": Payload(mark),
-        "beside": {"q": x, "other": Payload(mark)},
+        "next to": {"q": x, "other": Payload(mark)},
         "key": {"q": x, (1, Payload(mark)): 2},
         "attribute": collections.OrderedDict(q=x),
         "within": {"q": x, "list": [{"a": (Payload(mark),)}]},

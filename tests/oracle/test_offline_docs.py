@@ -26,7 +26,7 @@ MISSING = """() => [
   ...[...document.querySelectorAll("merror")].map(each => each.textContent),
 ]"""
 
-#: What pictures stand on; they are drawn for a light page.
+#: Backgrounds of pictures, which are drawn for a light page.
 GROUNDS = """() =>
   [...document.querySelectorAll("article img")].map(each => getComputedStyle(each).backgroundColor)
 """
@@ -73,7 +73,7 @@ def test_page_needs_no_network(name: str, scheme: str, html: Path, browser: Brow
 
 
 def watch(page: Page) -> list[str]:
-    """A list to which everything is added that fails, complains or asks for the network."""
+    """Return a list that collects failures, warnings and requests of the network."""
     wrong: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:
@@ -92,7 +92,7 @@ def watch(page: Page) -> list[str]:
 
 
 def without_code(script: str) -> str:
-    """The script on a page of which all code was removed."""
+    """Return a script that runs another one with all code removed from the page."""
     removed = "document.querySelectorAll('pre, code').forEach(each => each.remove());"
     return f"() => {{ {removed} return ({script})() ?? null }}"
 

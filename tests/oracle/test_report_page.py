@@ -1,4 +1,4 @@
-"""The page of `report` in a browser: Debian's Chromium, and axe for those who can't see it."""
+"""The page of `report` in a browser: Debian's Chromium, and axe for accessibility."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT = {"max_position_embeddings": 4096, "sliding_window": 1024}
 
 class Opened(NamedTuple):
     page: Any
-    said: list[str]  #: What the console has.
+    said: list[str]  #: Messages on the console.
     asked: list[str]  #: Addresses that the page loaded, itself included.
 
 

@@ -141,7 +141,7 @@ def still(patch: pytest.MonkeyPatch) -> None:
 
 
 def other_base(patch: pytest.MonkeyPatch) -> None:
-    """One layer with a base of its own."""
+    """Another base in one layer."""
     kind = modeling().LlamaAttention
     own = kind.forward
     positions: list[Any] = []
@@ -330,7 +330,7 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
 
 
 def test_a_function_of_one_argument_that_is_named() -> None:
-    """It has its positions from elsewhere."""
+    """Its positions come from elsewhere."""
     import torch
     from torch import nn
     from torch.nn import functional

@@ -104,7 +104,7 @@ VARIATIONS: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 4096,
     },
 }
-#: What it refuses, nearly always.
+#: Variations that the library nearly always refuses.
 REFUSED: dict[str, dict[str, Any]] = {
     "an unknown type": {"rope_scaling": {"rope_type": "ntk", "factor": 2.0}},
     "mrope": {"rope_scaling": {"type": "mrope"}},
@@ -154,7 +154,7 @@ NULLS = {
 }
 #: Keys without which the attention of a class fails, and not its table.
 NEEDED = {"NemotronConfig": {"num_key_value_heads": 8}}
-#: Where the library's table fits no query of its own attention, or it has several rules.
+#: Classes whose table fits no query of their own attention, or that have several rules.
 APART = {
     "CohereCompassTextConfig": "it takes one dictionary for each kind of layer",
     "Dots3NoteTextConfig": "one flat dictionary for layers that have two",
@@ -215,7 +215,7 @@ def test_refusals(name: str) -> None:
 
 
 def compare(name: str, keys: dict[str, Any]) -> bool:
-    """Whether there was anything to compare."""
+    """Compare the tables with the library's, and return whether it has any."""
     case = cases()[name]
     given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
     try:

@@ -2,8 +2,7 @@
 
 The attention runs on random vectors until it would score them. The derivatives of a query by the
 linear layer that it came from, at the origin and one step along each axis, are the rotation: which
-coordinates each one is made of, and the cosines and sines. Nothing that the module says of itself
-is read.
+coordinates each one is made of, and the cosines and sines. No attribute of the module is read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from oracle.transformers_classes import Case, attention_class, rotary_class
 
 Matrix = NDArray[np.float64]
-#: Token 0 stands at the origin, token k one step along axis k - 1.
+#: Token 0 is at the origin, token k one step along axis k - 1.
 TOKENS = 7
 
 
@@ -29,10 +28,10 @@ TOKENS = 7
 class Pair:
     """Two coordinates that turn together, the one that is read first being named first."""
 
-    written: tuple[int, int]  #: Where they are put.
-    axis: int  #: Of the positions.
+    written: tuple[int, int]  #: Coordinates that they are written to.
+    axis: int  #: Axis of the positions.
     angle: float  #: Radians per step, to a whole turn.
-    factor: float  #: What both are multiplied by.
+    factor: float  #: Factor of both.
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ def _pairs(turns: list[Matrix]) -> dict[tuple[int, int], Pair]:
     return found
 
 
-# What a rotary module makes of positions that step along one axis at a time.
+# Tables of a rotary module for positions that step along one axis at a time.
 
 
 def forms(case_name: str, rotary: Any, keys: dict[str, Any]) -> list[tuple[str, int]]:
@@ -246,7 +245,7 @@ def positions(form: str, axes: int) -> Any:
 
 
 def embeddings(rotary: Any, config: Any, layer_type: str | None, form: str, axes: int) -> Any:
-    """cos and sin, or what else the module makes, and the positions for its attention."""
+    """Return cos and sin, or another result of the module, and the positions for its attention."""
     import torch
 
     where = positions(form, axes)
@@ -301,12 +300,12 @@ def _compute_embeddings(original: Any) -> Any:
 
 
 def _patch_centers(_original: Any) -> Any:
-    """Coordinates of which 2 pi, by which the module multiplies them, makes steps of one."""
+    """Return coordinates that become steps of one when the module multiplies them by 2 pi."""
     return lambda *_, **__: positions("last", 2) / (2 * math.pi)
 
 
 def _with(rotary: Any, name: str, replacement: Any) -> Any:
-    """The module with a function of its file replaced while it runs."""
+    """Return the module's call with a function of its file replaced."""
     file = sys.modules[type(rotary).__module__]
 
     def run(*given: Any, **named: Any) -> Any:
@@ -358,7 +357,7 @@ BEFORE_PROJECTION = ("seamless_m4t", "wav2vec2_bert", "wav2vec2_conformer")
 
 
 def linearize(attention: Any, folder: str) -> Any:
-    """Norms that pass everything on, so that a query stays linear in what it is made of."""
+    """Replace norms by the identity, so that a query is linear in its input."""
     import torch
 
     for module in attention.modules():
@@ -442,7 +441,7 @@ def run(attention: Any, given: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def first_product() -> Any:
-    """Stops at the first product of queries, for attention that scores them in its own code."""
+    """Return a mode that stops at the first product of queries, for attention with its own code."""
     import torch
     from torch.overrides import TorchFunctionMode
 

@@ -111,7 +111,7 @@ def test_scaled_types_match_the_reference_anywhere(
     assert_matches_reference(name, dim, scaling | {"rope_theta": base})
 
 
-#: What is published of a type: head dim and parameters, an attribute, its value as printed.
+#: Published numbers of a type: head dim and parameters, an attribute, its value as printed.
 PUBLISHED: list[tuple[str, int, dict[str, Any], str, float, float]] = [
     # Bases of NTK-aware scaling, four decimals.
     *(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 #: Keys that the converter needs, and that have nothing to do with positions.
 FILLED = {"vocab_size": 128, "intermediate_size": 256, "rms_norm_eps": 1e-6, "layer_norm_eps": 1e-5}
-#: What a model's keys become by the end of their names, so that it is small.
+#: Values of keys, by the end of their names, that make a model small.
 SMALL = {
     "attention.head_count": 2,
     "attention.q_lora_rank": 64,
@@ -45,7 +45,7 @@ SMALL = {
 BLOCKS = {"gemma3": 6, "llama4": 4, "olmo2": 4, "smollm3": 4}
 #: Architectures whose rotation depends on how many blocks there are.
 COUNTED = ("baichuan", "exaone4")
-#: Of a context, to save memory. It decides between lists of longrope alone, by 4,096 in all files.
+#: Limit of the context, to save memory. It only selects lists of longrope, at 4,096 in all files.
 LONGEST = 2**14
 REALS = ("freq_base", "freq_scale", "ext_factor", "attn_factor", "beta_fast", "beta_slow")
 POINTER = ctypes.c_void_p

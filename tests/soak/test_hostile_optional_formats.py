@@ -44,7 +44,7 @@ def arrays() -> dict[str, Any]:
 
 
 def fuzz(path: Path, check: str = "is_rotated") -> dict[str, int]:
-    """How many damaged copies were read, refused, hung, or ended their process."""
+    """Count the damaged copies that were read, refused, hung, or ended their process."""
     tests = str(Path(__file__).parents[1])
     code = FUZZ.format(tests=tests, path=str(path), count=FILES, check=check)
     ran = run_python(code, timeout=2_400)

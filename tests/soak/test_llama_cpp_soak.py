@@ -1,4 +1,4 @@
-"""What llama.cpp's own converter, library and kernel give for the stored configurations.
+"""llama.cpp's own converter, library and kernel on the stored configurations.
 
 `pytest -m oracle tests/soak/test_llama_cpp_soak.py`, where the extra `oracles`, cmake and a C++
 compiler are: a quarter of an hour, of which the build is the half. ROPECLI_LLAMA_CPP names a
@@ -54,7 +54,7 @@ CLASSES = {
 }
 #: An ulp of float32, which numbers are: configurations are stored with nine digits of each.
 NUMBER = 2.0**-23
-FACTOR = 2.0**-22  #: Of a float32 sine and cosine, each within an ulp of 1.
+FACTOR = 2.0**-22  #: Error of a float32 sine and cosine, each within an ulp of 1.
 
 
 def run(*command: object) -> None:

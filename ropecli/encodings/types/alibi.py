@@ -1,4 +1,4 @@
-"""ALiBi: a score falls in proportion to distance, at a slope of each head's own."""
+"""ALiBi: a score falls in proportion to distance, with one slope per head."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Alibi(Encoding):
 
     @property
     def theory(self) -> Theory:
-        """The size of a distance is the same in both directions."""
+        """Symmetric if distances count by their size alone."""
         return replace(self.default_theory, symmetric=self.absolute)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

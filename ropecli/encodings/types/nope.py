@@ -11,7 +11,7 @@ from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projection
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Nope(Encoding):
-    """q_m . k_n / sqrt(d), wherever the tokens stand (Kazemnejad et al. 2023, arXiv:2305.19466)."""
+    """q_m . k_n / sqrt(d), whatever the positions (Kazemnejad et al. 2023, arXiv:2305.19466)."""
 
     name: ClassVar[str] = "nope"
     equation: ClassVar[str] = "2"

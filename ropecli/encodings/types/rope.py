@@ -44,7 +44,7 @@ class Rope(Encoding):
 
     @property
     def theory(self) -> Theory:
-        """Factors above 1 and growth pass the bound; where nothing turns, all is symmetric."""
+        """Factors above 1 and growth exceed the bound; without rotation, scores are symmetric."""
         rope = self._rotary
         factor = rope.attention_factor**2 * rope.softmax_factor
         return replace(

@@ -14,7 +14,7 @@ from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
 from ropecli.rotary.by_name import rope
 
-#: Of a growth e^x that leaves its inverse, and products with either, a normal float64.
+#: Largest x for which e^x, e^-x and products with either stay normal float64 numbers.
 _LARGEST_EXPONENT = 650.0
 
 

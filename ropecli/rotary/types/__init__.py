@@ -18,7 +18,7 @@ ROPE_TYPES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path_
 #: Other names that files use. M-RoPE is not a rope type but a choice of axes, with mrope_section.
 ALIASES = {"su": "longrope", "mrope": "default", "xdrope": "dynamic"}
 PLAIN = "default"  #: RoPE as in the paper, without scaling.
-#: Rope types as prose has them; the others go by their names.
+#: Names of rope types in prose; the others go by their own.
 TITLES = {
     "default": "no scaling",
     "dynamic": "dynamic NTK scaling",

@@ -37,8 +37,8 @@ def neighbours(dim: int) -> Array:
 class Rotation:
     """RoPE: the pair i of a vector at position m turns by m base^(-2i/d)."""
 
-    read: Pairs  #: Where the coordinates of pairs are.
-    written: Pairs  #: Where they go.
+    read: Pairs  #: Coordinates of each pair.
+    written: Pairs  #: Coordinates that they are written to.
     base: float = 10_000.0
     sign: int = 1
 
@@ -114,7 +114,7 @@ def xpos(name: str) -> Callable[[Array, Array], Array]:
     return rotation_with_growth
 
 
-#: What is not a RoPE, and what `check` must say of it.
+#: Wrong rotations, and what `check` must report.
 WRONG: dict[str, tuple[Callable[[Array, Array], Array], str]] = {
     "interleaved by tables of halves": (
         neighbours_by_halves,

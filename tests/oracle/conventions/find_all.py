@@ -1,4 +1,4 @@
-"""Print what is found of the implementations of one package, as JSON.
+"""Print the findings for the implementations of one package, as JSON.
 
     find_all.py PACKAGE [--all-laws]
 
@@ -60,9 +60,9 @@ def findings(each: Released, *, ignore: tuple[str, ...]) -> dict[str, Any]:
 
 
 def matching_rotations(engine: Engine, convention: Convention, rope: ropecli.Rotary) -> list[str]:
-    """Return the names of what arithmetic gives as well, in each dtype and at each position.
+    """Return the rotations of `arithmetic` with the same results, in each dtype and position.
 
-    Of what is a mistake in float32 already, half precision need not show the same.
+    A mistake in float32 need not show in half precision.
     """
     every: list[list[str]] = []
     full: list[list[str]] = []
@@ -90,7 +90,7 @@ def matching_rotations(engine: Engine, convention: Convention, rope: ropecli.Rot
 
 
 def summary(verdict: Any) -> dict[str, Any]:
-    """Return what a verdict says."""
+    """Return a verdict as plain values."""
     known = verdict.identified is not None and verdict.identified.recognised
     rotary = verdict.identified.rotary if known else None
     return {
@@ -106,7 +106,7 @@ def summary(verdict: Any) -> dict[str, Any]:
 
 
 def main(package: str, *options: str) -> None:
-    """Print what is found by the keys of implementations."""
+    """Print the findings by the keys of implementations."""
     warnings.simplefilter("ignore")
     # Transformers asks for the versions of what it finds, and goes without what it does not.
     if package != "transformers":

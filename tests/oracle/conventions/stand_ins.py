@@ -70,14 +70,14 @@ class StandIn(metaclass=_Anything):
 
 class _Module(ModuleType):
     __path__: list[str] = []  # noqa: RUF012, a package
-    __version__ = "99"  # newer than whatever is asked for
+    __version__ = "99"  # newer than any that is required
 
     def __getattr__(self, name: str) -> Any:
         return _class_of(name)
 
 
 class _Finder:
-    """Finds what no other finder has found."""
+    """Finds modules that no other finder finds."""
 
     def find_spec(self, name: str, _: Any = None, __: Any = None) -> ModuleSpec | None:
         known = any(name == each or name.startswith(each + ".") for each in NAMES)

@@ -22,7 +22,7 @@ from oracle.conventions.released import RELEASED, VERSIONS, Released
 pytestmark = pytest.mark.oracle
 
 HERE = Path(__file__).parent
-#: Which backend Keras has, which device tinygrad has, and that SGLang is to run on a CPU.
+#: Keras' backend, tinygrad's device, and SGLang on the CPU.
 SETTINGS = {
     "CUDA_VISIBLE_DEVICES": "",
     "DEV": "PYTHON",
@@ -40,7 +40,7 @@ def is_installed(package: str) -> bool:
 
 @cache
 def findings(package: str) -> dict[str, dict[str, Any]]:
-    """Return what is found of the implementations of a package, by their keys."""
+    """Return the findings for the implementations of a package, by their keys."""
     done = subprocess.run(
         [sys.executable, HERE / "find_all.py", package],
         env={**os.environ, **SETTINGS},
