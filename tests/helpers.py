@@ -173,16 +173,16 @@ def assert_same_bits(what: str, *, got: NDArray[Any], expected: NDArray[Any]) ->
         )
 
 
-def run_cli(
-    *arguments: str | Path,
+def run_process(
+    *words: str | Path,
     cwd: Path | None = None,
     timeout: float = 120,
     stdin: str = "",
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `ropecli` as a user would, in a process of its own."""
+    """Run a program with this checkout on its path, and capture its output."""
     return subprocess.run(
-        [sys.executable, "-m", "ropecli", *map(str, arguments)],
+        list(map(str, words)),
         input=stdin,
         capture_output=True,
         text=True,
@@ -191,6 +191,16 @@ def run_cli(
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
+
+
+def run_cli(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `ropecli` as a user would; options are those of `run_process`."""
+    return run_process(sys.executable, "-m", "ropecli", *arguments, **options)
+
+
+def run_python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a piece of Python; options are those of `run_process`."""
+    return run_process(sys.executable, "-c", code, **options)
 
 
 def run_here(
@@ -260,21 +270,6 @@ def assert_refused(*arguments: str | Path, code: int = 2, stdin: str | None = No
     assert len(lines) == 1, f"{what}: {len(lines)} lines on stderr: {err!r}"
     assert lines[0].startswith("error: "), f"{what}: stderr says {lines[0]!r}"
     return lines[0].removeprefix("error: ")
-
-
-def run_python(
-    code: str, *, cwd: Path | None = None, timeout: float = 120, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a piece of Python in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=timeout,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )
 
 
 class Screen(NamedTuple):

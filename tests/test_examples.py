@@ -6,12 +6,11 @@ import ast
 import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, run_process
 from numba import config
 from pictures import assert_clear, assert_legible
 
@@ -26,15 +25,7 @@ NEEDS_MORE = {"rotate_minilm.py", "learned_distance.py"}
 
 
 def run(script: Path, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"},
-    )
+    done = run_process(sys.executable, script, cwd=folder, NUMBA_DISABLE_JIT="0")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -71,15 +62,9 @@ def test_a_missing_package_is_named_in_one_line(name: str, missing: str, tmp_pat
         content = "raise ModuleNotFoundError" if package == missing else "safe_open = None"
         (tmp_path / package / "__init__.py").write_text(content)
         (tmp_path / package / "numpy.py").write_text("load_file = None")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-    )
+    path = f"{tmp_path}{os.pathsep}{ROOT}"
+    script = ROOT / "examples" / name
+    done = run_process(sys.executable, script, cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 1
     assert done.stderr == (
         "This example needs more: "

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ROOT, run_cli
+from helpers import ROOT, run_cli, run_process
 from judging import MANY_CALLS
 from numpy.typing import NDArray
 
@@ -36,9 +35,7 @@ def build(name: str, folder: Path, *, instead: tuple[str, str] = ("", "")) -> No
     assert instead[0] in text
     (folder / name).write_text(text.replace(*instead))
     if words := command(name, "build"):
-        done = subprocess.run(
-            words, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_process(*words, cwd=folder)
         assert done.returncode == 0, done.stderr
 
 
@@ -112,14 +109,7 @@ def run_kernel(folder: Path, x: NDArray[Any], positions: NDArray[np.int64]) -> s
     """Run ./kernel on arrays, and return its stderr."""
     np.save(folder / "x.npy", x)
     np.save(folder / "positions.npy", positions)
-    done = subprocess.run(
-        ["./kernel", "x.npy", "positions.npy", "out.npy"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_process("./kernel", "x.npy", "positions.npy", "out.npy", cwd=folder)
     assert bool(done.returncode) == bool(done.stderr)
     return done.stderr
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import ROOT, run_cli, run_python
+from helpers import ROOT, run_cli, run_process, run_python
 from numba import config
 
 pytestmark = pytest.mark.slow
@@ -45,15 +44,10 @@ def test_commands_run_one_after_another(tmp_path: Path) -> None:
         command = tmp_path / "bin" / name
         command.write_text(f"#!/bin/sh\n{line}\n")
         command.chmod(0o755)
-    paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", f"set -e\n{script}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, **paths, "NUMBA_DISABLE_JIT": "0"},
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    script = f"set -e\n{script}"
+    done = run_process(
+        "bash", "-c", script, cwd=tmp_path, timeout=300, NUMBA_DISABLE_JIT="0", PATH=path
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "figure2.png").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from cli.samples import FAILING, RUNS, write_files
-from helpers import ROOT, oracle, read_json
+from helpers import ROOT, oracle, read_json, run_process
 
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.implementation.laws import LAWS as CHECK_LAWS
@@ -34,14 +33,8 @@ MORE_RUNS = {
 
 
 def generate(*arguments: str, docs: Path = DOCS) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(docs / "generate.py"), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,  # of a machine that others use too
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"},
-    )
+    script = docs / "generate.py"
+    return run_process(sys.executable, script, *arguments, timeout=300, NUMBA_DISABLE_JIT="0")
 
 
 def page(command: str) -> str:
