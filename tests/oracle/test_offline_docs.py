@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from helpers import ROOT
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 pytestmark = pytest.mark.oracle
 
@@ -41,16 +39,6 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", "docs", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield chromium
-        chromium.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from models.configs import GEMMA_3, LLAMA_31
-from playwright.sync_api import sync_playwright
 
 import ropecli
 
@@ -26,16 +23,6 @@ class Opened(NamedTuple):
     page: Any
     said: list[str]  #: Messages on the console.
     asked: list[str]  #: Addresses that the page loaded, itself included.
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        own = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield own
-        own.close()
 
 
 @pytest.fixture(scope="module")

@@ -32,11 +32,7 @@ TITLES = {
 
 
 def canonical(name: str) -> str:
-    """Return the name under which a rope type is known here.
-
-    Raises:
-        ArgumentError: No such type.
-    """
+    """Return the name under which a rope type is known here."""
     spelled = str(name).replace("-", "_")
     known = ALIASES.get(spelled, spelled)
     return known if known in ROPE_TYPES else one_of("rope type", name, ROPE_TYPES)
