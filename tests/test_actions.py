@@ -1,4 +1,4 @@
-"""The GitHub Action and the pre-commit hook install from the checkout and do what they say."""
+"""The GitHub Action and the pre-commit hook install from the checkout and work."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def own_names(trees: list[ast.Module]) -> set[str]:
 
 
 def foreign_privates(tree: ast.Module, own: set[str]) -> list[str]:
-    """Private modules that are imported, and private attributes of what is not the package's."""
+    """Return private modules that are imported, and private attributes of other libraries."""
     found = []
     for node in ast.walk(tree):
         modules: list[str] = []
@@ -175,6 +175,6 @@ def test_nothing_private_of_another_library_is_used() -> None:
         "from numba.core import caching",
     ],
 )
-def test_what_is_private_is_found(code: str) -> None:
+def test_a_private_name_is_found(code: str) -> None:
     assert len(foreign_privates(ast.parse(code), {"_ours"})) == 1
     assert not foreign_privates(ast.parse("self._ours\nimport zarr.codecs\nx.__name__"), {"_ours"})

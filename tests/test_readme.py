@@ -1,4 +1,4 @@
-"""The README's blocks do what they say, and its picture is what the command draws."""
+"""The README's blocks work, and its picture is the command's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 COMPILED = not config.DISABLE_JIT
 README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-#: `ropecli` in a shell's words; what it prints is kept, and checks are of fewer positions.
+#: `ropecli` as a shell script that keeps its output, and checks fewer positions.
 SHORT = '[ "$1" != check ] || set -- "$@" --context 512'
 ROPECLI = f'{SHORT}\n"{sys.executable}" -m ropecli "$@" > "printed by $*"'
 PICTURE = ROOT / "docs" / "images" / "figure2.svg"

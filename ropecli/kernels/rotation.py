@@ -70,7 +70,7 @@ _places = _interleaved
 def _split(position, turn):
     """Split a position: the start of its block, its offset, and which way to turn.
 
-    A fraction is not in the table of offsets: it is a start of its own, with offset 0. A negative
+    A fraction is not in the table of offsets: it becomes a start, with offset 0. A negative
     position turns as far as a positive one, the other way.
     """
     distance = abs(position)

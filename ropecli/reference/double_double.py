@@ -138,7 +138,7 @@ QUARTER_TURN = (
 def _terms(first: int) -> list[DoubleDouble]:
     """Return (-1)^k / (first + 2k)!, the last one first.
 
-    At 1, beyond which no reduced angle is, what is left out is below 2^-107.
+    Reduced angles are at most 1, where the remainder is below 2^-107.
     """
     terms = []
     for k in reversed(range(15)):

@@ -1,4 +1,4 @@
-"""Time competitors in turn, A B A B ..., so that a machine's drift meets all of them alike."""
+"""Time competitors in turn, A B A B ..., so that a machine's drift affects all equally."""
 
 from __future__ import annotations
 

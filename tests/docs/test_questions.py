@@ -26,7 +26,7 @@ QUESTIONS = [
 
 
 def answers(lines: list[str], words: list[str]) -> set[str]:
-    """The commands whose lines have all of the words."""
+    """Return the commands whose lines have all of the words."""
     by_command: dict[str, str] = {}
     for line in lines:
         command, _, text = line.partition(":")

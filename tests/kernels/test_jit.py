@@ -1,4 +1,4 @@
-"""Threads, forks and caches: each in a process of its own, as it happens to people."""
+"""Threads, forks and caches, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from helpers import ROOT, for_each, run_cli, run_python
 
 pytestmark = pytest.mark.slow
 
-#: The smallest kernel there is, and what it must give.
+#: The smallest kernel, with a check of its result.
 KERNEL = """
 import math, numpy as np
 from ropecli.kernels import abel

@@ -1,4 +1,4 @@
-"""The kernels' own source, broken one word at a time: verify catches every one.
+"""Mutants of the kernels' own source, each of which `verify` catches.
 
 The source is run as plain Python, so that a mutant costs no compilation.
 """

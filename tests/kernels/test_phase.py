@@ -16,7 +16,7 @@ from ropecli.kernels import abel, phase
 from ropecli.kernels.jit import on_this_thread
 
 Array = NDArray[Any]
-# Without the compiler, NumPy warns of what is infinite; compiled code does not.
+# Without the compiler, NumPy warns of infinities; compiled code does not.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 NARROW = [name for name in STAGE_DTYPES if name != "float64"]
 THETA = np.array([1.0, 0.3, 1e-3, 3e-8, 0.0])

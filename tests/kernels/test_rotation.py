@@ -324,7 +324,7 @@ def test_every_way_gives_the_same_bits(
 def test_one_vector_a_position_gets_the_bits_of_a_small_call(
     layout: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two sequences at positions of their own."""
+    """Two sequences, each with its own positions."""
     rope = Rotary(head_dim=16, layout=layout)
     x = random_rows(1_200, rope, dtype).reshape(2, 1, 600, 1, 16)
     positions = np.random.default_rng(0).permutation(1_200).reshape(2, 600) / 4 - 100
@@ -336,7 +336,7 @@ def test_one_vector_a_position_gets_the_bits_of_a_small_call(
     assert_same_bits("one vector a position", got=got, expected=expected)
 
 
-def test_what_is_stored_past_the_caches() -> None:
+def test_large_aligned_results_are_stored_past_the_caches() -> None:
     large = np.empty(2 * streaming.LARGE, np.uint8)
     aligned = large[-large.ctypes.data % 64 :][: streaming.LARGE]
     rows = aligned.view(np.float32).reshape(-1, 128)

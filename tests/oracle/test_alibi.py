@@ -116,7 +116,7 @@ def test_attention(heads: int, theirs: Any, causal: bool) -> None:
     torch.manual_seed(0)
     x = np.random.default_rng(0).standard_normal((LENGTH, heads * HEAD_DIM))
     weights, share = theirs(heads, x, causal)
-    # Keys after the query have no distance of their own where they are masked.
+    # Masked keys after the query have no distance.
     for absolute in (False, True) if causal else (False,):
         alibi = encoding(
             "alibi",

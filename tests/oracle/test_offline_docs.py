@@ -85,7 +85,7 @@ def without_code(script: str) -> str:
     return f"() => {{ {removed} return ({script})() ?? null }}"
 
 
-def test_what_is_missing_is_noticed(browser: Browser, tmp_path: Path) -> None:
+def test_missing_parts_are_noticed(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(
         r"<p>$$\frac{a}{b}$$</p><img src=gone.png><script src=https://cdn.invalid/a.js></script>"
     )

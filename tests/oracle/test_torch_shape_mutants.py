@@ -227,7 +227,7 @@ def test_mutant_is_caught_and_named(mutant: TorchMutant) -> None:
     assert mutant.escapes or re.search(mutant.says, said, re.IGNORECASE), said
 
 
-#: One of those whose twins are called alike: without their faults they are one function.
+#: Mutants with different twins: without their faults, the others are one function.
 TWINS = {(repr(mutant.options), mutant.of_keys): mutant for mutant in MUTANTS}
 
 

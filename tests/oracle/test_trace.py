@@ -174,7 +174,7 @@ def other_base(patch: pytest.MonkeyPatch) -> None:
         (other_base, 1, "no scaling, not YaRN scaling, base 500, not 10,000"),
     ],
 )
-def test_what_is_wrong_is_named_with_exit_code_1(
+def test_a_wrong_rotation_is_named_with_exit_code_1(
     wrong: Callable[[pytest.MonkeyPatch], None],
     layers: int,
     note: str,
@@ -255,7 +255,7 @@ def test_a_model_that_computes_positions_in_bfloat16_is_named(
         ),
     ],
 )
-def test_what_cannot_be_traced_is_refused(
+def test_models_that_cannot_be_traced_are_refused(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "config.json"

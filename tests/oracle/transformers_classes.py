@@ -1,4 +1,4 @@
-"""The rotary configuration classes of the installed Transformers, and what is built from them."""
+"""The rotary configuration classes of the installed Transformers, and their modules."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def cases() -> dict[str, Case]:
 def _mentions(config_class: Any) -> bool:
     try:
         keys = config_class().to_dict()
-    except Exception:  # needs parts, which are classes of their own
+    except Exception:  # needs parts, which are separate classes
         return False
     return any("rope" in key or "rotary" in key for key in keys)
 

@@ -41,7 +41,7 @@ for seed in range(1_000, 3_000):
         content = MUTATED[{name!r}](np.random.default_rng(seed))
         begin = time.process_time()
         rotated += assert_refused_or_rotated(Path(folder), {name!r}, content)
-        if rotated > 1:  # compiling is none of the file's doing
+        if rotated > 1:  # the first ones compile
             slowest = max(slowest, time.process_time() - begin)
 print(rotated, slowest, peak())
 """
@@ -97,7 +97,7 @@ def promise(order: bool, shape: str = "(134217728, 8)") -> bytes:
 
 
 def stored_zeros() -> bytes:
-    """An archive within what is allowed, as dense as can be."""
+    """Return the densest archive that is accepted."""
     stream = io.BytesIO()
     np.savez_compressed(stream, q=np.zeros((1 << 20, 8), "f4"))  # 32 MiB
     return stream.getvalue()

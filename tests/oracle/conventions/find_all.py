@@ -108,7 +108,7 @@ def summary(verdict: Any) -> dict[str, Any]:
 def main(package: str, *options: str) -> None:
     """Print the findings by the keys of implementations."""
     warnings.simplefilter("ignore")
-    # Transformers asks for the versions of what it finds, and goes without what it does not.
+    # Transformers checks versions of the packages that it finds, and needs no stand-ins.
     if package != "transformers":
         stand_ins.install()
     ignore = () if "--all-laws" in options else MANY_CALLS

@@ -54,7 +54,7 @@ class _Anything(type):
 
 
 class StandIn(metaclass=_Anything):
-    """Whatever a module imports by name: a class, a decorator, a base class."""
+    """Stands in for any name of a module: a class, a decorator, a base class."""
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
