@@ -227,7 +227,7 @@ def test_mutant_is_caught_and_named(mutant: TorchMutant) -> None:
     assert mutant.escapes or re.search(mutant.says, said, re.IGNORECASE), said
 
 
-#: Mutants with different twins: without their faults, the others are one function.
+#: One mutant per twin: without their faults, the others are the same function.
 TWINS = {(repr(mutant.options), mutant.of_keys): mutant for mutant in MUTANTS}
 
 

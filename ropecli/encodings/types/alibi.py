@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ropecli.arrays import Array
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Theory, dots
 from ropecli.encodings.options import flag
 
 
@@ -31,11 +31,6 @@ class Alibi(Encoding):
     )
 
     absolute: bool = False  #: -slope |m - n|, for attention in both directions.
-
-    @classmethod
-    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q, W_k, W_v; the slopes are not learned."""
-        return projections(sizes)
 
     def __post_init__(self) -> None:
         """Check the option."""

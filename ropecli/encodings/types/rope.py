@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ropecli.arrays import Array, as_positions
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Theory, dots
 from ropecli.errors import ArgumentError
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
@@ -29,11 +29,6 @@ class Rope(Encoding):
     )
 
     rotary: Rotary | None = None  #: The paper's, over the whole head, by default.
-
-    @classmethod
-    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q, W_k and W_v."""
-        return projections(sizes)
 
     def __post_init__(self) -> None:
         """Check that the rotation fits the heads."""
