@@ -193,18 +193,25 @@ def test_numba_s_own_setting_is_left_alone(tmp_path: Path) -> None:
     assert run(code, XDG_CACHE_HOME=str(tmp_path), NUMBA_CACHE_DIR="") == "''"
 
 
-def test_four_processes_start_at_once_on_a_cold_cache(tmp_path: Path) -> None:
+def run_at_once(folder: Path, *commands: list[str]) -> list[str]:
+    """Run pieces of Python, with their arguments, at once with one cache; return their outputs."""
     environment = {**os.environ, **COMPILED, "PYTHONPATH": str(ROOT)}
-    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+    environment["NUMBA_CACHE_DIR"] = str(folder)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     started = [
-        subprocess.Popen(
-            [sys.executable, "-c", KERNEL], env=environment, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(4)
+        subprocess.Popen([sys.executable, "-c", *command], env=environment, **pipes)
+        for command in commands
     ]
+    outputs = []
     for process in started:
-        _, error = process.communicate(timeout=120)
+        output, error = process.communicate(timeout=120)
         assert process.returncode == 0, error
+        outputs.append(output)
+    return outputs
+
+
+def test_four_processes_start_at_once_on_a_cold_cache(tmp_path: Path) -> None:
+    run_at_once(tmp_path, *[[KERNEL]] * 4)
     assert entries(tmp_path, ".nbc")
     run("", NUMBA_CACHE_DIR=str(tmp_path))
 
@@ -218,22 +225,7 @@ from ropecli import Rotary, rotate
 x = np.ones((3, 4), sys.argv[1])
 print(rotate(x, Rotary(head_dim=4)).tobytes().hex())
 """
-    environment = {**os.environ, **COMPILED, "PYTHONPATH": str(ROOT)}
-    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
-
-    def outputs() -> list[str]:
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-c", code, dtype],
-                env=environment,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for dtype in ("f4", "f8")
-        ]
-        return [process.communicate(timeout=120)[0] for process in started]
-
-    cold, warm = outputs(), outputs()
+    cold, warm = (run_at_once(tmp_path, [code, "f4"], [code, "f8"]) for _ in range(2))
     assert cold == warm
     assert all(cold)
 
