@@ -17,7 +17,16 @@ def telechat3_yarn(
     beta_fast: float = 32.0,
     beta_slow: float = 1.0,
 ) -> Table:
-    """YaRN with 0.07 ln(factor) + 1 on cos and sin where YaRN has 0.1 ln(factor) + 1."""
+    """YaRN with 0.07 ln(factor) + 1 on cos and sin where YaRN has 0.1 ln(factor) + 1.
+
+    Args:
+        dim: As in `yarn`.
+        base: As in `yarn`.
+        factor: As in `yarn`.
+        original_max_position_embeddings: As in `yarn`.
+        beta_fast: As in `yarn`.
+        beta_slow: As in `yarn`.
+    """
     return yarn(
         dim=dim,
         base=base,
