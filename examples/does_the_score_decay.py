@@ -2,7 +2,7 @@
 ======================================
 
 The bound decays, the score need not. For any query psi, a key of R_100 psi gives its highest score
-at distance 100: there the key stands turned exactly as the query (Barbero et al. 2024,
+at distance 100: there the key is rotated to the query's orientation (Barbero et al. 2024,
 proposition 3.1).
 """
 

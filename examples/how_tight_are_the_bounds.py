@@ -1,8 +1,8 @@
 """How tight are RoFormer's bounds?
 ================================
 
-Abel's summation by parts gives the bounds of Eq. 37. Next to them stand two that need no such
-argument, the product of the norms and the envelope of the pairs, and both are closer to the score.
+Abel's summation by parts gives the bounds of Eq. 37. Two others need no such
+argument: the product of the norms and the envelope of the pairs. Both are closer to the score.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 
 rotary-embedding-torch 0.9.1 counts positions in the dtype of the queries. bfloat16 has 8
 significant bits: 257 becomes 256, and from 512 on only every fourth position is its own.
-Frequencies in bfloat16, as an explicit cast of a model makes them, do less and yet too much.
+Frequencies in bfloat16, as after an explicit cast of a model, do less harm, but still too much.
 """
 
 import ropecli

@@ -1,5 +1,5 @@
-"""What is a YaRN ramp upside down?
-================================
+"""What does an upside-down YaRN ramp do?
+======================================
 
 YaRN keeps fast pairs and slows the others down. litgpt 0.5.13 does it the other way round: its ramp
 runs from slow to fast. Norms stay right and scores depend on distance alone, so that only a

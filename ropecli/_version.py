@@ -1,3 +1,3 @@
-"""The version, in a file of its own so that `--version` need not import anything else."""
+"""The version, in its own file so that `--version` imports nothing else."""
 
 __version__ = "0.1.0"

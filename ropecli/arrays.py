@@ -28,14 +28,14 @@ DTYPES = {
 }
 LARGEST_POSITION = 2**53  #: Beyond it float64 cannot represent every integer.
 MOST_AXES = 64  #: Limit of NumPy.
-MOST_ELEMENTS = 1 << 59  #: An array has fewer: of 16 bytes each, they are as many as NumPy counts.
+MOST_ELEMENTS = 1 << 59  #: An array has fewer: at 16 bytes each, more would overflow NumPy's sizes.
 
 
 def as_array(name: str, value: Any) -> NDArray[Any]:
     """Return the value as a NumPy array, sharing memory where possible.
 
-    Takes NumPy, PyTorch tensors on the CPU (detached; bfloat16 too), JAX arrays, whatever has
-    `__array__` or DLPack, numbers and nested lists.
+    Takes NumPy, PyTorch tensors on the CPU (detached; bfloat16 too), JAX arrays, anything
+    with `__array__` or DLPack, numbers and nested lists.
     """
     if isinstance(value, np.ndarray):
         return value
@@ -87,7 +87,7 @@ def as_positions(value: object) -> NDArray[np.float64]:
 
 
 def as_sequences(array: NDArray[Any], sequence_axis: int, head_dim: int) -> NDArray[Any]:
-    """Return an array as (..., sequence, head_dim), heads side by side in an axis of their own."""
+    """Return an array as (..., sequence, head_dim), with an axis for the heads."""
     rows = np.moveaxis(array, sequence_axis, -2)
     if rows.shape[-1] == head_dim:
         return rows
@@ -103,11 +103,11 @@ def is_shape(lengths: Sequence[Any]) -> bool:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str | None:
-    """The name of a dtype that can be rotated, whatever its byte order; None for any other."""
+    """Return the name of a dtype that can be rotated, in any byte order; None for any other."""
     native = dtype.newbyteorder("=")
     return next((name for name, known in DTYPES.items() if known == native), None)
 
 
 def native(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in this machine's byte order, itself where it already is."""
+    """Return the array in this machine's byte order, itself if it already is."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

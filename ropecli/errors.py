@@ -48,7 +48,7 @@ class FileError(RopecliError, ValueError):
 
 
 class NoRotaryError(FileError):
-    """A model's file that says nothing about a rotary position embedding."""
+    """A model file without a rotary position embedding."""
 
 
 def spell_parameters(advice: str, name: Callable[[str], str]) -> str:

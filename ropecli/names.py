@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from ropecli.errors import ArgumentError
 
-#: What other code calls them.
+#: Names that are used elsewhere, and ours.
 ELSEWHERE = {
     "neox": "half",
     "gpt-neox": "half",
@@ -38,7 +38,7 @@ ELSEWHERE = {
 
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> str:
-    """The value, one of the names that are allowed."""
+    """Return the value, which must be one of the allowed names."""
     if isinstance(value, str) and value in allowed:
         return value
     raise ArgumentError(

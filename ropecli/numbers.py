@@ -62,10 +62,7 @@ def number(name: str, value: object) -> float:
 
 def positive(name: str, value: object) -> float:
     """The value as a finite float above 0."""
-    try:
-        result = number(name, value)
-    except ArgumentError:
-        result = math.nan
+    result = _finite_or_nan(name, value)
     if not result > 0:
         raise ArgumentError(f"{name} must be finite and above 0, got {_as_float(value)}")
     return result
@@ -73,13 +70,17 @@ def positive(name: str, value: object) -> float:
 
 def not_negative(name: str, value: object) -> float:
     """The value as a finite float of at least 0."""
-    try:
-        result = number(name, value)
-    except ArgumentError:
-        result = math.nan
+    result = _finite_or_nan(name, value)
     if not result >= 0:
         raise ArgumentError(f"{name} must be finite and at least 0, got {_as_float(value)}")
     return result
+
+
+def _finite_or_nan(name: str, value: object) -> float:
+    try:
+        return number(name, value)
+    except ArgumentError:
+        return math.nan
 
 
 def _as_float(value: object) -> str:

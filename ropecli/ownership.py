@@ -1,4 +1,4 @@
-"""Files and folders that nobody but the user of this process may have written."""
+"""Files and folders that only the user of this process can have written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 
 
 def why_distrusted(status: os.stat_result) -> str:
-    """Return who else may have written a file or folder, in words; "" where only the user could.
+    """Return who else can have written a file or folder; "" if only the user can.
 
     Root's files are trusted by root alone: its folders may be those of another system, as in a
     container. A group may write where the user is its only member, as with a umask of 002.
@@ -27,7 +27,7 @@ def why_distrusted(status: os.stat_result) -> str:
 
 
 def _is_private(group: int) -> bool:
-    """Tell whether a group is the one that was made for the user alone, and has their name."""
+    """Return whether a group is the user's own, with their name and no other member."""
     try:
         user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:

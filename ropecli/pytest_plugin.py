@@ -31,7 +31,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the annotations, each as a line of its own."""
+    """Print the annotations, one per line."""
     for report in terminalreporter.getreports("failed"):
         for name, line in report.user_properties:
             if name == ANNOTATION:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from ropecli.errors import FileError
 
-#: Without waiting for the other end of a pipe that has taken the place of a file.
+#: Non-blocking, as a pipe may have taken the place of a file.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def open_regular(path: Path, what: str = "a file") -> int:
     """Open a regular file for reading, and return its descriptor."""
     try:
-        # Asked before opening, which some devices take for an order; and after it, what was opened.
+        # Checked before opening, which makes some devices act, and again on what was opened.
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
             fd = os.open(path, _FLAGS)
@@ -26,7 +26,7 @@ def open_regular(path: Path, what: str = "a file") -> int:
                 return fd
             os.close(fd)
     except (OSError, ValueError) as error:
-        # Python's own words for a NUL in a name differ from version to version.
+        # Python's own message for a NUL in a name depends on its version.
         reason = error.strerror if isinstance(error, OSError) else "a name can't hold a NUL"
         raise FileError(f"cannot read {path}: {reason}") from None
     found = "a folder" if stat.S_ISDIR(mode) else "not a regular file"

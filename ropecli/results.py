@@ -1,7 +1,7 @@
-"""Results that print themselves, serve notebooks and draw: the library's one door to `render`.
+"""Base classes of results, which print themselves and draw: the library's only way to `render`.
 
-`render` knows every result, and is above all of them. A result names the module of `render` that
-shows it, its view, and only these classes load it, when they are asked to.
+`render` is a layer above, and knows every result. A result names its view, a module of `render`,
+and these classes load it on demand.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes  # noqa: PLC0414  # exported: the only import of them
     from matplotlib.figure import Figure as Figure  # noqa: PLC0414
     from numpy.typing import NDArray
-else:  # whoever names these types does not load Matplotlib
+else:  # annotations do not load Matplotlib
     Axes = Figure = Any
 
 
 class Result:
-    """A result that `print` shows as a short page, and a notebook too.
+    """A result that `print` and notebooks show as a short page.
 
     Its view is the module of `render` with the name of the result's own module, or the one that
     the class names: `class Compared(Result, view="encode_check")`.
@@ -72,8 +72,8 @@ class Drawable(Result):
         """Return the picture that `-o FILE.png` writes.
 
         Args:
-            ax: Axes of a grid, such as `plt.subplots` makes, whose place the picture takes; the
-                figure that they are in is returned. By default a figure of its own.
+            ax: Axes of a grid, as from `plt.subplots`, that the picture replaces; their figure is
+                returned. By default, a new figure.
 
         Raises:
             ArgumentError: Axes that are not in a grid.
@@ -87,13 +87,13 @@ class HtmlResult(Result):
     """A result with a page of HTML."""
 
     def html(self, *, docs: str | None = None) -> str:
-        """Return a page that needs nothing beside it: no network, no file, and no scripts.
+        """Return a page that needs no network, no other file, and no scripts.
 
         Args:
-            docs: Address of ropecli's documentation, to which the page has links then.
+            docs: URL of ropecli's documentation, for links to it.
 
         Raises:
-            ArgumentError: An address that is none of http or https.
+            ArgumentError: A URL that is not http or https.
         """
         from ropecli import render
 

@@ -1,4 +1,4 @@
-"""Sizes in which the rounding of each dtype is counted."""
+"""Unit roundoff and limits of each dtype."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # In a job of GitHub Actions, check would annotate code that is wrong on purpose.
 os.environ.pop("GITHUB_ACTIONS", None)
-# Commands buffer what they print, as they do for a user: what can't be written fails at the end.
+# Commands buffer output, as they do for a user: errors of writing come at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
 # No deadline: the first call of a kernel compiles it.
@@ -27,7 +27,7 @@ settings.load_profile(
 
 @pytest.fixture(scope="session", autouse=True)
 def without_waiting_for_the_disk() -> Iterator[None]:
-    """Of thousands of small files: only a loss of power shows whether they were on the disk."""
+    """Replace fsync, which is slow for many small files, and which no test can see."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", os.fstat)  # which refuses what is not open, too
+        patch.setattr(os, "fsync", os.fstat)  # which also refuses closed files
         yield

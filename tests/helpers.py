@@ -1,4 +1,4 @@
-"""Assertions that say what was called, which element is worst, and both of its values."""
+"""Assertions that report the call, the worst element and both of its values; ways to run code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def slow_rows(*rows: tuple[Any, ...]) -> list[Any]:
 def for_each(
     names: str, values: Iterable[Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Try all values of a parameter in one test: for those that cost less than a test.
+    """Try all values of a parameter in one test, where each costs less than a test.
 
     All are tried. The first failure is raised, with a note that lists the values that fail.
     """
@@ -119,7 +119,7 @@ def soon(what: object = "it") -> Iterator[None]:
     """
     __tracebackhide__ = True
     allowed = 1.0 if coverage.Coverage.current() is None else 5.0
-    gc.freeze()  # what the tests before hold in memory would be gone through with each collection
+    gc.freeze()  # otherwise each collection walks all objects of earlier tests
     begin = time.process_time()
     try:
         yield
@@ -150,7 +150,7 @@ def assert_within(what: str, *, got: ArrayLike, expected: ArrayLike, tolerance: 
 
 
 def assert_within_ulps(what: str, *, got: ArrayLike, expected: ArrayLike, ulps: float) -> None:
-    """Assert that got is within so many units in the last place of expected."""
+    """Assert that got is within a number of units in the last place of expected."""
     __tracebackhide__ = True
     e = np.asarray(expected, dtype=np.float64)
     assert_within(what, got=got, expected=e, tolerance=ulps * np.spacing(np.abs(e)))
@@ -173,16 +173,16 @@ def assert_same_bits(what: str, *, got: NDArray[Any], expected: NDArray[Any]) ->
         )
 
 
-def run_cli(
-    *arguments: str | Path,
+def run_process(
+    *words: str | Path,
     cwd: Path | None = None,
     timeout: float = 120,
     stdin: str = "",
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `ropecli` as a user would, in a process of its own."""
+    """Run a program with this checkout on its path, and capture its output."""
     return subprocess.run(
-        [sys.executable, "-m", "ropecli", *map(str, arguments)],
+        list(map(str, words)),
         input=stdin,
         capture_output=True,
         text=True,
@@ -191,6 +191,16 @@ def run_cli(
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
+
+
+def run_cli(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `ropecli` as a user would; options are those of `run_process`."""
+    return run_process(sys.executable, "-m", "ropecli", *arguments, **options)
+
+
+def run_python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a piece of Python; options are those of `run_process`."""
+    return run_process(sys.executable, "-c", code, **options)
 
 
 def run_here(
@@ -262,27 +272,12 @@ def assert_refused(*arguments: str | Path, code: int = 2, stdin: str | None = No
     return lines[0].removeprefix("error: ")
 
 
-def run_python(
-    code: str, *, cwd: Path | None = None, timeout: float = 120, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a piece of Python in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=timeout,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )
-
-
 class Screen(NamedTuple):
-    """What a command left on a terminal."""
+    """Output of a command on a terminal."""
 
     code: int  #: Exit code.
-    text: str  #: Without colours.
-    colours: int  #: Escape sequences that there were.
+    text: str  #: Its output without colours.
+    colours: int  #: Number of escape sequences.
 
 
 def run_in_terminal(
@@ -311,12 +306,12 @@ def run_in_terminal(
     return Screen(code, escape.sub("", text), len(escape.findall(text)))
 
 
-#: What would tell a program about another terminal than the one it is given.
+#: Variables that describe another terminal than the one that the program gets.
 TERMINAL = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"}
 
 
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)
-    except OSError:  # Linux says so once nobody holds the other end
+    except OSError:  # on Linux, once the other end is closed
         return b""

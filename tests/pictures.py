@@ -1,4 +1,4 @@
-"""What every picture must be: legible, and clear to colour-blind readers."""
+"""Assertions that a picture is legible, and clear to colour-blind readers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 #: Scales of images whose lightness tells their values apart.
 SCALES = {"viridis", "cividis", "Blues", "RdBu", "RdBu_r"}
-#: What is left of linear RGB without one kind of cone (Machado et al. 2009, severity 1).
+#: Linear RGB as seen without one kind of cone (Machado et al. 2009, severity 1).
 BLIND = {
     "protanopia": [0.1523, 1.0526, -0.2049, 0.1145, 0.7863, 0.0992, -0.0039, -0.0481, 1.0520],
     "deuteranopia": [0.3673, 0.8606, -0.2280, 0.2801, 0.6725, 0.0474, -0.0118, 0.0429, 0.9689],
     "tritanopia": [1.2555, -0.0767, -0.1788, -0.0784, 0.9308, 0.1476, 0.0047, 0.6914, 0.3039],
 }
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-CLEAR = 10.0  #: Difference of two colours in CIELAB at which nobody takes them for one.
+CLEAR = 10.0  #: CIELAB difference above which two colours are not confused.
 
 
 def assert_legible(picture: Figure) -> None:
-    """No text is cut off by the edge of the picture, and none lies on another."""
+    """Assert that no text is cut off by the edge, or overlaps another."""
     drawn: list[Text] = []
     draw = Text.draw
 
@@ -52,7 +52,7 @@ def assert_legible(picture: Figure) -> None:
 
 
 def assert_clear(picture: Figure) -> None:
-    """Curves differ in line, marker or a colour that everybody sees; images in lightness."""
+    """Assert that curves differ in line, marker or a safe colour, and images in lightness."""
     for axes in picture.axes:
         named = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
         for one, other in itertools.combinations(named, 2):
@@ -67,7 +67,7 @@ def assert_clear(picture: Figure) -> None:
 
 
 def least_difference(one: Any, other: Any) -> float:
-    """The difference of two colours to those who see it least."""
+    """Return the difference of two colours for those who see it least."""
     kinds = [np.eye(3), *(np.reshape(rows, (3, 3)) for rows in BLIND.values())]
     return min(float(np.linalg.norm(_lab(kind, one) - _lab(kind, other))) for kind in kinds)
 

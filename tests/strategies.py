@@ -1,4 +1,4 @@
-"""Hypothesis strategies in the words of the domain, over the ranges that models use."""
+"""Hypothesis strategies for encodings and vectors, over the ranges that models use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ bases = st.one_of(
     st.sampled_from([10_000.0, 500_000.0, 1_000_000.0]),
     st.floats(1.5, 1e9, allow_nan=False),
 )
-#: Whole ones first, since Hypothesis shrinks towards what comes first.
+#: Integers first, since Hypothesis shrinks towards the first.
 positions = st.one_of(
     st.integers(-131_072, 131_072).map(float),
     st.integers(-(2**40), 2**40).map(float),

@@ -1,4 +1,4 @@
-"""The GitHub Action and the pre-commit hook install from the checkout and do what they say."""
+"""The GitHub Action and the pre-commit hook install from the checkout and work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers import ROOT
+from helpers import ROOT, run_cli
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ def test_steps_of_the_action_install_the_checkout_and_check(
 
     (tmp_path / "my kernels.py").write_text(KERNEL)
     assert check["env"] == {"ARGUMENTS": "${{ inputs.arguments }}"}
-    for arguments, code, said in [
+    for arguments, code, message in [
         ("'my kernels.py:apply' --layout half --context 256", 0, "PASS  my kernels.py:apply"),
         ("'my kernels.py:apply' --layout interleaved --context 256", 1, "It rotates half-split"),
         ("'my kernels.py:none'", 2, "none"),
@@ -88,7 +88,7 @@ def test_steps_of_the_action_install_the_checkout_and_check(
     ]:
         done = run(check["run"], tmp_path, {**environment, "ARGUMENTS": arguments})
         assert done.returncode == code, done.stdout + done.stderr
-        assert said in done.stdout + done.stderr
+        assert message in done.stdout + done.stderr
     assert not (tmp_path / "injected").exists()
 
 
@@ -107,13 +107,6 @@ def test_the_hook_lints_configurations_and_nothing_else(tmp_path: Path) -> None:
     right.write_text(json.dumps(config))
     wrong.write_text(json.dumps({**config, "head_dim": 127}))
     for files, code in [([right], 0), ([right, wrong], 1)]:
-        done = subprocess.run(
-            [sys.executable, "-m", "ropecli", *words, *map(str, files)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        done = run_cli(*words, *files)
         assert done.returncode == code, done.stdout + done.stderr
         assert bool(done.stdout) == bool(code)

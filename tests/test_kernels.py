@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ROOT, run_cli
+from helpers import ROOT, run_cli, run_process
 from judging import MANY_CALLS
 from numpy.typing import NDArray
 
@@ -25,7 +24,7 @@ OTHERS = {"kernel.cpp": "g++", "kernel.rs": "rustc", "kernel.js": "node"}
 
 
 def command(name: str, verb: str) -> list[str]:
-    """Return the words of a command that a kernel's first comment shows; none if it has none."""
+    """Split a command from a kernel's first comment; empty if it has none."""
     found = re.search(rf"^// {verb}: (.*)$", (KERNELS / name).read_text(), re.MULTILINE)
     return [] if found is None else shlex.split(found[1])
 
@@ -36,9 +35,7 @@ def build(name: str, folder: Path, *, instead: tuple[str, str] = ("", "")) -> No
     assert instead[0] in text
     (folder / name).write_text(text.replace(*instead))
     if words := command(name, "build"):
-        done = subprocess.run(
-            words, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_process(*words, cwd=folder)
         assert done.returncode == 0, done.stderr
 
 
@@ -100,7 +97,7 @@ def test_a_program_takes_the_sizes_that_its_command_names(tmp_path: Path) -> Non
     assert sizes == {"32"}
 
 
-def expected(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float64]:
+def rotate_exactly(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float64]:
     """Rotate x (batch, heads, sequence, dim) in float64."""
     half = x.shape[-1] // 2
     angles = positions[..., None] * 10000.0 ** (-np.arange(half) / half)
@@ -109,17 +106,10 @@ def expected(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np
 
 
 def run_kernel(folder: Path, x: NDArray[Any], positions: NDArray[np.int64]) -> str:
-    """Run ./kernel on arrays, and return what it says on stderr."""
+    """Run ./kernel on arrays, and return its stderr."""
     np.save(folder / "x.npy", x)
     np.save(folder / "positions.npy", positions)
-    done = subprocess.run(
-        ["./kernel", "x.npy", "positions.npy", "out.npy"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_process("./kernel", "x.npy", "positions.npy", "out.npy", cwd=folder)
     assert bool(done.returncode) == bool(done.stderr)
     return done.stderr
 
@@ -133,7 +123,7 @@ def test_a_kernel_takes_positions_of_all_sequences_and_of_each(tmp_path: Path) -
         got = np.load(tmp_path / "out.npy")
         assert (got.shape, got.dtype) == (x.shape, x.dtype)
         # Computed in float64 and rounded once, to half an ulp of a pair's length at most.
-        assert np.abs(got - expected(x, rows)).max() <= 2.0**-24 * 2 * np.abs(x).max()
+        assert np.abs(got - rotate_exactly(x, rows)).max() <= 2.0**-24 * 2 * np.abs(x).max()
 
 
 def test_a_kernel_refuses_another_dtype_in_one_line(tmp_path: Path) -> None:

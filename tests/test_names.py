@@ -1,4 +1,4 @@
-"""Names that a caller gives: what is refused, and which one was probably meant."""
+"""Names that a caller gives: refusals, and suggestions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python API: its names, its documentation, and the calls that the docs show."""
+"""The Python API: its names, its documentation, its errors and its results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ROOT, assert_same_bits, assert_within, for_each
+from helpers import ROOT, for_each
 from matplotlib.figure import Figure
 
 import ropecli
@@ -188,7 +188,7 @@ def test_unknown_name_is_an_attribute_error(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in FUNCTIONS if annotation(name, "rope") == "Rotary"]
 )
-def test_what_is_no_encoding_is_refused(name: str, value: object, tmp_path: Path) -> None:
+def test_what_is_not_an_encoding_is_refused(name: str, value: object, tmp_path: Path) -> None:
     call = getattr(ropecli, name)
     needed = {
         parameter.name: tmp_path / "x.npy"  # of files; others look at the encoding first
@@ -226,7 +226,7 @@ def test_every_parameter_is_documented(name: str, function: Any) -> None:
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.name != "self"]
     named = [p.name for p in parameters if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}]
-    if len(named) < len(parameters) or not named:  # **parameters are told by the rope type
+    if len(named) < len(parameters) or not named:  # **parameters depend on the rope type
         assert len(text.splitlines()[0]) > 20
         return
     section = text.partition("Args:\n")[2].partition("\n\n")[0]
@@ -290,78 +290,7 @@ def test_errors_are_ropeclis_and_pythons(name: str, builtin: type[Exception]) ->
     assert error.exit_code == 2
 
 
-# The calls that the API page shows.
-
-
-def test_rotary_and_its_properties() -> None:
-    rope = ropecli.Rotary(head_dim=128, base=10_000.0, layout="interleaved")
-    assert rope == ropecli.Rotary(head_dim=128) == ropecli.Rotary(128)
-    assert hash(rope) == hash(ropecli.Rotary(head_dim=128))
-    assert rope.inv_freq.dtype == np.float64
-    assert rope.inv_freq.shape == (64,)
-    assert rope.inv_freq[0] == 1
-    # 2 pi times the inverse of 1: one rounding each.
-    assert_within("wavelength", got=rope.wavelength[0], expected=2 * np.pi, tolerance=2e-15)
-    assert (rope.rotary_dim, rope.attention_factor) == (128, 1.0)
-    assert (rope.direction, rope.rotary_offset) == ("forward", 0)
-    assert rope.pairs_in.shape == rope.pairs_out.shape == (64, 2)
-
-
-def test_rope_by_name_and_from_a_table() -> None:
-    assert ropecli.rope("default", head_dim=8, rope_theta=500.0) == Rotary(head_dim=8, base=500.0)
-    inv_freq = [1.0, 0.5, 0.0]
-    rope = Rotary.from_inv_freq(inv_freq, head_dim=8, layout="half", attention_factor=1.0)
-    assert rope.inv_freq.tolist() == inv_freq
-    assert rope.rotary_dim == 6
-
-
-def test_rotate_as_the_page_calls_it() -> None:
-    rope = Rotary(head_dim=8)
-    x = np.random.default_rng(6).standard_normal((2, 5, 8))
-    before = x.copy()
-    y = rotate(x, rope)
-    assert (y.shape, y.dtype) == (x.shape, x.dtype)
-    assert_same_bits("x", got=x, expected=before)
-    p = np.arange(5) + 3
-    assert_same_bits("rows", got=rotate(x, rope, positions=p)[0], expected=rotate(x[0], rope, p))
-    both = np.stack([p, p + 1])
-    batched = rotate(x, rope, positions=both)
-    assert_same_bits("batch", got=batched[1], expected=rotate(x[1], rope, p + 1))
-    buffer = np.empty_like(x)
-    assert rotate(x, rope, out=buffer) is buffer
-    assert_same_bits("out", got=buffer, expected=y)
-    back = rotate(y, rope, inverse=True, out=y)
-    assert back is y
-    # Each way at most 7e-16 and 1.2e-16 of an angle of at most 4 radians, of a pair's length.
-    longest = np.hypot(x[..., ::2], x[..., 1::2]).max()
-    assert_within("back", got=back, expected=x, tolerance=2 * (7e-16 + 4 * 1.2e-16) * longest)
-
-
-def test_decay_and_verify_as_the_page_calls_them() -> None:
-    rope = Rotary(head_dim=4)
-    d = ropecli.decay(rope, max_distance=12)
-    assert d.relative_distance.shape == d.relative_upper_bound.shape == (13,)
-    q, k = np.eye(4)[:2]
-    d = ropecli.decay(rope, max_distance=12, q=q, k=k)
-    assert d.score is not None
-    assert d.abel_bound is not None
-    assert d.max_bound is not None
-    v = ropecli.verify(rope, dtype="float32", seed=0)
-    assert v.passed
-    assert {check.name for check in v.checks} >= {
-        "relative position",
-        "orthogonality",
-        "kernel = reference",
-    }
-
-
-def test_encode_file_as_the_page_calls_it(tmp_path: Path) -> None:
-    rope = Rotary(head_dim=4)
-    x = np.random.default_rng(7).standard_normal((3, 4))
-    np.save(tmp_path / "input.npy", x)
-    ropecli.encode_file(tmp_path / "input.npy", tmp_path / "output.npy", rope)
-    got = np.load(tmp_path / "output.npy")
-    assert_same_bits("output.npy", got=got, expected=rotate(x, rope))
+# Results.
 
 
 def results(folder: Path) -> list[tuple[Any, str]]:

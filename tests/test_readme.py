@@ -1,16 +1,15 @@
-"""The README's blocks do what they say, and its picture is what the command draws."""
+"""The README's blocks work, and its picture is the command's."""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import ROOT, run_cli, run_python
+from helpers import ROOT, run_cli, run_process, run_python
 from numba import config
 
 pytestmark = pytest.mark.slow
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.slow
 COMPILED = not config.DISABLE_JIT
 README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-#: `ropecli` in a shell's words; what it prints is kept, and checks are of fewer positions.
+#: `ropecli` as a shell script that keeps its output, and checks fewer positions.
 SHORT = '[ "$1" != check ] || set -- "$@" --context 512'
 ROPECLI = f'{SHORT}\n"{sys.executable}" -m ropecli "$@" > "printed by $*"'
 PICTURE = ROOT / "docs" / "images" / "figure2.svg"
@@ -45,15 +44,10 @@ def test_commands_run_one_after_another(tmp_path: Path) -> None:
         command = tmp_path / "bin" / name
         command.write_text(f"#!/bin/sh\n{line}\n")
         command.chmod(0o755)
-    paths = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", f"set -e\n{script}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, **paths, "NUMBA_DISABLE_JIT": "0"},
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    script = f"set -e\n{script}"
+    done = run_process(
+        "bash", "-c", script, cwd=tmp_path, timeout=300, NUMBA_DISABLE_JIT="0", PATH=path
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "figure2.png").exists()

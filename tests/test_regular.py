@@ -1,4 +1,4 @@
-"""Regular files: what is none is refused, even what takes the place of one."""
+"""Regular files: all else is refused, even if it takes the place of one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTO = memoryview(bytearray(9))
 
 def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for name, said in {
+    for name, message in {
         "none": f"cannot read {tmp_path}/none: No such file or directory",
         "": f"{tmp_path} is a folder; expected a text",
         "pipe": f"{tmp_path}/pipe is not a regular file; expected a text",
@@ -26,7 +26,7 @@ def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(FileError) as caught, regular_file(tmp_path / name, "a text"):
             pass
-        assert str(caught.value) == said
+        assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
@@ -37,7 +37,7 @@ def test_what_takes_the_place_of_a_file_is_refused(
     path.write_bytes(b"content")
     look = Path.stat
 
-    def replaced(file: Path, **options: Any) -> os.stat_result:
+    def stat_and_replace(file: Path, **options: Any) -> os.stat_result:
         seen = look(file, **options)
         path.unlink()
         os.mkfifo(path) if kind == "pipe" else path.mkdir()
@@ -45,7 +45,7 @@ def test_what_takes_the_place_of_a_file_is_refused(
 
     before = len(list(Path("/dev/fd").iterdir()))
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "stat", replaced)
+        patched.setattr(Path, "stat", stat_and_replace)
         with pytest.raises(FileError, match="expected a text"):
             open_regular(path, "a text")
     assert len(list(Path("/dev/fd").iterdir())) == before
@@ -77,7 +77,7 @@ def test_memory_is_filled_however_little_comes_at_once(
             read_into(path, fd, 50, memoryview(into))
 
 
-def test_what_the_disk_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_disk_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     path.write_bytes(bytes(9))
 

@@ -1,4 +1,4 @@
-"""What other projects' tests use: assert_rope, and the fixture."""
+"""`assert_rope` and the fixture, for other projects' tests."""
 
 from __future__ import annotations
 
@@ -79,18 +79,24 @@ def test_the_plugin_is_entered_and_light() -> None:
     assert run_python(code).stdout.strip() == "[]"
 
 
-@pytest.mark.slow
-def test_the_fixture_in_somebody_elses_tests(tmp_path: Path) -> None:
-    (tmp_path / "test_theirs.py").write_text(PROJECT)
-    done = subprocess.run(
+def run_tests(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the project's tests in a folder."""
+    (folder / "test_theirs.py").write_text(PROJECT)
+    return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "ropecli.pytest_plugin", "-q", "test_theirs.py"],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
-        env={"PYTHONPATH": str(ROOT), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        | environment,
     )
+
+
+@pytest.mark.slow
+def test_the_fixture_in_other_projects_tests(tmp_path: Path) -> None:
+    done = run_tests(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed, 1 passed" in done.stdout
     assert "negative positions" in done.stdout
@@ -132,24 +138,9 @@ def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_the_plugin_annotates_jobs_of_github(tmp_path: Path) -> None:
-    (tmp_path / "test_theirs.py").write_text(PROJECT)
-    words = {}
-    for value in ("true", "false"):
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "ropecli.pytest_plugin", "-q", "test_theirs.py"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-            env={
-                "PYTHONPATH": str(ROOT), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-                "GITHUB_ACTIONS": value,
-            },
-        )  # fmt: skip
-        words[value] = done.stdout
+    pages = {value: run_tests(tmp_path, GITHUB_ACTIONS=value).stdout for value in ("true", "false")}
     number = 1 + PROJECT.splitlines().index(CALL)
     place = f"file=test_theirs.py,line={number}"
     line = f"\n::error {place},title=ropecli check%3A negative-positions::"
-    assert line in words["true"], words["true"]
-    assert "::error" not in words["false"]
+    assert line in pages["true"], pages["true"]
+    assert "::error" not in pages["false"]

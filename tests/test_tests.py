@@ -16,7 +16,7 @@ JUDGES = {"raises", "warns", "run", "printed", "fail", "read_output", "read_stdo
 
 
 def judges(node: ast.AST) -> bool:
-    """Whether a piece of a test can make it fail."""
+    """Return whether a piece of a test can make it fail."""
     if isinstance(node, ast.Assert):
         return True
     if not isinstance(node, ast.Call):

@@ -14,25 +14,25 @@ import numpy as np
 
 
 class Decoder:
-    """One module, and what came so far."""
+    """One module, and all tokens so far."""
 
     def __init__(self, theta: float = 10_000.0, dim: int = 64) -> None:
         self.module = equinox.nn.RotaryPositionalEmbedding(dim, theta=theta)
         self.tokens: Any = None
 
     def prefill(self, x: Any) -> Any:
-        """A sequence (sequence, head dim) from position 0."""
+        """Rotate a sequence (sequence, head dim) from position 0."""
         self.tokens = np.asarray(x)
-        return self.turned()
+        return self.rotate()
 
     def step(self, token: Any) -> Any:
-        """One more token."""
+        """Rotate one more token."""
         one = np.asarray(token)
         self.tokens = one if self.tokens is None else np.concatenate([self.tokens, one])
-        return self.turned()[-1:]
+        return self.rotate()[-1:]
 
-    def turned(self) -> Any:
-        """All tokens so far; padding to a power of 2 spares JAX most compilations."""
+    def rotate(self) -> Any:
+        """Rotate all tokens so far, padded to a power of 2, which spares JAX most compilations."""
         count = len(self.tokens)
         padding = (1 << (count - 1).bit_length()) - count
         padded = np.pad(self.tokens, [(0, padding), (0, 0)])
@@ -40,7 +40,7 @@ class Decoder:
 
 
 class OneTheta(Decoder):
-    """Of one theta, as most models have it."""
+    """A decoder with one theta, as in most models."""
 
     def __init__(self) -> None:
         super().__init__(theta=10_000.0)

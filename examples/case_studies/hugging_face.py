@@ -18,39 +18,39 @@ MODELS = Path(__file__).parent / "models"
 
 def llama(x: Any, positions: Any) -> Any:
     """Llama 3.1: halves, llama3 scaling."""
-    return turned(x, positions, "llama", "Llama", "llama-3.1-8b")
+    return rotate(x, positions, "llama", "Llama", "llama-3.1-8b")
 
 
 def glm4(x: Any, positions: Any) -> Any:
     """GLM-4: interleaved, the first half of the head."""
-    return turned(x, positions, "glm4", "Glm4", "glm-4-9b")
+    return rotate(x, positions, "glm4", "Glm4", "glm-4-9b")
 
 
 def cohere(x: Any, positions: Any) -> Any:
     """Command R: interleaved."""
-    return turned(x, positions, "cohere", "Cohere", "command-r")
+    return rotate(x, positions, "cohere", "Cohere", "command-r")
 
 
 def gpt_oss(x: Any, positions: Any) -> Any:
     """gpt-oss: halves, YaRN without truncation."""
-    return turned(x, positions, "gpt_oss", "GptOss", "gpt-oss-20b")
+    return rotate(x, positions, "gpt_oss", "GptOss", "gpt-oss-20b")
 
 
 def gemma3_full(x: Any, positions: Any) -> Any:
     """Gemma 3, every sixth layer: halves, base 1e6, linear factor 8."""
-    return turned(x, positions, "gemma3", "Gemma3", "gemma-3-4b", layer_type="full_attention")
+    return rotate(x, positions, "gemma3", "Gemma3", "gemma-3-4b", layer_type="full_attention")
 
 
 def gemma3_sliding(x: Any, positions: Any) -> Any:
     """Gemma 3, the other layers: halves, base 1e4."""
-    return turned(x, positions, "gemma3", "Gemma3", "gemma-3-4b", layer_type="sliding_attention")
+    return rotate(x, positions, "gemma3", "Gemma3", "gemma-3-4b", layer_type="sliding_attention")
 
 
 def deepseek_v3(x: Any, positions: Any) -> Any:
     """DeepSeek-V3: the last 64 of 192, read interleaved and written in halves; YaRN."""
     still, turn = x.split([128, 64], dim=-1)
     name = "apply_rotary_pos_emb_interleave"
-    turn = turned(turn, positions, "deepseek_v3", "DeepseekV3", "deepseek-v3", apply=name)
+    turn = rotate(turn, positions, "deepseek_v3", "DeepseekV3", "deepseek-v3", apply=name)
     return torch.cat([still, turn], dim=-1)
 
 
@@ -68,7 +68,7 @@ def gptj(x: Any, positions: Any) -> Any:
     return torch.cat([turn, still], dim=-1).transpose(1, 2).reshape(x.shape)
 
 
-def turned(
+def rotate(
     x: Any,
     positions: Any,
     folder: str,
@@ -78,19 +78,19 @@ def turned(
     apply: str = "apply_rotary_pos_emb",
     **layer: str,
 ) -> Any:
-    """What a model's own code makes of queries at positions."""
+    """Rotate queries by a model's own code."""
     queries = in_heads(x, positions)
     cos, sin = rotary_embedding(folder, prefix, model)(queries, rows(positions), **layer)
     return getattr(modeling(folder), apply)(queries, queries, cos, sin)[0].reshape(x.shape)
 
 
 def in_heads(x: Any, positions: Any) -> Any:
-    """The same vectors as (batch, heads, sequence, head dim)."""
+    """Return vectors as (batch, heads, sequence, head dim)."""
     return x.reshape(len(rows(positions)), -1, *x.shape[-2:])
 
 
 def rows(positions: Any) -> Any:
-    """Positions as (batch, sequence)."""
+    """Return positions as (batch, sequence)."""
     return torch.atleast_2d(positions)
 
 

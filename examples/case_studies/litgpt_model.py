@@ -14,18 +14,18 @@ from litgpt.model import GPT, Config, apply_rope, apply_rope_interleave
 
 def llama(x: Any, positions: Any) -> Any:
     """Llama 3.1 8B, as litgpt lists it: halves."""
-    return turned(x, positions, "Llama-3.1-8B", apply_rope)
+    return rotate(x, positions, "Llama-3.1-8B", apply_rope)
 
 
 def deepseek_v3(x: Any, positions: Any) -> Any:
     """DeepSeek-V3: the last 64 of 192, YaRN of factor 40, trained on 4,096 positions."""
     still, turn = x.split([128, 64], dim=-1)
-    turn = turned(turn, positions, "DeepSeek-V3", apply_rope_interleave)
+    turn = rotate(turn, positions, "DeepSeek-V3", apply_rope_interleave)
     return torch.cat([still, turn], dim=-1)
 
 
-def turned(x: Any, positions: Any, name: str, apply: Any) -> Any:
-    """What its attention makes of queries."""
+def rotate(x: Any, positions: Any, name: str, apply: Any) -> Any:
+    """Rotate queries as litgpt's attention does."""
     places = torch.atleast_2d(positions)
     cos, sin = (table[places] for table in tables(name))
     queries = x.reshape(len(places), -1, *x.shape[-2:])

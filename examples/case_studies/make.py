@@ -7,7 +7,7 @@ The page names the versions of the libraries; the defects are in these versions.
 
 The part between `<!-- output: COMMAND -->` and `<!-- end -->` is the output of the command here, or
 in examples/kernels for check.md.
-Numbers may differ slightly from one processor to another, so --check compares words only.
+Numbers may differ slightly from one processor to another, so --check ignores numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PACKAGES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages and return 0, or with --check return 1 if words of them are stale."""
+    """Write the pages and return 0, or with --check return 1 if any is stale, numbers aside."""
     stale = []
     for page, folder in PAGES.items():
         text = page.read_text()
@@ -94,7 +94,7 @@ def versions() -> str:
 
 
 def words(part: str) -> list[str]:
-    """Return the words of a part without numbers, however its lines are broken."""
+    """Split a part at white space, with numbers masked."""
     return NUMBER.sub("#", part).split()
 
 

@@ -17,16 +17,16 @@ CONTEXT, DIM, BASE = 16_384, 64, 10_000.0
 
 def half(x: Any, positions: Any) -> Any:
     """interleaved=0: pairs (i, i + 32)."""
-    return turned(x, positions, interleaved=0)
+    return rotate(x, positions, interleaved=0)
 
 
 def interleaved(x: Any, positions: Any) -> Any:
     """interleaved=1: pairs (2i, 2i + 1)."""
-    return turned(x, positions, interleaved=1)
+    return rotate(x, positions, interleaved=1)
 
 
-def turned(x: Any, positions: Any, interleaved: int) -> Any:
-    """What the operator makes of x."""
+def rotate(x: Any, positions: Any, interleaved: int) -> Any:
+    """Rotate x by the operator."""
     places = np.atleast_2d(positions).astype(np.int64)
     heads = x.reshape(len(places), -1, *x.shape[-2:])
     cos, sin = tables(x.dtype)

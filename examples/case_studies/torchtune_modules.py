@@ -16,29 +16,29 @@ import torch
 def llama2(x: Any, positions: Any) -> Any:
     """RotaryPositionalEmbeddings: interleaved."""
     path = "modules/position_embeddings.py"
-    return turned(x, positions, path, "RotaryPositionalEmbeddings", base=10_000)
+    return rotate(x, positions, path, "RotaryPositionalEmbeddings", base=10_000)
 
 
 def llama3(x: Any, positions: Any) -> Any:
     """Llama3ScaledRoPE: interleaved, as Meta's weights are, with the scaling of Llama 3.1."""
     path = "models/llama3_1/_position_embeddings.py"
-    return turned(x, positions, path, "Llama3ScaledRoPE", base=500_000)
+    return rotate(x, positions, path, "Llama3ScaledRoPE", base=500_000)
 
 
 def phi3(x: Any, positions: Any) -> Any:
     """Phi3RotaryPositionalEmbeddings: halves."""
     path = "models/phi3/_position_embeddings.py"
-    return turned(x, positions, path, "Phi3RotaryPositionalEmbeddings", base=10_000)
+    return rotate(x, positions, path, "Phi3RotaryPositionalEmbeddings", base=10_000)
 
 
 def qwen2(x: Any, positions: Any) -> Any:
     """Qwen2RotaryPositionalEmbeddings: halves."""
     path = "models/qwen2/_positional_embeddings.py"
-    return turned(x, positions, path, "Qwen2RotaryPositionalEmbeddings", base=1_000_000)
+    return rotate(x, positions, path, "Qwen2RotaryPositionalEmbeddings", base=1_000_000)
 
 
-def turned(x: Any, positions: Any, path: str, name: str, base: int) -> Any:
-    """What a module makes of x, which it takes as (batch, sequence, heads, head dim)."""
+def rotate(x: Any, positions: Any, path: str, name: str, base: int) -> Any:
+    """Rotate x by a module, which takes (batch, sequence, heads, head dim)."""
     places = torch.atleast_2d(positions)
     queries = x.reshape(len(places), -1, *x.shape[-2:]).transpose(1, 2)
     module = made(path, name, x.shape[-1], base)
@@ -47,7 +47,7 @@ def turned(x: Any, positions: Any, path: str, name: str, base: int) -> Any:
 
 @cache
 def made(path: str, name: str, dim: int, base: int) -> Any:
-    """One of its modules, with a table of 131,072 positions."""
+    """Return a module with a table of 131,072 positions."""
     spec = find_spec("torchtune")
     assert spec is not None
     assert spec.submodule_search_locations is not None

@@ -1,4 +1,4 @@
-"""Positional encodings by name: each is a class in a file of its own in `types`."""
+"""Positional encodings by name: one class per file in `types`."""
 
 from __future__ import annotations
 

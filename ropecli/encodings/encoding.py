@@ -39,8 +39,8 @@ class Terms:
     """The four terms of RoFormer Eq. 6, query first, (heads, queries, keys): a score's parts."""
 
     content_content: Array  #: x_m^T W_q^T W_k x_n.
-    content_position: Array  #: x_m^T W_q^T W_k p_n, or what stands for it.
-    position_content: Array  #: p_m^T W_q^T W_k x_n, or what stands for it.
+    content_position: Array  #: x_m^T W_q^T W_k p_n, or its counterpart.
+    position_content: Array  #: p_m^T W_q^T W_k x_n, or its counterpart.
     position_position: Array  #: p_m^T W_q^T W_k p_n, or a bias.
 
 
@@ -48,18 +48,18 @@ class Terms:
 class Encoding(ABC):
     """A positional encoding with its weights, all float64."""
 
-    name: ClassVar[str]  #: In lower case, as files and options have it.
-    equation: ClassVar[str]  #: Of RoFormer, or the paper's own.
-    default_theory: ClassVar[Theory]  #: With default options.
-    depends_on_other_keys: ClassVar[bool] = False  #: Whether a score depends on other keys too.
+    name: ClassVar[str]  #: In lower case, as in file names and options.
+    equation: ClassVar[str]  #: Its equation in RoFormer, or in its own paper.
+    default_theory: ClassVar[Theory]  #: Theory for default options.
+    depends_on_other_keys: ClassVar[bool] = False  #: A score depends on other keys too.
 
     sizes: Sizes
-    weights: Mapping[str, Array] = field(repr=False)  #: As `shapes` names them.
+    weights: Mapping[str, Array] = field(repr=False)  #: Names and shapes are those of `shapes`.
 
     @classmethod
-    @abstractmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the weights."""
+        """Names and shapes of the weights: W_q, W_k, W_v, and the encoding's own."""
+        return projections(sizes)
 
     @classmethod
     def sample_weight(cls, name: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
@@ -125,7 +125,7 @@ class Encoding(ABC):
     def output(
         self, attention: Array, x_key: Any, query_positions: Any, key_positions: Any
     ) -> Array:
-        """o_m of attention that is given, as `softmax` of scores gives it.
+        """o_m of given attention, such as `softmax` of scores.
 
         Args:
             attention: (heads, queries, keys).
@@ -205,6 +205,31 @@ class Encoding(ABC):
     @property
     def _scale(self) -> float:
         return float(1 / np.sqrt(self.sizes.head_dim))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Additive(Encoding):
+    """An encoding that adds a code p to each token, before all projections (RoFormer Eq. 3)."""
+
+    @abstractmethod
+    def _codes(self, name: str, positions: Array) -> Array:
+        """p of checked positions, which errors call by a name: (positions, model_dim)."""
+
+    def code(self, positions: Any) -> Array:
+        """p of each position: (positions, model_dim)."""
+        return self._codes("positions", as_positions(positions).ravel())
+
+    def output(
+        self, attention: Array, x_key: Any, query_positions: Any, key_positions: Any
+    ) -> Array:
+        """o_m = sum_n a_mn W_v (x_n + p_n)."""
+        code = self._codes("key_positions", as_positions(key_positions).ravel())
+        x = self._tokens("x_key", x_key) + code
+        return super().output(attention, x, query_positions, key_positions)
+
+    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
+        q = self._queries(x_query + self._codes("query_positions", m))
+        return self._dots(q, x_key + self._codes("key_positions", n)) * self._scale
 
 
 def _project(x: Array, weight: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: in the user's own folder, and never a reason to fail."""
+"""Compiled kernels on disk, in the user's own folder; an unusable cache is never an error."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def edition_folder() -> Path | None:
 
 
 def refusal() -> str:
-    """Return why compiled kernels are not kept, in words; "" where they are.
+    """Return why compiled kernels are not kept; "" if they are.
 
-    The files are pickles, which run code: nobody else may have written there.
+    The files are pickles, which run code, so only the user may be able to write there.
     """
     folder = _chosen()
     if folder is None:
@@ -44,7 +44,7 @@ def refusal() -> str:
         except OSError as error:
             return f"{each}: {error.strerror}"
         reason = why_distrusted(status)
-        if each != folder and status.st_mode & 0o077:  # what Numba makes in it, anybody may write
+        if each != folder and status.st_mode & 0o077:  # Numba's own files in it may be open to all
             reason = reason or "other users may open it"
         if not reason and not os.access(each, os.W_OK | os.X_OK):
             reason = "it can't be written"
@@ -54,7 +54,7 @@ def refusal() -> str:
 
 
 def _chosen() -> Path | None:
-    """Return the folder that is asked for, or else the user's own; None where there is none."""
+    """Return the configured folder, or else the user's own; None if there is neither."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -73,7 +73,7 @@ def is_compiled(module: str) -> bool:
 
 
 def discard(folder: Path, function: Callable[..., None]) -> None:
-    """Remove what the cache holds of a kernel."""
+    """Remove a kernel from the cache."""
     for path in folder.rglob(f"{_name(function)}-*"):
         with contextlib.suppress(OSError):
             path.unlink()
@@ -81,9 +81,9 @@ def discard(folder: Path, function: Callable[..., None]) -> None:
 
 @contextlib.contextmanager
 def numba_folder(folder: Path) -> Iterator[None]:
-    """Let the functions that are declared inside keep their compiled code in this folder.
+    """Cache functions that are declared within the block in this folder.
 
-    Only those: the user's own compiled functions keep their folder.
+    The user's own compiled functions keep theirs.
     """
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(folder)
@@ -94,7 +94,7 @@ def numba_folder(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, function: Callable[..., None]) -> Iterator[None]:
+def hold_lock(folder: Path, function: Callable[..., None]) -> Iterator[None]:
     """Keep other processes from saving compiled code of this kernel at the same time.
 
     Numba takes the name of a data file from an index that it read before: two processes that save
@@ -108,7 +108,7 @@ def locked(folder: Path, function: Callable[..., None]) -> Iterator[None]:
 
 
 def _name(function: Callable[..., None]) -> str:
-    """Return how the names of a kernel's files begin."""
+    """Return the prefix of a kernel's file names."""
     return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
 
 

@@ -16,7 +16,7 @@ from ropecli.kernels.jit import parallel, prange
 
 REACH = 127  #: Positions to either side of a block's centre.
 WIDTH = 2 * REACH + 1  #: Positions of a block.
-FINE = 16  #: Offsets by cos and sin themselves, of which the other offsets are made.
+FINE = 16  #: Offsets whose cos and sin are computed directly; the others are made from them.
 RUN = 64  #: Blocks between two exact centres.
 
 

@@ -1,4 +1,4 @@
-"""float16 and bfloat16 as bits, one number at a time: Numba types neither.
+"""float16 and bfloat16 as bits, one number at a time: Numba supports neither.
 
 The bits of float16 come as int16 and those of bfloat16 as uint16, so that their types tell the two
 apart; float32 and float64 pass as they are. Narrowing rounds once, to nearest even. Numba makes a
@@ -71,11 +71,11 @@ def _narrow_float16(value):
 
 @for_types(int16=_widen_float16, uint16=_widen_bfloat16)
 def widen(stored):
-    """The number that an array element holds, in the arithmetic that it is turned in."""
+    """Return an array element in the dtype of the arithmetic."""
     return stored
 
 
 @for_types(int16=_narrow_float16, uint16=_narrow_bfloat16, by=1)
 def narrow(value, like):
-    """The number as an array element of the type of `like`."""
+    """Return a number as an array element of the type of `like`."""
     return value

@@ -19,8 +19,8 @@ import numpy as np
 from numba import prange
 from numba.extending import overload
 
-from ropecli.kernels.cache import discard, edition_folder, locked, numba_folder
-from ropecli.kernels.settings import blamed_on_settings
+from ropecli.kernels.cache import discard, edition_folder, hold_lock, numba_folder
+from ropecli.kernels.settings import blame_settings
 
 __all__ = [
     "for_types",
@@ -36,7 +36,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
 class _Process:
-    """State of this process: whether threads were started, and the lock of those who start them."""
+    """State of this process: whether threads were started, and the lock for starting them."""
 
     def __init__(self) -> None:
         self.launch = threading.RLock()
@@ -44,7 +44,7 @@ class _Process:
         self.forked_after_launch = False
 
     def after_fork(self) -> None:
-        """Give a child, which has none of the parent's threads, a lock that is free."""
+        """Give a child, which has none of the parent's threads, a free lock."""
         self.launch = threading.RLock()
         self.forked_after_launch = self.forked_after_launch or self.launched
 
@@ -65,7 +65,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def on_this_thread() -> Iterator[None]:
-    """Run the kernels that this thread calls on it alone, at the same time as those of others."""
+    """Run the kernels that this thread calls on it alone, concurrently with other threads'."""
     before = _thread.alone
     _thread.alone = True
     try:
@@ -124,7 +124,7 @@ class parallel:
 
         Args:
             function: The kernel, or with a kind the template of one.
-            kind: Ends the name of the kernel.
+            kind: Suffix of the kernel's name.
             streaming: Helpers of the streaming twin by their names in the kernel.
             names: Helpers of the kernel by their names in the template.
         """
@@ -139,7 +139,7 @@ class parallel:
 
     @functools.cached_property
     def streaming(self) -> Compiled:
-        """The kernel on all threads, with a result that is larger than the caches."""
+        """The kernel on all threads, for results larger than the caches."""
         return Compiled(_twin(self._function, "streaming", **self._streaming), parallel=True)
 
     def __call__(self, *arguments: Any, small: bool = False, stream: bool = False) -> None:
@@ -166,7 +166,7 @@ class Compiled:
         if not numba.config.DISABLE_JIT:
             kinds = tuple(map(_kind, arguments))
             if kinds not in self._ready:
-                with blamed_on_settings():
+                with blame_settings():
                     self._compile(tuple(map(numba.typeof, arguments)))
                 self._ready.add(kinds)
         self.dispatcher(*arguments)
@@ -175,14 +175,14 @@ class Compiled:
         options = {"parallel": self._parallel, "nogil": True}
         if self._folder is None or numba.config.DISABLE_JIT:
             return numba.njit(**options)(self._function)
-        with numba_folder(self._folder), blamed_on_settings():
+        with numba_folder(self._folder), blame_settings():
             return numba.njit(cache=True, **options)(self._function)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
         if self._folder is not None:
-            with locked(self._folder, self._function):
+            with hold_lock(self._folder, self._function):
                 for _ in range(2):  # the second time without what could not be loaded
-                    # What damage raises has no common base below Exception.
+                    # Errors of damaged files have no common base below Exception.
                     with contextlib.suppress(Exception):
                         self.dispatcher.compile(types)
                     if types in self.dispatcher.signatures:  # perhaps not saved, on a full disk
@@ -195,7 +195,7 @@ class Compiled:
 
 
 def _kind(argument: Any) -> Any:
-    """Return what decides how an argument is compiled."""
+    """Return the properties of an argument that compiled code depends on."""
     if isinstance(argument, np.ndarray):
         return argument.dtype, argument.ndim, argument.flags.num
     return type(argument)
@@ -213,7 +213,7 @@ def _twin(function: Callable[..., None], kind: str, **names: Any) -> Callable[..
 
 def thread_count() -> int:
     """Return the number of threads that a parallel kernel uses."""
-    with blamed_on_settings():
+    with blame_settings():
         return int(numba.get_num_threads())
 
 

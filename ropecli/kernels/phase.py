@@ -1,4 +1,4 @@
-"""Errors of angles, and of their cos and sin, that rounding in a narrower dtype makes.
+"""Errors of angles, and of their cos and sin, due to rounding in a narrower dtype.
 
 An angle is the product of a position and a frequency, both rounded already, which is rounded once
 more. The exact angle is position * theta in float64. A dtype is an array of three numbers, its

@@ -4,12 +4,11 @@ cos and sin for every position and pair would cost far more than moving the data
 is split into a block start, a multiple of BLOCK, and an offset below BLOCK, and by angle addition
 e^{i m theta} = e^{i start theta} e^{i offset theta}: one cos and sin per pair and block, a small
 table of offsets, and one complex product per position and pair, all in float64. Which way a
-position takes depends on its value alone, so equal positions get equal bits wherever they stand.
+position takes depends on its value alone, so equal positions get equal bits in any array.
 
-The interleaved and half kernels are made of one source, with the places of a pair as a part of the
-code: a branch would keep the loops from being vectorised as well. Where one vector stands at each
-position, its cos and sin are used once, and stay in registers; several share those of a block. What
-the kernels take:
+The interleaved and half kernels are made from one source, with the places of a pair as a part of
+the code: a branch would keep the loops from vectorising as well. With one vector per position, cos
+and sin are used once, and stay in registers; several vectors share those of a block. Arguments:
 
     x, out: (batch, outer, sequence, inner, head_dim), C-contiguous; float64 or float32, or the bits
         of float16 as int16 and of bfloat16 as uint16. out may be x.
@@ -17,7 +16,7 @@ the kernels take:
     inv_freq: (pairs,), float64, radians per position.
     table_cos, table_sin: from `fill_offsets`, a row for every offset that occurs.
     scale, divide: what cos and sin are multiplied, or divided, by.
-    turn: +1.0 or, the other way round, -1.0.
+    turn: +1.0, or -1.0 for the inverse direction.
     like: an array of any shape in the dtype of the arithmetic, float64 or float32.
     groups: tasks that share a block of positions, each with a part of `outer`.
     first: the first coordinate of the pairs.
@@ -71,7 +70,7 @@ _places = _interleaved
 def _split(position, turn):
     """Split a position: the start of its block, its offset, and which way to turn.
 
-    A fraction is not in the table of offsets: it is a start of its own, with offset 0. A negative
+    A fraction is not in the table of offsets: it becomes a start, with offset 0. A negative
     position turns as far as a positive one, the other way.
     """
     distance = abs(position)
@@ -198,7 +197,7 @@ def rotate_listed(
             for n in range(low, high):
                 c, s = cos[n - low], sin[n - low]
                 for h in range(inner):
-                    # Held back: out may be x, and another pair's place is written.
+                    # A copy: out may be x, and pairs are written to the places of others.
                     held[:] = x[b, o, n, h]
                     target = out[b, o, n, h]
                     for i in range(inv_freq.shape[0]):

@@ -1,4 +1,4 @@
-"""Settings of Numba: of its environment variables, and of its file in the working folder."""
+"""Numba's settings: environment variables, and a file in the working folder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from ropecli.errors import ArgumentError, FileError
 from ropecli.ownership import why_distrusted
 
-FILE = Path(".numba_config.yaml")  #: Read by Numba whosever it is.
-HARMLESS = "NUMBA_CACHE_DIR"  #: We decide what becomes of it.
+FILE = Path(".numba_config.yaml")  #: Numba reads it, whoever owns it.
+HARMLESS = "NUMBA_CACHE_DIR"  #: Used by our own cache alone.
 
 
 def import_numba() -> None:
@@ -22,22 +22,22 @@ def import_numba() -> None:
         raise FileError(
             f"Numba would read {FILE.absolute()}: {reason}; remove it, or work in another folder"
         )
-    with blamed_on_settings(), warnings.catch_warnings():
-        # It goes on with the default after a page of traceback.
+    with blame_settings(), warnings.catch_warnings():
+        # Numba prints a traceback and continues with the default.
         warnings.filterwarnings("error", "Environment variable 'NUMBA_")
         import numba  # noqa: F401
 
 
 @contextlib.contextmanager
-def blamed_on_settings() -> Iterator[None]:
-    """Name the settings where Numba raises because of them, and not because of the code."""
+def blame_settings() -> Iterator[None]:
+    """Blame Numba's exceptions on its settings, unless the code is at fault."""
     try:
         yield
     except Exception as error:
         given = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
         given = [each for each in given if not each.startswith(HARMLESS)]
         given += [str(FILE)] if FILE.is_file() else []
-        # What is wrong with code has Numba's own classes.
+        # Errors of code have Numba's own classes.
         if (
             not given
             or isinstance(error, ImportError)

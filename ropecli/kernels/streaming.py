@@ -1,8 +1,8 @@
-"""Store results past the processor's caches, and fetch ahead what is read.
+"""Store results past the processor's caches, and prefetch their input.
 
 A plain store reads its line of memory first, to change a part of it. Where a result is larger than
 the caches, and so is not read again soon, non-temporal stores leave that out: a parallel copy takes
-half to three quarters of the time. What is fetched ahead comes while the processor still computes.
+half to three quarters of the time. Prefetched input arrives while the processor still computes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from ropecli.kernels.jit import serial
 
-LARGE = 1 << 25  #: Bytes from which a result is taken to be larger than the caches.
-LINE = 64  #: Bytes of a line of the caches.
-AHEAD = 2048  #: Bytes between what is read and what is asked for, measured to be best.
-VECTOR = 16  #: A row, and its first pair, begin at multiples of so many bytes.
-COUNT = 16  #: The number of pairs is a multiple of it, so that loops are made of whole vectors.
+LARGE = 1 << 25  #: Size in bytes from which a result is assumed to exceed the caches.
+LINE = 64  #: Bytes of a cache line.
+AHEAD = 2048  #: Prefetch distance in bytes, the best one measured.
+VECTOR = 16  #: Alignment of a row, and of its first pair, in bytes.
+COUNT = 16  #: The number of pairs is a multiple of it, so that loops consist of whole vectors.
 
 
 @serial
@@ -40,7 +40,7 @@ def fetch(row):
 
 
 def fetch_ahead(row):
-    """Ask for as many bytes as a contiguous row has, from AHEAD bytes after its beginning.
+    """Prefetch as many bytes as a contiguous row has, from AHEAD bytes after its beginning.
 
     They may lie past the array's end.
     """
@@ -63,26 +63,26 @@ def can_stream(out: NDArray[Any], first: int, pairs: int) -> bool:
 
 @overload(store_past_caches, inline="always")
 def _compile_store(array, index, value):
-    def compiled(array, index, value):
+    def implementation(array, index, value):
         _store(array, index, value)
 
-    return compiled
+    return implementation
 
 
 @overload(fetch_ahead, inline="always")
 def _compile_fetch(row):
-    def compiled(row):
+    def implementation(row):
         _prefetch(row)
 
-    return compiled
+    return implementation
 
 
 @overload(finish, inline="always")
 def _compile_finish():
-    def compiled():
+    def implementation():
         _fence()
 
-    return compiled
+    return implementation
 
 
 @intrinsic
@@ -90,8 +90,8 @@ def _store(_context, array, index, value):
     def generate(context, builder, signature, arguments):
         data = context.make_array(array)(context, builder, arguments[0]).data
         number = context.cast(builder, arguments[2], value, array.dtype)
-        # One number is not aligned so. LLVM makes vectors of such stores only where they are said
-        # to be; and the vectors that it makes begin at multiples of 16 bytes, by `can_stream`.
+        # A single number has no such alignment, but LLVM vectorises only stores that claim it;
+        # its vectors do begin at multiples of 16 bytes, by `can_stream`.
         stored = builder.store(number, builder.gep(data, [arguments[1]]), align=VECTOR)
         flag = builder.module.add_metadata([ir.IntType(32)(1)])
         stored.set_metadata("nontemporal", flag)

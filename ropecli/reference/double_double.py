@@ -29,13 +29,13 @@ LARGEST_ANGLE = 2.0**50  #: In radians; beyond it, pi / 2 has too few digits her
 
 
 class DoubleDouble:
-    """An array of numbers high + low; with others, or with float64 arrays, it adds and so on."""
+    """An array of numbers high + low, with arithmetic of its own kind and of float64 arrays."""
 
     __array_ufunc__ = None  # float64 array * DoubleDouble is left to __rmul__
 
     def __init__(self, high: Array, low: Array | None = None) -> None:
         self.high = high  #: The number rounded to float64.
-        self.low = np.zeros_like(high) if low is None else low  #: What that leaves.
+        self.low = np.zeros_like(high) if low is None else low  #: The remainder.
 
     def __getitem__(self, index: Any) -> DoubleDouble:
         return DoubleDouble(self.high[index], self.low[index])
@@ -138,7 +138,7 @@ QUARTER_TURN = (
 def _terms(first: int) -> list[DoubleDouble]:
     """Return (-1)^k / (first + 2k)!, the last one first.
 
-    At 1, beyond which no reduced angle is, what is left out is below 2^-107.
+    Reduced angles are at most 1, where the remainder is below 2^-107.
     """
     terms = []
     for k in reversed(range(15)):
@@ -179,7 +179,7 @@ def _double(number: DoubleDouble | Array | float) -> DoubleDouble:
 
 
 def _fast_two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """As two_sum, where |a| >= |b|."""
+    """Return `two_sum` where |a| >= |b|."""
     total = a + b
     return total, b - (total - a)
 

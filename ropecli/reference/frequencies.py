@@ -228,7 +228,7 @@ def axial(
     deal_out: bool = False,
     **_order: Sequence[int] | None,
 ) -> list[mpf]:
-    """Each axis has a table of its own, over as many pairs as all can have.
+    """Each axis has its own table, over an equal share of the pairs.
 
     Dealt out, axis a has theta_a, theta_(a + axes), ... of one table over the head instead. Where
     axes take turns, the first pairs of all of them come before the second ones.

@@ -189,22 +189,6 @@ def shaw(
     return _every(x_query, x_key, weights, entry)
 
 
-def shaw_attention(
-    x_query: Array,
-    x_key: Array,
-    m: Array,
-    n: Array,
-    weights: Weights,
-    *,
-    clip: int = 16,
-    as_printed: bool = False,
-) -> Array:
-    """`shaw_output` of softmax_j(e_ij), e the scores."""
-    e = np.exp(shaw(x_query, x_key, m, n, weights, clip=clip, as_printed=as_printed))
-    share = e / e.sum(axis=2, keepdims=True)
-    return shaw_output(share, x_key, m, n, weights, clip=clip, as_printed=as_printed)
-
-
 def shaw_output(
     attention: Array,
     x_key: Array,

@@ -36,8 +36,8 @@ def rotate(
 
     Angles are float64 for every dtype; float64 and float32 data are rotated in their own
     arithmetic, float16 and bfloat16 in float32 with one rounding at the end. The same row at
-    the same position gives the same bits, whatever the other rows are, but for the sign and the
-    payload of a NaN.
+    the same position gives the same bits, whatever the other rows are, except for the sign and
+    the payload of a NaN.
 
     Args:
         x: (..., sequence, head_dim), float64, float32, float16 or bfloat16; NumPy, or anything
@@ -169,7 +169,7 @@ def _rotate_and_grow(
     rotate_into(rotated, rotated, rope.without_growth, positions, inverse=inverse)
     growth = np.array(rope.growth) * (-1 if inverse else 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        # (batch, 1, sequence, 1, pairs), to stand against x's (batch, outer, sequence, inner, ...)
+        # (batch, 1, sequence, 1, pairs), against x (batch, outer, sequence, inner, ...)
         stretch = np.exp(positions[:, None, :, None, None] * growth)
         written = rope.pairs_in if inverse else rope.pairs_out
         for column in written.T:
@@ -181,7 +181,7 @@ def _rotate_and_grow(
 def _kernel(
     rope: Rotary, which: slice | NDArray[np.int64], *, inverse: bool
 ) -> tuple[Callable[..., None], tuple[Any, ...]]:
-    """The kernel for these pairs, and its arguments that say where they are."""
+    """Return the kernel for these pairs, and its arguments that locate them."""
     if rope.layout == "custom" or rope.reorders or not isinstance(which, slice):
         pairs = (rope.pairs_in[which], rope.pairs_out[which])
         return rotation.rotate_listed, pairs[::-1] if inverse else pairs

@@ -65,13 +65,13 @@ class Formula:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Values that the type takes for parameters that are not given."""
+        """Default values of the type's parameters."""
         known = inspect.signature(formula(self.rope_type)).parameters
         return {key: p.default for key, p in known.items() if p.default is not p.empty}
 
     @property
     def title(self) -> str:
-        """The rope type as prose has it, such as "YaRN scaling"."""
+        """Name of the rope type in prose, such as "YaRN scaling"."""
         return TITLES.get(self.rope_type, self.rope_type)
 
     @property
@@ -107,7 +107,7 @@ class Formula:
         return Formula.from_parameters(self.rope_type, dim=dim, base=base, own=arguments)
 
     def table(self) -> Table:
-        """Compute the frequencies, and the factors and axes that the type brings."""
+        """Compute the frequencies, factors and axes."""
         arguments = dict(self.parameters)
         try:
             with np.errstate(all="ignore"):  # overflow is refused below

@@ -1,4 +1,4 @@
-"""Frequencies that rope types start from, and the table that a rope type gives."""
+"""The geometric frequencies that rope types start from, and the table that they return."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ropecli.errors import ArgumentError, ArgumentTypeError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Frequencies of a rope type, with the factors and axes that it brings."""
+    """Frequencies of a rope type, with its factors and axes."""
 
     inv_freq: NDArray[np.float64]  #: Radians per position, (pairs,).
-    base: float | None = None  #: Where the type changes it.
+    base: float | None = None  #: The new base, if the type changes it.
     attention_factor: float = 1.0  #: Multiplies cos and sin.
     softmax_factor: float = 1.0  #: Multiplies the score.
     axis: ArrayLike | None = None  #: The coordinate of a position that rotates each pair, (pairs,).

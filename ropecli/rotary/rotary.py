@@ -29,8 +29,8 @@ class Rotary:
 
     Position m rotates pair i by the angle m * inv_freq[i] and scales it by attention_factor;
     coordinates in no pair pass through. With several axes a position is a point, and axis[i] names
-    the coordinate that rotates pair i. Values that do the same are equal and hash alike, whatever
-    they were made from.
+    the coordinate that rotates pair i. Encodings that rotate equally are equal and hash equally,
+    however they were made.
     """
 
     head_dim: int  #: Coordinates of one head's vector.
@@ -226,14 +226,14 @@ class Rotary:
 
     @property
     def sequence_length(self) -> int | None:
-        """Positions that the table was made for; None where all are alike, or none was given."""
+        """Positions that the table is for; None if it depends on none, or none were given."""
         if self.formula is None or not self.depends_on_length:
             return None
         used: int | None = self.formula.get("sequence_length")
         return used
 
     def at_length(self, sequence_length: int) -> Self:
-        """Return the encoding for sequences of that many positions, itself where all have one.
+        """Return the encoding for sequences of this length, itself if the length has no effect.
 
         Raises:
             ArgumentError: Below 1, or a length whose table is not finite.
@@ -252,7 +252,7 @@ class Rotary:
         )
 
     def with_inv_freq(self, inv_freq: ArrayLike, *, attention_factor: float | None = None) -> Self:
-        """Return the same pairs, axes and direction with a table of no known formula.
+        """Return the same pairs, axes and direction with a table whose formula is not known.
 
         Args:
             inv_freq: Radians per position of each pair, shape (pairs,), finite.

@@ -1,4 +1,4 @@
-"""What ropecli is measured against: a copy, and other people's rotary embeddings."""
+"""Competitors of ropecli: a copy, and other libraries' rotary embeddings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parallel_copy(x, out):  # type: ignore[no-untyped-def]
 
 
 def tables(sequence: int, rope: Rotary) -> tuple[Array, Array]:
-    """cos and sin, float32, (sequence, pairs): peers are given theirs, we make our own."""
+    """cos and sin, float32, (sequence, pairs): given to peers, while we make our own."""
     angles = np.arange(sequence)[:, None] * rope.inv_freq
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 

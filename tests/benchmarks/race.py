@@ -1,4 +1,4 @@
-"""Time competitors in turn, A B A B ..., so that a machine's drift meets all of them alike."""
+"""Time competitors in turn, A B A B ..., so that a machine's drift affects all equally."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 class Row:
     """One line of the report."""
 
-    what: str  #: What was measured against what.
-    target: str  #: What the ratio, or the time, should be.
-    ratio: float  #: Median of the rounds' ratios, or milliseconds where there is no other.
+    what: str  #: The two competitors.
+    target: str  #: Target of the ratio or time.
+    ratio: float  #: Median of the rounds' ratios; milliseconds without a competitor.
     ours: float  #: Median, milliseconds.
     other: float | None  #: Median, milliseconds.
-    met: bool  #: Whether the target is met.
+    met: bool  #: The target is met.
 
     def markdown(self) -> str:
         """The row of a table."""
@@ -45,7 +45,7 @@ def race(*competitors: Callable[[], object], rounds: int = 11) -> list[list[floa
 def speed(
     what: str, ours: Callable[[], object], other: Callable[[], object], *, least: float
 ) -> Row:
-    """How many times as fast as the other ours is; at least so many is wanted."""
+    """Measure the speed of ours relative to the other's; the target is `least`."""
     mine, theirs = race(ours, other)
     ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
     return _row(what, f">= {least:g}x", ratio, mine, theirs, met=ratio >= least)
@@ -59,14 +59,14 @@ def share(
     most: float,
     rounds: int = 11,
 ) -> Row:
-    """How many times as long as the other ours takes; at most so many is wanted."""
+    """Measure the time of ours relative to the other's; the target is `most`."""
     mine, theirs = race(ours, other, rounds=rounds)
     ratio = statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
     return _row(what, f"<= {most:g}x", ratio, mine, theirs, met=ratio <= most)
 
 
-def alone(what: str, ours: Callable[[], object], *, most: float, rounds: int = 11) -> Row:
-    """How many milliseconds ours takes; at most so many are wanted."""
+def duration(what: str, ours: Callable[[], object], *, most: float, rounds: int = 11) -> Row:
+    """Measure the milliseconds of ours; the target is `most`."""
     (mine,) = race(ours, rounds=rounds)
     middle = statistics.median(mine)
     return Row(
@@ -78,7 +78,7 @@ def alone(what: str, ours: Callable[[], object], *, most: float, rounds: int = 1
 def processor(
     what: str, words: Sequence[str], environment: dict[str, str], *, most: float, rounds: int = 5
 ) -> Row:
-    """How much time of processors a command takes, and how much memory; at most so much time."""
+    """Measure the processor time and memory of a command; the target is `most` milliseconds."""
     used, peaks = zip(*(_resources(words, environment) for _ in range(rounds)), strict=True)
     middle = statistics.median(used)
     return Row(
@@ -100,7 +100,7 @@ def _resources(words: Sequence[str], environment: dict[str, str]) -> tuple[float
     return float(seconds) * 1e3, int(kilobytes) / 1024
 
 
-#: A process counts the memory of the one that started it as its own; so a small one starts it.
+#: A small process starts the command, as memory of the parent counts as the child's.
 _CHILD = """
 import resource, subprocess, sys
 code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 from peers import onnx_runtime, parallel_copy, torch_compiled, torch_eager
-from race import Row, alone, processor, share, speed
+from race import Row, duration, processor, share, speed
 
 from ropecli import Rotary, decay, rotate
 from ropecli.arrays import DTYPES
@@ -82,7 +82,7 @@ def against_peers() -> Iterator[Row]:
 def of_decay() -> Iterator[Row]:
     rope = Rotary(head_dim=2 * PAIRS)
     run = lambda: decay(rope, max_distance=1_000_000)  # noqa: E731
-    yield alone("decay, 10^6 distances, 64 pairs", run, most=80)
+    yield duration("decay, 10^6 distances, 64 pairs", run, most=80)
     if numba.config.NUMBA_NUM_THREADS > 1:
         yield speed("decay, 2 threads / 1 thread", threads(2, run), threads(1, run), least=1.8)
         x = random_input((1, 1, 512, 1, DIM), "float64")
@@ -98,11 +98,11 @@ def of_decay() -> Iterator[Row]:
 
 
 def threads(count: int, run: Callable[[], object]) -> Callable[[], object]:
-    def limited() -> None:
+    def run_limited() -> None:
         numba.set_num_threads(count)
         run()
 
-    return limited
+    return run_limited
 
 
 def of_commands() -> Iterator[Row]:
@@ -128,14 +128,14 @@ def of_commands() -> Iterator[Row]:
         )
         fresh = iter(range(100))
 
-        def cold() -> None:
+        def run_cold() -> None:
             ropecli(*words, NUMBA_CACHE_DIR=f"{folder}/{next(fresh)}")()
 
-        yield alone("the same on an empty cache", cold, most=4000, rounds=5)
+        yield duration("the same on an empty cache", run_cold, most=4000, rounds=5)
 
 
 def of_processors() -> Iterator[Row]:
-    """Time of processors, which other programs on the machine hardly change, and memory."""
+    """Processor time, which other programs on the machine hardly affect, and memory."""
     with tempfile.TemporaryDirectory() as folder:
         warm = {"NUMBA_CACHE_DIR": f"{folder}/warm", "PYTHONPATH": str(ROOT)}
         start = [sys.executable, "-m", "ropecli"]
@@ -156,7 +156,7 @@ def of_processors() -> Iterator[Row]:
 
 
 def of_growth() -> Iterator[Row]:
-    """Ten times the work, ten times the time: of each, a size and ten times that."""
+    """Ten times the work, ten times the time: each at one size and at ten times that."""
     with tempfile.TemporaryDirectory() as folder:
         warm = {"NUMBA_CACHE_DIR": f"{folder}/warm", "PYTHONPATH": str(ROOT)}
         start = [sys.executable, "-m", "ropecli"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from cli.samples import FAILING, RUNS, write_files
-from helpers import ROOT, oracle, read_json
+from helpers import ROOT, oracle, read_json, run_process
 
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.implementation.laws import LAWS as CHECK_LAWS
@@ -34,14 +33,8 @@ MORE_RUNS = {
 
 
 def generate(*arguments: str, docs: Path = DOCS) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(docs / "generate.py"), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,  # of a machine that others use too
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"},
-    )
+    script = docs / "generate.py"
+    return run_process(sys.executable, script, *arguments, timeout=300, NUMBA_DISABLE_JIT="0")
 
 
 def page(command: str) -> str:
@@ -53,7 +46,7 @@ def test_pages_are_fresh() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_stale_page_is_named_and_mended(tmp_path: Path) -> None:
+def test_a_stale_page_is_named_and_regenerated(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     (docs / "commands").mkdir(parents=True)
     shutil.copy(DOCS / "generate.py", docs)
@@ -69,7 +62,7 @@ def test_a_stale_page_is_named_and_mended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", GROUP.commands)
 def test_every_option_is_on_the_page_and_explained(command: str) -> None:
-    # `-h` is the same everywhere and stands on the page of all commands.
+    # `-h` is the same everywhere, and on the page of all commands.
     for parameter in GROUP.commands[command].params:
         names = parameter.opts if parameter.opts[0].startswith("-") else [parameter.metavar]
         row = next(

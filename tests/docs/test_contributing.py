@@ -1,19 +1,17 @@
-"""What the contributing page adds works as soon as its files are in place, and no sooner."""
+"""The additions of the contributing page work once their files are in place, and no sooner."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, run_python
+from helpers import ROOT, run_process, run_python
 
 import ropecli
 from ropecli.rotary import Rotary
@@ -71,14 +69,8 @@ def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
     commands.write_text(text.replace(place, f'{place}        "turns",\n'))
 
     def run(*words: str, module: str = "-mropecli") -> str:
-        done = subprocess.run(
-            [sys.executable, module, *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        )
+        path = str(tmp_path)
+        done = run_process(sys.executable, module, *words, cwd=tmp_path, PYTHONPATH=path)
         assert (done.returncode, done.stderr) == (0, ""), words
         return done.stdout
 

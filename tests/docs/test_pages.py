@@ -1,4 +1,4 @@
-"""Every Python and every console block of the pages does what it says.
+"""Every Python and every console block of the pages works as shown.
 
 A page is one test, run from top to bottom in an empty folder: its blocks build on one another.
 """
@@ -26,11 +26,9 @@ MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run_console(example: Example) -> None:
-    """Run each `$ ropecli ...` and compare what it prints; `...` stands for anything.
+    """Run each `$ ropecli ...` or `$ gcc ...` and compare the output; `...` matches anything.
 
-    A line `$ gcc ...` is run too.
-
-    The exit code must be 0, or what a following `$ echo $?` shows.
+    The exit code must be 0, or the one that a following `$ echo $?` shows.
     """
     steps = re.split(r"^\$ ", str(example.parsed), flags=re.MULTILINE)
     assert not steps[0], f"line {example.line}: a console block begins with a command"
@@ -62,9 +60,7 @@ SYBIL = Sybil(parsers=[PythonCodeBlockParser(), CodeBlockParser("console", run_c
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
-def test_blocks_do_what_they_say(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_work_as_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folders = {"check.md": tmp_path, "statements.md": tmp_path / "kernels"}
     if page.name in folders:
@@ -77,7 +73,7 @@ def test_blocks_do_what_they_say(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_no_command_escapes(page: Path) -> None:
-    # Whatever runs ropecli stands in a console block, save for the examples of the help texts.
+    # Commands of ropecli are in console blocks, except for the examples of the help texts.
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S):
         if language in {"bash", "sh", "shell"}:
             assert not re.search(r"^(\$ )?ropecli ", block, re.MULTILINE), block

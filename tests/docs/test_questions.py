@@ -8,7 +8,7 @@ import pytest
 from helpers import ROOT, read_stdout
 
 README = (ROOT / "README.md").read_text()
-#: Question, command, and the words that must lead to it in the help and in the README's table.
+#: Question, command, and keywords that find it in the help and in the README's table.
 QUESTIONS = [
     ("Is my implementation right?", "check", ["implementation", "right"]),
     ("Which RoPE do the layers of a running model apply?", "trace", ["layers", "apply"]),
@@ -26,7 +26,7 @@ QUESTIONS = [
 
 
 def answers(lines: list[str], words: list[str]) -> set[str]:
-    """The commands whose lines have all of the words."""
+    """Return the commands whose lines have all of the words."""
     by_command: dict[str, str] = {}
     for line in lines:
         command, _, text = line.partition(":")
@@ -35,7 +35,7 @@ def answers(lines: list[str], words: list[str]) -> set[str]:
 
 
 def help_lines() -> list[str]:
-    """Of the help, each command's own line and its example, as `command: line`."""
+    """Each command's line and example in the help, as `command: line`."""
     text = read_stdout("--help", COLUMNS="100")
     own = re.findall(r"^  ([a-z-]+)  +(\S.*)$", text, re.MULTILINE)
     examples = re.findall(r"^ +ropecli ([a-z-]+) .*?  +(\S.*)$", text, re.MULTILINE)
@@ -43,7 +43,7 @@ def help_lines() -> list[str]:
 
 
 def readme_lines() -> list[str]:
-    """Of the README's table, each row, as `command: row`."""
+    """Each row of the README's table, as `command: row`."""
     table = README.partition("## Which command\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?)\| (.*?) \| `ropecli ([a-z-]+)\b", table, re.MULTILINE)
     return [f"{command}: {have} {want}" for have, want, command in rows]

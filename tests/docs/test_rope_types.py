@@ -12,7 +12,7 @@ from helpers import ROOT
 from ropecli.rotary.types import ALIASES, ROPE_TYPES, own_parameters
 
 PAGES = ROOT / "docs" / "rope-types"
-TOPICS = {"index", "mrope", "partial", "attention"}  #: Pages that are about no one type.
+TOPICS = {"index", "mrope", "partial", "attention"}  #: Pages that are not about one type.
 PARTS = [
     "Formula",
     "Source",

@@ -13,7 +13,7 @@ from ropecli.encodings import ENCODINGS, encoding
 from ropecli.reference import scores as reference
 
 X = np.random.default_rng(0).standard_normal((5, 8))
-#: Options of an encoding that are worth a row of their own.
+#: Encodings with options.
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("nope", {}),
     ("rope", {}),
@@ -65,7 +65,7 @@ def test_scores_of_more_sizes_match_the_reference(
 
 def assert_scores_match_the_reference(name: str, options: dict[str, Any], seed: int) -> None:
     random = np.random.default_rng(seed)
-    queries, keys = 1 + 5 * seed % 6, 1 + seed % 7  # one query alone has a path of its own
+    queries, keys = 1 + 5 * seed % 6, 1 + seed % 7  # a single query takes another path
     heads, half = 1 + seed % 3, 1 + seed % 5
     model_dim = 2 * half * heads
     made = encoding(name, model_dim=model_dim, heads=heads, seed=seed, **options)

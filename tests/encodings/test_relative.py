@@ -35,16 +35,18 @@ def test_shaw_s_attention_matches_the_reference(
     x, y = random.standard_normal((queries, 8)), random.standard_normal((keys, 8))
     m, n = random.integers(0, 40, (2, 6)).astype(np.float64)
     m, n = m[:queries], n[:keys]
-    options = {"clip": clip, "as_printed": printed}
+    options: Any = {"clip": clip, "as_printed": printed}
     shaw = build("shaw", seed=seed, **options)
     # A score s is off by 8 + 8 + 4 roundings of its terms, at most 3 (|x| |y| + |x|) |W|^2 large,
     # its share of the attention by twice that, and an output by a share of the largest value.
     largest = max(1.0, *(float(np.abs(w).max()) for w in shaw.weights.values()))
     size = (1 + float(np.abs(x).sum(1).max())) * (8 + float(np.abs(y).sum(1).max())) * largest**2
+    e = np.exp(reference.shaw(x, y, m, n, shaw.weights, **options))
+    share = e / e.sum(axis=2, keepdims=True)
     assert_within(
         "attend",
         got=shaw.attend(x, y, m, n),
-        expected=reference.shaw_attention(x, y, m, n, shaw.weights, clip=clip, as_printed=printed),
+        expected=reference.shaw_output(share, y, m, n, shaw.weights, **options),
         tolerance=2.0**-53 * (2 * 3 * 20 * size + 100) * 8 * (8 + size),
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from files.folders import replaced, to_be_rotated
+from files.folders import replaced
 from files.formats import native, read_hdf5, read_zarr, rotate_heads
 from helpers import assert_same_bits
 from numpy.typing import NDArray
@@ -225,23 +225,6 @@ def _as_others_read_it(path: Path) -> Array | None:
         with loaded if path.suffix == ".npz" else contextlib.nullcontext():
             found = loaded["q"] if path.suffix == ".npz" else loaded
     return native(found)
-
-
-def assert_refused_or_read_as_numpy_does(path: Path) -> bool:
-    """Assert that a file is refused in one line, or understood as NumPy does; say which."""
-    __tracebackhide__ = True
-    try:
-        file = to_be_rotated(path)
-    except FileError as error:
-        message = str(error)
-        assert "\n" not in message, f"refused in several lines: {message}"
-        return False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = np.load(path, mmap_mode="r", allow_pickle=False)
-    got = (file.shape, file.dtype)
-    assert got == (expected.shape, expected.dtype), f"{path}: got {got}, NumPy reads {expected!r}"
-    return True
 
 
 def nested_safetensors(entries: dict[str, Any], data: bytes = b"") -> bytes:

@@ -32,14 +32,14 @@ def narrow_all(wide, bits):  # type: ignore[no-untyped-def]
         bits[j] = half_precision.narrow(wide[j], bits[j])  # type: ignore[no-untyped-call]
 
 
-def widened(name: str, bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+def widen(name: str, bits: NDArray[np.uint16]) -> NDArray[np.float32]:
     wide = np.empty(bits.size, np.float32)
     with np.errstate(over="ignore"):
         widen_all(bits.view(STORED[name]), wide)
     return wide
 
 
-def narrowed(name: str, wide: NDArray[np.float32]) -> NDArray[np.uint16]:
+def narrow(name: str, wide: NDArray[np.float32]) -> NDArray[np.uint16]:
     bits = np.empty(wide.size, STORED[name])
     with np.errstate(over="ignore"):
         narrow_all(wide, bits)
@@ -49,7 +49,7 @@ def narrowed(name: str, wide: NDArray[np.float32]) -> NDArray[np.uint16]:
 def assert_narrows_alike(name: str, wide: NDArray[np.float32]) -> None:
     with np.errstate(over="ignore"):
         expected = wide.astype(KNOWN[name])
-    got, number = narrowed(name, wide), ~np.isnan(wide)
+    got, number = narrow(name, wide), ~np.isnan(wide)
     assert_same_bits(name, got=got[number], expected=expected.view(np.uint16)[number])
     assert np.isnan(got[~number].view(KNOWN[name]).astype(np.float32)).all()
 
@@ -58,7 +58,7 @@ def assert_narrows_alike(name: str, wide: NDArray[np.float32]) -> None:
 def test_every_value_is_widened_exactly(name: str) -> None:
     with np.errstate(invalid="ignore"):  # signalling NaNs
         expected = ALL.view(KNOWN[name]).astype(np.float32)
-    got, number = widened(name, ALL), ~np.isnan(expected)
+    got, number = widen(name, ALL), ~np.isnan(expected)
     assert_same_bits(name, got=got[number], expected=expected[number])
     assert np.isnan(got[~number]).all()
 

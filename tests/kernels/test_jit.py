@@ -1,4 +1,4 @@
-"""Threads, forks and caches: each in a process of its own, as it happens to people."""
+"""Threads, forks and caches, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from helpers import ROOT, for_each, run_cli, run_python
 
 pytestmark = pytest.mark.slow
 
-#: The smallest kernel there is, and what it must give.
+#: The smallest kernel, with a check of its result.
 KERNEL = """
 import math, numpy as np
 from ropecli.kernels import abel
@@ -124,7 +124,7 @@ def test_parallel_and_serial_code_have_entries_of_their_own(warm: Path) -> None:
     assert names == {"abel.fill_steps", "abel.fill_steps_serial"}
 
 
-#: Each kind is met by a module loaded anew; the first call must not load, the second one must.
+#: Each kind meets a reloaded module; its first call must not load from the cache, the second must.
 DAMAGE = """
 import importlib, os, pathlib
 folder = pathlib.Path(os.environ["NUMBA_CACHE_DIR"])
@@ -153,7 +153,7 @@ print("done")
 """
 
 
-def test_damaged_cache_is_made_anew(tmp_path: Path, warm: Path) -> None:
+def test_damaged_cache_is_replaced(tmp_path: Path, warm: Path) -> None:
     folder = tmp_path / "cache"
     subprocess.run(["cp", "-r", warm, folder], check=True)
     assert run(DAMAGE, NUMBA_CACHE_DIR=str(folder)) == "done"
@@ -193,18 +193,25 @@ def test_numba_s_own_setting_is_left_alone(tmp_path: Path) -> None:
     assert run(code, XDG_CACHE_HOME=str(tmp_path), NUMBA_CACHE_DIR="") == "''"
 
 
-def test_four_processes_start_at_once_on_a_cold_cache(tmp_path: Path) -> None:
+def run_at_once(folder: Path, *commands: list[str]) -> list[str]:
+    """Run pieces of Python, with their arguments, at once with one cache; return their outputs."""
     environment = {**os.environ, **COMPILED, "PYTHONPATH": str(ROOT)}
-    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+    environment["NUMBA_CACHE_DIR"] = str(folder)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     started = [
-        subprocess.Popen(
-            [sys.executable, "-c", KERNEL], env=environment, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(4)
+        subprocess.Popen([sys.executable, "-c", *command], env=environment, **pipes)
+        for command in commands
     ]
+    outputs = []
     for process in started:
-        _, error = process.communicate(timeout=120)
+        output, error = process.communicate(timeout=120)
         assert process.returncode == 0, error
+        outputs.append(output)
+    return outputs
+
+
+def test_four_processes_start_at_once_on_a_cold_cache(tmp_path: Path) -> None:
+    run_at_once(tmp_path, *[[KERNEL]] * 4)
     assert entries(tmp_path, ".nbc")
     run("", NUMBA_CACHE_DIR=str(tmp_path))
 
@@ -218,22 +225,7 @@ from ropecli import Rotary, rotate
 x = np.ones((3, 4), sys.argv[1])
 print(rotate(x, Rotary(head_dim=4)).tobytes().hex())
 """
-    environment = {**os.environ, **COMPILED, "PYTHONPATH": str(ROOT)}
-    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
-
-    def outputs() -> list[str]:
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-c", code, dtype],
-                env=environment,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for dtype in ("f4", "f8")
-        ]
-        return [process.communicate(timeout=120)[0] for process in started]
-
-    cold, warm = outputs(), outputs()
+    cold, warm = (run_at_once(tmp_path, [code, "f4"], [code, "f8"]) for _ in range(2))
     assert cold == warm
     assert all(cold)
 
@@ -249,7 +241,7 @@ for file in pathlib.Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbi"):
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o777])
-def test_planted_code_runs_only_in_a_folder_that_nobody_else_may_write(
+def test_planted_code_runs_only_in_a_folder_that_only_the_user_may_write(
     mode: int, tmp_path: Path
 ) -> None:
     folder, mark = tmp_path / "cache", tmp_path / "mark"

@@ -1,4 +1,4 @@
-"""The kernels' own source, broken one word at a time: verify catches every one.
+"""Mutants of the kernels' own source, each of which `verify` catches.
 
 The source is run as plain Python, so that a mutant costs no compilation.
 """
@@ -20,7 +20,7 @@ from ropecli.rotary import apply
 
 SOURCE = Path(str(rotation.__file__)).read_text()
 
-#: What is broken: (before, after, the law that must fail), in what both layouts are made of.
+#: Mutants (before, after, law that must fail) of the source that both layouts share.
 MUTANTS = {
     "sign of sin": ("u * c[i] - v * s[i]", "u * c[i] + v * s[i]", "orthogonality"),
     "cos and sin swapped": ("u * s[i] + v * c[i]", "u * c[i] + v * s[i]", "orthogonality"),
@@ -81,8 +81,8 @@ MUTANTS_ONCE = {
 }
 
 
-def interpreted(source: str) -> Any:
-    """The kernels of a source as plain functions, behind the public call's own code."""
+def interpret(source: str) -> Any:
+    """Return the kernels of a source as a module of plain functions."""
     source = source.replace("from ropecli.kernels.jit import parallel, prange, serial", PLAIN)
     module = ModuleType("mutant")
     exec(compile(source, "mutant", "exec"), module.__dict__)
@@ -104,7 +104,7 @@ ROPES = [
 
 
 def failures(source: str, monkeypatch: pytest.MonkeyPatch, rope: Rotary) -> set[str]:
-    monkeypatch.setattr(apply, "rotation", interpreted(source))
+    monkeypatch.setattr(apply, "rotation", interpret(source))
     monkeypatch.setattr(apply, "KEPT", 0)  # no table that other source has made
 
     def rotate(x: Any, positions: Any) -> Any:

@@ -16,7 +16,7 @@ from ropecli.kernels import abel, phase
 from ropecli.kernels.jit import on_this_thread
 
 Array = NDArray[Any]
-# Without the compiler, NumPy warns of what is infinite; compiled code does not.
+# Without the compiler, NumPy warns of infinities; compiled code does not.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 NARROW = [name for name in STAGE_DTYPES if name != "float64"]
 THETA = np.array([1.0, 0.3, 1e-3, 3e-8, 0.0])
@@ -55,10 +55,10 @@ def test_rounding_twice_changes_nothing(value: float, dtype: str) -> None:
     assert rounded(once, dtype) == once
 
 
-def measured(
+def kernel_errors(
     frequencies: str, positions: str, angles: str, tables: str, factor: float, first: int
 ) -> tuple[Array, ...]:
-    """What both kernels write for COUNT positions."""
+    """Return the results of both kernels for COUNT positions."""
     freq = rounded(THETA, frequencies)
     p = rounded(np.arange(first - 1, first + COUNT), positions)
     error, departure, table = np.empty((3, COUNT))
@@ -88,7 +88,9 @@ def measured(
 def test_errors_are_those_of_plain_numpy(
     frequencies: str, positions: str, angles: str, tables: str, factor: float, first: int
 ) -> None:
-    error, departure, same, table = measured(frequencies, positions, angles, tables, factor, first)
+    error, departure, same, table = kernel_errors(
+        frequencies, positions, angles, tables, factor, first
+    )
     m = np.arange(first - 1.0, first + COUNT)
     freq = nearest(THETA, frequencies)
     with np.errstate(invalid="ignore"):
@@ -114,8 +116,8 @@ def test_errors_are_those_of_plain_numpy(
 
 
 def test_threads_change_no_bit() -> None:
-    on_threads = measured("float32", "bfloat16", "float32", "float16", 1.0, 1000)
+    on_threads = kernel_errors("float32", "bfloat16", "float32", "float16", 1.0, 1000)
     with on_this_thread():
-        alone = measured("float32", "bfloat16", "float32", "float16", 1.0, 1000)
+        alone = kernel_errors("float32", "bfloat16", "float32", "float16", 1.0, 1000)
     for one, other in zip(on_threads, alone, strict=True):
         assert one.tobytes() == other.tobytes()

@@ -1,4 +1,4 @@
-"""The rotation kernels by way of `turn`: accurate as promised, and the same bits however called."""
+"""The rotation kernels: as accurate as documented, and the same bits however they are called."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def random_rows(count: int, rope: Rotary, dtype: str, seed: int = 0) -> Array:
     return x.astype(DTYPES[dtype])
 
 
-def promised(x: Array, rope: Rotary, positions: Array, dtype: str) -> Array:
-    """Allowed error of each coordinate: docs/performance.md and checks/accuracy.py."""
+def tolerance(x: Array, rope: Rotary, positions: Array, dtype: str) -> Array:
+    """Tolerance of each coordinate: docs/performance.md and checks/accuracy.py."""
     pairs = rope.pairs_in
     values = x.astype(np.float64)
     length = rope.attention_factor * np.hypot(values[:, pairs[:, 0]], values[:, pairs[:, 1]])
@@ -94,7 +94,7 @@ ROPES = {
 def assert_accurate(x: Array, rope: Rotary, positions: Array, dtype: str) -> None:
     got = rotate_rows(x, rope, positions).astype(np.float64)
     error = np.abs((got - exact(x, rope, positions)).astype(np.float64))
-    bound = promised(x, rope, positions, dtype)
+    bound = tolerance(x, rope, positions, dtype)
     assert_within(f"{rope}, {dtype}", got=error, expected=np.zeros_like(error), tolerance=bound)
 
 
@@ -324,7 +324,7 @@ def test_every_way_gives_the_same_bits(
 def test_one_vector_a_position_gets_the_bits_of_a_small_call(
     layout: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two sequences at positions of their own."""
+    """Two sequences, each with its own positions."""
     rope = Rotary(head_dim=16, layout=layout)
     x = random_rows(1_200, rope, dtype).reshape(2, 1, 600, 1, 16)
     positions = np.random.default_rng(0).permutation(1_200).reshape(2, 600) / 4 - 100
@@ -336,7 +336,7 @@ def test_one_vector_a_position_gets_the_bits_of_a_small_call(
     assert_same_bits("one vector a position", got=got, expected=expected)
 
 
-def test_what_is_stored_past_the_caches() -> None:
+def test_large_aligned_results_are_stored_past_the_caches() -> None:
     large = np.empty(2 * streaming.LARGE, np.uint8)
     aligned = large[-large.ctypes.data % 64 :][: streaming.LARGE]
     rows = aligned.view(np.float32).reshape(-1, 128)

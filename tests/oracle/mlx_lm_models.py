@@ -75,7 +75,7 @@ SMALL: dict[str, Any] = {
     "altup_num_inputs": 2, "altup_coef_clip": 1.0, "altup_correct_scale": True,
     "altup_active_idx": 0, "laurel_rank": 4,
 }  # fmt: skip
-#: What single classes need besides, or instead.
+#: Further or other keys that single classes need.
 _NESTED = {
     "full_attention": {"rope_type": "default", "rope_theta": 200_000.0},
     "sliding_attention": {"rope_type": "default", "rope_theta": 20_000.0},

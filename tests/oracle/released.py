@@ -1,4 +1,4 @@
-"""Released code, and which RoPE each piece of it is.
+"""Released code, with the RoPE that each piece should be.
 
 The functions are those of `examples/case_studies`, where anyone can run them.
 """
@@ -33,31 +33,31 @@ class Case:
     framework: str = "torch"
     context: int = 131_072
     rows: int = 2048  #: Positions to identify it by.
-    precision: str = "float32 angles"  #: In which it works.
-    options: Mapping[str, Any] = field(default_factory=dict)  #: Of `check`.
+    precision: str = "float32 angles"  #: Precision of its tables.
+    options: Mapping[str, Any] = field(default_factory=dict)  #: Options of `check`.
 
     @property
     def function(self) -> Callable[..., Any]:
-        """It, loaded as the command does it."""
-        return loaded(self.target)
+        """The function, loaded as the command does it."""
+        return load(self.target)
 
-    def judged(self, expect: ropecli.Rotary | None = None, **options: Any) -> Verdict:
-        """What `check` says of it."""
+    def check(self, expect: ropecli.Rotary | None = None, **options: Any) -> Verdict:
+        """Return the verdict of `check`."""
         known: dict[str, Any] = {"framework": self.framework, "context_length": self.context}
         known |= {**self.options, **options}
         return check_here(self.function, expect=expect, **known)
 
 
 @cache
-def loaded(target: str) -> Callable[..., Any]:
-    """A function of the folder; what libraries warn of while they are imported is their affair."""
+def load(target: str) -> Callable[..., Any]:
+    """Load a function of the folder, ignoring warnings of the libraries it imports."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return load_function(str(FOLDER / target))
 
 
 def of_model(name: str, layer: int = 0) -> Callable[[], ropecli.Rotary]:
-    """What a model's config.json means."""
+    """Return a reader of the rotation of a model's config.json."""
 
     def read() -> ropecli.Rotary:
         config = json.loads((FOLDER / "models" / f"{name}.json").read_text())
@@ -69,7 +69,7 @@ def of_model(name: str, layer: int = 0) -> Callable[[], ropecli.Rotary]:
 
 
 def plain(**parameters: Any) -> Callable[[], ropecli.Rotary]:
-    """A rotation without a model."""
+    """Return a function that makes a rotation without a model."""
     return lambda: ropecli.Rotary(head_dim=64, **parameters)
 
 
@@ -87,18 +87,18 @@ def llama3() -> ropecli.Rotary:
 
 
 def failures(verdict: Verdict) -> set[str]:
-    """Laws that fail."""
+    """Return the names of laws that fail."""
     return {each.name for each in verdict.checks if each.passed is False}
 
 
 def vectors(rotary: ropecli.Rotary, rows: int) -> NDArray[np.float32]:
-    """One batch of two heads."""
+    """Return random vectors, one batch of two heads."""
     random = np.random.default_rng(0)
     return random.standard_normal((1, 2, rows, rotary.head_dim)).astype(np.float32)
 
 
-def turned(case: Case, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-    """The same vectors after it."""
+def rotate(case: Case, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+    """Rotate vectors by the released code."""
     if case.framework == "numpy":
         return np.asarray(case.function(x, positions))
     import torch
@@ -106,7 +106,7 @@ def turned(case: Case, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray
     return np.asarray(case.function(torch.from_numpy(x), torch.from_numpy(positions)).detach())
 
 
-#: Its tables come from float64.
+#: Arguments for tables computed in float64.
 ONNX: dict[str, Any] = {"framework": "numpy", "context": 16_384, "precision": "exact"}
 RIGHT = {
     "Transformers Llama 3.1": Case("hugging_face.py:llama", of_model("llama-3.1-8b")),

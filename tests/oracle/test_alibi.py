@@ -42,11 +42,11 @@ def mpt_bias(heads: int, **options: float) -> NDArray[np.float64]:
 
 
 def relative_error(heads: int) -> float:
-    """Of their biases: float32 slopes, powers of a rounded base in BLOOM, times the position.
+    """Return the error of their biases, float32 slopes times the position.
 
-    The base counts as often as it is multiplied, which is `heads` times at most; the power itself
-    is right to one unit, two roundings, and one more rounding is left for the product. MPT's has
-    the same power and product, and a division instead of the base.
+    In BLOOM slopes are powers of a rounded base, which counts `heads` times at most; the power
+    itself is right to one unit, two roundings, and one more rounding is left for the product. MPT's
+    has the same power and product, and a division instead of the base.
     """
     return (heads + 3) * 2.0**-24
 
@@ -116,7 +116,7 @@ def test_attention(heads: int, theirs: Any, causal: bool) -> None:
     torch.manual_seed(0)
     x = np.random.default_rng(0).standard_normal((LENGTH, heads * HEAD_DIM))
     weights, share = theirs(heads, x, causal)
-    # Keys after the query have no distance of their own where they are masked.
+    # Masked keys after the query have no distance.
     for absolute in (False, True) if causal else (False,):
         alibi = encoding(
             "alibi",

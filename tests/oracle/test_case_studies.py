@@ -1,4 +1,4 @@
-"""Pages about released libraries and PyTorch say what their commands print."""
+"""Pages about released libraries and PyTorch show the output of their commands."""
 
 from __future__ import annotations
 

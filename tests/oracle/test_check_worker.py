@@ -43,14 +43,14 @@ def module(base: float = 1e4, *, aborts_after: int = 10**9, requires_pid: int = 
     return Rotary()
 
 
-def judged(target: Any) -> Verdict:
+def check_quickly(target: Any) -> Verdict:
     return ropecli.check(target, **SMALL)
 
 
 def test_weights_go_with_their_module() -> None:
     """Each of three modules is judged in another process, with its own base."""
     for base in (1e4, 5e5, 100.0):
-        verdict = judged(module(base, requires_pid=os.getpid()))
+        verdict = check_quickly(module(base, requires_pid=os.getpid()))
         assert failures(verdict) == []
         assert verdict.notes == ()
         assert verdict.identified is not None
@@ -58,7 +58,7 @@ def test_weights_go_with_their_module() -> None:
 
 
 def test_a_crash_after_kernels_ran_is_named_and_the_rest_is_judged() -> None:
-    verdict = judged(module(aborts_after=100))
+    verdict = check_quickly(module(aborts_after=100))
     assert "killed by SIGABRT in a call with x of float32 (1, 1, 512, 8)" in str(verdict.diagnosis)
     passed = {check.name for check in verdict.checks if check.passed}
     assert {"norm", "packed sequences", "same twice"} <= passed
@@ -72,7 +72,7 @@ def test_many_threads_of_both_processes_do_not_wait_for_each_other() -> None:
     torch.set_num_threads(2)
     try:
         torch.randn(512, 512) @ torch.randn(512, 512)
-        assert failures(judged(module())) == []
+        assert failures(check_quickly(module())) == []
     finally:
         torch.set_num_threads(many)
 
@@ -88,6 +88,8 @@ def test_what_a_check_sets_in_pytorch_stays_in_its_process() -> None:
         return right(x, positions)
 
     before = torch.get_default_dtype(), torch.get_num_threads()
-    assert failures(judged(careless)) == []
-    assert failures(judged(lambda x, positions: right(x, positions) + 0 * torch.ones(1))) == []
+    assert failures(check_quickly(careless)) == []
+    assert (
+        failures(check_quickly(lambda x, positions: right(x, positions) + 0 * torch.ones(1))) == []
+    )
     assert (torch.get_default_dtype(), torch.get_num_threads()) == before

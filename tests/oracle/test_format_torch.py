@@ -35,7 +35,7 @@ def random_tensor(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def quantized(x: torch.Tensor) -> torch.Tensor:
+def quantize(x: torch.Tensor) -> torch.Tensor:
     with warnings.catch_warnings(action="ignore"):  # PyTorch is about to give them up
         return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
 
@@ -95,7 +95,7 @@ def test_structure_and_all_else_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_zip", [True, False])
-@pytest.mark.parametrize("place", ["alone", "beside", "key", "attribute", "within"])
+@pytest.mark.parametrize("place", ["alone", "next to", "key", "attribute", "within"])
 @pytest.mark.parametrize("variable", ["", "1"])
 def test_no_code_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_zip: bool, place: str, variable: str
@@ -104,7 +104,7 @@ def test_no_code_is_run(
     x = random_tensor(5, 8)
     structures: dict[str, Any] = {
         "alone": Payload(mark),
-        "beside": {"q": x, "other": Payload(mark)},
+        "next to": {"q": x, "other": Payload(mark)},
         "key": {"q": x, (1, Payload(mark)): 2},
         "attribute": collections.OrderedDict(q=x),
         "within": {"q": x, "list": [{"a": (Payload(mark),)}]},
@@ -147,7 +147,7 @@ def test_everything_that_a_pickle_may_hold_is_kept(tmp_path: Path) -> None:
         "parameter": torch.nn.Parameter(x, requires_grad=False),
         "needs": random_tensor(5, 8).requires_grad_(),
         "sparse": x.to_sparse(),
-        "quantized": quantized(x),
+        "quantized": quantize(x),
         "complex": x.to(torch.complex64).conj(),
         "negative": torch.imag(x.to(torch.complex64).conj()),
         "size": x.shape,
@@ -240,7 +240,7 @@ def test_output_can_be_mapped_and_checked(tmp_path: Path) -> None:
         ({"q": random_tensor(5, 8, dtype=torch.float8_e5m2)}, "float8_e5m2"),
         ({"q": torch.zeros(5, 8, dtype=torch.complex64)}, "complex64"),
         ({"q": torch.zeros(5, 8, dtype=torch.int64)}, "int64"),
-        ({"q": quantized(torch.ones(5, 8))}, "quantized"),
+        ({"q": quantize(torch.ones(5, 8))}, "quantized"),
         ({"q": torch.empty(5, 8, device="meta")}, "meta"),
         ({"epoch": 3}, "holds no tensor"),
         ({"a.q": torch.zeros(5, 8), "a": {"q": torch.zeros(5, 8)}}, "duplicate tensor name 'a.q'"),
@@ -260,7 +260,7 @@ def test_dictionary_within_itself_is_refused(tmp_path: Path) -> None:
     assert refused(to_be_rotated, tmp_path / "x.pt")
 
 
-def shared(levels: int) -> dict[str, Any]:
+def twice_in_each(levels: int) -> dict[str, Any]:
     """Dictionaries each of which holds the next twice."""
     structure: dict[str, Any] = {"q": random_tensor(4, 8)}
     for _ in range(levels):
@@ -268,7 +268,7 @@ def shared(levels: int) -> dict[str, Any]:
     return structure
 
 
-def nested(levels: int) -> dict[str, Any]:
+def one_in_another(levels: int) -> dict[str, Any]:
     structure: dict[str, Any] = {"q": random_tensor(4, 8)}
     for _ in range(levels):
         structure = {"a": structure}
@@ -279,7 +279,7 @@ WIDE = {(n,): n for n in range(10_000)}
 
 
 def test_shared_dictionaries_are_walked_at_each_place(tmp_path: Path) -> None:
-    for structure, count in ((shared(5), 32), (nested(50), 1)):
+    for structure, count in ((twice_in_each(5), 32), (one_in_another(50), 1)):
         torch.save(structure, tmp_path / "x.pt")
         with open_source(tmp_path / "x.pt") as source:
             assert len(source.arrays) == count
@@ -288,9 +288,9 @@ def test_shared_dictionaries_are_walked_at_each_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "structure",
     [
-        shared(60),
-        nested(200),
-        {f"{n}{'k' * (1 << 20)}": shared(4) for n in range(2)},
+        twice_in_each(60),
+        one_in_another(200),
+        {f"{n}{'k' * (1 << 20)}": twice_in_each(4) for n in range(2)},
         dict.fromkeys(range(10000), WIDE),
     ],
     ids=["2^60", "deep", "long names", "entries"],

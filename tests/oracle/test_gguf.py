@@ -29,7 +29,7 @@ def writer(path: Path, name: str, order: str) -> Any:
     return gguf.GGUFWriter(path, name, endianess=endian)
 
 
-def closed(path: Path, out: Any) -> GgufFile:
+def write_and_read(path: Path, out: Any) -> GgufFile:
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
@@ -78,13 +78,13 @@ def test_metadata(order: str, entries: list[tuple[str, Any]]) -> None:
         out = writer(path, "llama", order)
         for i, (method, value) in enumerate(entries):
             getattr(out, method)(f"key.{i}", value)
-        file = closed(path, out)
+        file = write_and_read(path, out)
     assert file.order == order
-    expected = {f"key.{i}": _kept(value) for i, (_, value) in enumerate(entries)}
+    expected = {f"key.{i}": _as_tuple(value) for i, (_, value) in enumerate(entries)}
     assert dict(file.metadata) == {"general.architecture": "llama", **expected}
 
 
-def _kept(value: object) -> object:
+def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -99,7 +99,7 @@ def test_tensors(tmp_path: Path, order: str, dtype: type[np.floating[Any]]) -> N
     out = writer(path, "phi3", order)
     for name, array in values.items():
         out.add_tensor(name, array.copy())  # which it swaps in place
-    file = closed(path, out)
+    file = write_and_read(path, out)
     for name, array in values.items():
         assert file.tensors[name].shape == array.shape
         assert_same_bits(name, got=file.tensor(name), expected=array.astype(np.float64))
@@ -113,7 +113,7 @@ def test_tensor_of_bfloat16(tmp_path: Path) -> None:
     out = writer(tmp_path / "x.gguf", "llama", "<")
     data = array.view(np.uint8)
     out.add_tensor(FREQS, data, raw_dtype=gguf.GGMLQuantizationType.BF16)
-    got = closed(tmp_path / "x.gguf", out).tensor(FREQS)
+    got = write_and_read(tmp_path / "x.gguf", out).tensor(FREQS)
     assert_same_bits(FREQS, got=got, expected=array.astype(np.float64))
 
 
@@ -134,7 +134,7 @@ def test_settings_by_the_writers_own_names_of_keys(tmp_path: Path, order: str) -
     out.add_rope_scaling_attn_factors(0.5)
     out.add_rope_scaling_yarn_beta_fast(16.0)
     out.add_rope_scaling_yarn_beta_slow(2.0)
-    (layer,) = gguf_settings(closed(tmp_path / "x.gguf", out))
+    (layer,) = gguf_settings(write_and_read(tmp_path / "x.gguf", out))
     got = LLAMA_CPP.rotary(layer, None)
     assert (got.head_dim, got.rotary_dim, got.base) == (64, 32, 500_000.0)
     assert layer.scaling["beta_fast"] == 16.0

@@ -38,7 +38,7 @@ CHOSEN = [each for each in OPERATORS[::8] if changes(each, GRADIENT)]
 
 
 def with_gradient(backward: Rotate) -> Rotate:
-    """A function of PyTorch that rotates rightly, and its gradient as it is told."""
+    """A PyTorch function that rotates correctly, with a given gradient."""
     import torch
 
     def apply(x: Any, positions: Any, *, rotate: Rotate, back: Rotate) -> Any:

@@ -162,7 +162,7 @@ def test_a_number_has_the_axes_of_its_input(tmp_path: Path) -> None:
 def test_a_scripted_module_is_called_by_what_it_computes(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its class has `save` and others, of which none may be tried."""
+    """Its class has `save` and other methods, which must not be called."""
     monkeypatch.chdir(tmp_path)
     given = torch.zeros(2, 3, 5, DIM), torch.arange(5)
     module = torch.jit.script(Rope()) if how == "script" else torch.jit.trace(Rope(), given)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from helpers import ROOT
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 pytestmark = pytest.mark.oracle
 
@@ -26,7 +24,7 @@ MISSING = """() => [
   ...[...document.querySelectorAll("merror")].map(each => each.textContent),
 ]"""
 
-#: What pictures stand on; they are drawn for a light page.
+#: Backgrounds of pictures, which are drawn for a light page.
 GROUNDS = """() =>
   [...document.querySelectorAll("article img")].map(each => getComputedStyle(each).backgroundColor)
 """
@@ -41,16 +39,6 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", "docs", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield chromium
-        chromium.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -73,7 +61,7 @@ def test_page_needs_no_network(name: str, scheme: str, html: Path, browser: Brow
 
 
 def watch(page: Page) -> list[str]:
-    """A list to which everything is added that fails, complains or asks for the network."""
+    """Return a list that collects failures, warnings and requests of the network."""
     wrong: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:
@@ -92,12 +80,12 @@ def watch(page: Page) -> list[str]:
 
 
 def without_code(script: str) -> str:
-    """The script on a page of which all code was removed."""
+    """Return a script that runs another one with all code removed from the page."""
     removed = "document.querySelectorAll('pre, code').forEach(each => each.remove());"
     return f"() => {{ {removed} return ({script})() ?? null }}"
 
 
-def test_what_is_missing_is_noticed(browser: Browser, tmp_path: Path) -> None:
+def test_missing_parts_are_noticed(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(
         r"<p>$$\frac{a}{b}$$</p><img src=gone.png><script src=https://cdn.invalid/a.js></script>"
     )

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 HEADS, KV_HEADS, DIM, WIDTH, SEQUENCE = 4, 2, 16, 32, 64
 
 
-def projected(weights: dict[str, Array], hidden: Array) -> tuple[Any, Any]:
+def queries_and_keys(weights: dict[str, Array], hidden: Array) -> tuple[Any, Any]:
     """Queries and keys, each (1, heads, sequence, dim), as tensors."""
     import torch
 
@@ -48,7 +48,7 @@ def gptj(weights: dict[str, Array], hidden: Array) -> Array:
     sin, cos = torch.split(table, DIM // 2, dim=-1)
     turned = [
         apply_rotary_pos_emb(x.transpose(1, 2), sin, cos).transpose(1, 2)
-        for x in projected(weights, hidden)
+        for x in queries_and_keys(weights, hidden)
     ]
     return scores(*turned)
 
@@ -60,7 +60,7 @@ def llama(weights: dict[str, Array], hidden: Array) -> Array:
 
     sin, cos = torch.split(create_sinusoidal_positions(SEQUENCE, DIM).double(), DIM // 2, dim=-1)
     twice = [torch.cat((table, table), dim=-1)[None] for table in (cos, sin)]
-    return scores(*apply_rotary_pos_emb(*projected(weights, hidden), *twice))
+    return scores(*apply_rotary_pos_emb(*queries_and_keys(weights, hidden), *twice))
 
 
 def test_llama_scores_permuted_weights_as_gptj_does_the_old(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Transformer-XL's scores in XLNet and three Conformers: their shares, with the same weights.
 
-All of them reckon (q + v) . W_R R for a row of distances, from the largest down, and shift each
+All of them compute (q + v) . W_R R for a row of distances, from the largest down, and shift each
 row into place: R_(m-n), as in the paper. Their R is made in float32; it is compared by itself, and
 the attention is given ours.
 """
@@ -36,12 +36,12 @@ FLOAT32 = 2.0**-24 * (6 * LARGEST_SCORE + LENGTH + 10)
 
 
 class Conformer(NamedTuple):
-    """Somebody's attention, and what is called differently everywhere."""
+    """A library's attention, with its own names."""
 
     attention: Any
     table: Any  #: Makes R of all distances.
-    argument: str  #: That it takes R as.
-    names: tuple[str, ...]  #: Of W_q, W_k, W_R, u and v.
+    argument: str  #: Name of its argument R.
+    names: tuple[str, ...]  #: Names of W_q, W_k, W_R, u and v.
     allowed: float  #: Error of a share, relative.
 
 
@@ -115,7 +115,7 @@ def draw(layer: Any) -> None:
 def assert_same_shares(
     weights: dict[str, Any], share: Any, allowed: float, memory: int = 0
 ) -> None:
-    """Compare the shares of queries that come after so many tokens which are keys only."""
+    """Compare the attention of queries that follow `memory` tokens, which are keys only."""
     import torch
 
     positions = np.arange(LENGTH)
@@ -126,7 +126,7 @@ def assert_same_shares(
 
 
 def angles_error(distances: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of sines and cosines in float32, all sines first.
+    """Return the error of sines and cosines in float32, all sines first.
 
     An exponent of at most ln(10000), rounded twice, its power right to two roundings, a quotient
     and the angle, which make the angle wrong; and a sine that is right to two of them.

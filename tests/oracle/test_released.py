@@ -17,8 +17,8 @@ from oracle.released import (
     XPOS,
     Case,
     failures,
-    loaded,
-    turned,
+    load,
+    rotate,
     vectors,
 )
 
@@ -33,7 +33,7 @@ BFLOAT16: Any = ml_dtypes.bfloat16
 def test_right_code_is_identified(name: str) -> None:
     case, rotary = RIGHT[name], RIGHT[name].expect()
     x = vectors(rotary, case.rows)
-    found = ropecli.identify(x, turned(case, x, np.arange(case.rows)), np.arange(case.rows))
+    found = ropecli.identify(x, rotate(case, x, np.arange(case.rows)), np.arange(case.rows))
     assert found.recognised, found.reason
     assert found.rotary is not None
     # Written as it is read, or, as in DeepSeek-V3, into halves.
@@ -53,7 +53,7 @@ def test_right_code_is_identified(name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_code_passes(name: str) -> None:
     case = RIGHT[name]
-    verdict = case.judged(case.expect())
+    verdict = case.check(case.expect())
     assert failures(verdict) == set(), verdict.diagnosis
     assert verdict.identified is not None
     assert {"rotation", "convention", "long positions"} <= {
@@ -77,7 +77,7 @@ def test_rotate_does_what_right_code_does(name: str) -> None:
     bound[..., first] = bound[..., second] = length * (
         (10 + roundings * positions[:, None] * rotary.inv_freq) * 2.0**-24
     )
-    got, expected = ropecli.rotate(x, rotary), turned(case, x, positions)
+    got, expected = ropecli.rotate(x, rotary), rotate(case, x, positions)
     assert_within(name, got=got, expected=expected, tolerance=bound)
 
 
@@ -91,13 +91,13 @@ def test_rotate_does_what_right_code_does(name: str) -> None:
     ],
 )
 def test_right_code_is_not_taken_for_another(name: str, other: str) -> None:
-    verdict = RIGHT[name].judged(RIGHT[other].expect(), dtypes=["float32"], context_length=1024)
+    verdict = RIGHT[name].check(RIGHT[other].expect(), dtypes=["float32"], context_length=1024)
     assert "convention" in failures(verdict)
     assert "rotation" not in failures(verdict)
 
 
 def test_inverted_yarn_of_litgpt_is_found_and_named() -> None:
-    verdict = LITGPT_YARN.judged(LITGPT_YARN.expect())
+    verdict = LITGPT_YARN.check(LITGPT_YARN.expect())
     assert failures(verdict) == {"convention"}
     assert verdict.diagnosis is not None
     assert "ramp is upside down" in verdict.diagnosis
@@ -112,7 +112,7 @@ def test_inverted_yarn_of_litgpt_is_found_and_named() -> None:
 
 def test_equinox_keeps_the_first_theta_for_all() -> None:
     clear_equinox()
-    verdict = EQUINOX.judged(EQUINOX.expect())
+    verdict = EQUINOX.check(EQUINOX.expect())
     assert failures(verdict) == {"two instances"}
     assert verdict.diagnosis is not None
     assert "two instances of the same size share" in verdict.diagnosis
@@ -121,7 +121,7 @@ def test_equinox_keeps_the_first_theta_for_all() -> None:
 
 def test_equinox_with_one_theta_is_right() -> None:
     clear_equinox()
-    verdict = ONE_THETA.judged(ONE_THETA.expect())
+    verdict = ONE_THETA.check(ONE_THETA.expect())
     assert failures(verdict) == set(), verdict.diagnosis
     assert verdict.identified is not None
     assert verdict.identified.base == 10_000
@@ -142,20 +142,20 @@ def test_equinox_is_identified_by_the_theta_that_counts() -> None:
 
 
 def test_positions_of_half_precision_in_rotary_embedding_torch() -> None:
-    loaded.cache_clear()  # a module that has turned float32 data keeps their positions
-    verdict = OFFSETS.judged(OFFSETS.expect(), dtypes=["bfloat16"], context_length=8192)
+    load.cache_clear()  # a module that has turned float32 data keeps their positions
+    verdict = OFFSETS.check(OFFSETS.expect(), dtypes=["bfloat16"], context_length=8192)
     assert "long positions" in failures(verdict)
     assert verdict.diagnosis is not None
     assert "positions are rounded to bfloat16" in verdict.diagnosis
-    loaded.cache_clear()
-    verdict = OFFSETS.judged(OFFSETS.expect(), dtypes=["float32"], context_length=8192)
+    load.cache_clear()
+    verdict = OFFSETS.check(OFFSETS.expect(), dtypes=["float32"], context_length=8192)
     assert failures(verdict) == set(), verdict.diagnosis
 
 
 def test_positions_of_half_precision_are_identified() -> None:
     import torch
 
-    loaded.cache_clear()
+    load.cache_clear()
     x = vectors(OFFSETS.expect(), 1024).astype(BFLOAT16)
     given = torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
     y = OFFSETS.function(given, torch.arange(1024)).view(torch.int16).numpy().view(BFLOAT16)
@@ -170,21 +170,21 @@ def test_positions_of_half_precision_are_identified() -> None:
 def test_rotary_embedding_torch_keeps_positions_of_half_precision_for_float32() -> None:
     import torch
 
-    loaded.cache_clear()
+    load.cache_clear()
     x = vectors(OFFSETS.expect(), 1024)
     OFFSETS.function(torch.from_numpy(x).bfloat16(), torch.arange(1024))
-    found = ropecli.identify(x, turned(OFFSETS, x, np.arange(1024)), np.arange(1024))
+    found = ropecli.identify(x, rotate(OFFSETS, x, np.arange(1024)), np.arange(1024))
     assert found.precision is not None
     assert "bfloat16 positions" in found.precision
 
 
 def test_xpos_is_refused_as_such() -> None:
     x = vectors(XPOS.expect(), XPOS.rows)
-    found = ropecli.identify(x, turned(XPOS, x, np.arange(XPOS.rows)), np.arange(XPOS.rows))
+    found = ropecli.identify(x, rotate(XPOS, x, np.arange(XPOS.rows)), np.arange(XPOS.rows))
     assert not found.recognised
     assert found.reason is not None
     assert "as in xPos" in found.reason
-    verdict = XPOS.judged()
+    verdict = XPOS.check()
     assert {"rotation", "norm"} <= failures(verdict)
     assert verdict.diagnosis is not None
     assert "as in xPos" in verdict.diagnosis

@@ -1,10 +1,8 @@
-"""The page of `report` in a browser: Debian's Chromium, and axe for those who can't see it."""
+"""The page of `report` in a browser: Debian's Chromium, and axe for accessibility."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from models.configs import GEMMA_3, LLAMA_31
-from playwright.sync_api import sync_playwright
 
 import ropecli
 
@@ -24,18 +21,8 @@ SHORT = {"max_position_embeddings": 4096, "sliding_window": 1024}
 
 class Opened(NamedTuple):
     page: Any
-    said: list[str]  #: What the console has.
+    said: list[str]  #: Messages on the console.
     asked: list[str]  #: Addresses that the page loaded, itself included.
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        own = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield own
-        own.close()
 
 
 @pytest.fixture(scope="module")

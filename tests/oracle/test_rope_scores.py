@@ -50,7 +50,7 @@ def assert_same_shares(rope: Encoding, share: Any, positions: Any, error: Any, p
     Args:
         rope: Ours.
         share: Theirs.
-        positions: Of X.
+        positions: Positions of X.
         error: (positions, pairs). A pair of q turned by a matrix that is off so far is off by
             sqrt(2) error |q|, and its part of a score by sqrt(2) (error_m + error_n) |q| |k|.
         pairs: (pairs, 2), the coordinates that turn together.
@@ -98,7 +98,7 @@ def test_roformer() -> None:
 
 @pytest.mark.parametrize("begin", [0, 500])
 def test_esm(begin: int) -> None:
-    """Pairs of halves; q is scaled before it turns, which is no difference."""
+    """Pairs of halves; q is scaled before its rotation, which makes no difference."""
     import torch
     from transformers import EsmConfig
     from transformers.models.esm.modeling_esm import EsmRotaryEmbedding, EsmSelfAttention
@@ -134,7 +134,7 @@ def test_esm(begin: int) -> None:
 
 
 def test_the_other_pairs_score_otherwise() -> None:
-    """So far apart are the two layouts that the tests above cannot take one for the other."""
+    """The layouts differ by far more than the tolerances of the tests above."""
     rotaries = [Rotary(head_dim=HEAD_DIM, layout=layout) for layout in ("interleaved", "half")]
     here, there = (
         encoding("rope", model_dim=DIM, heads=HEADS, rotary=rotary).scores(

@@ -227,7 +227,7 @@ def test_mutant_is_caught_and_named(mutant: TorchMutant) -> None:
     assert mutant.escapes or re.search(mutant.says, said, re.IGNORECASE), said
 
 
-#: One of those whose twins are called alike: without their faults they are one function.
+#: One mutant per twin: without their faults, the others are the same function.
 TWINS = {(repr(mutant.options), mutant.of_keys): mutant for mutant in MUTANTS}
 
 
@@ -280,8 +280,8 @@ def test_memory_that_is_read_wrongly_is_that_alone() -> None:
 
 
 @pytest.mark.parametrize("lost", ["nothing", "half", "all"])
-def test_a_gradient_follows_from_rows_that_are_wrong_alike(lost: str) -> None:
-    """That of positions in bfloat16 is wrong as the rows are, unless some of it is lost."""
+def test_a_gradient_follows_from_rows_that_are_equally_wrong(lost: str) -> None:
+    """Positions in bfloat16 make both equally wrong, unless a part of the gradient is lost."""
     import torch
 
     theta = 10_000.0 ** (-torch.arange(0, DIM, 2, dtype=torch.float32) / DIM)

@@ -91,7 +91,7 @@ def modeling() -> Any:
     return modeling_llama
 
 
-def interleaved(patch: pytest.MonkeyPatch) -> None:
+def swap_layout(patch: pytest.MonkeyPatch) -> None:
     """Pairs (2i, 2i + 1), with the angles of pairs (i, i + d/2)."""
 
     def apply(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
@@ -130,7 +130,7 @@ def twice(patch: pytest.MonkeyPatch) -> None:
     rotary(patch, lambda own, p: tuple(t * FACTOR for t in own(p)))
 
 
-def restarted(patch: pytest.MonkeyPatch) -> None:
+def restart(patch: pytest.MonkeyPatch) -> None:
     """Positions that forget the cache."""
     rotary(patch, lambda own, p: own(p - p[..., :1]))
 
@@ -141,7 +141,7 @@ def still(patch: pytest.MonkeyPatch) -> None:
 
 
 def other_base(patch: pytest.MonkeyPatch) -> None:
-    """One layer with a base of its own."""
+    """Another base in one layer."""
     kind = modeling().LlamaAttention
     own = kind.forward
     positions: list[Any] = []
@@ -166,15 +166,15 @@ def other_base(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("wrong", "layers", "note"),
     [
-        (interleaved, 3, "layout interleaved, not half"),
+        (swap_layout, 3, "layout interleaved, not half"),
         (late, 3, "positions are off by +1 one position at a time"),
-        (restarted, 3, "positions restart at 0 with a cache"),
+        (restart, 3, "positions restart at 0 with a cache"),
         (still, 3, "positions are always 0 one position at a time"),
         (twice, 3, "attention factor 1.29648, not 1.13863"),
         (other_base, 1, "no scaling, not YaRN scaling, base 500, not 10,000"),
     ],
 )
-def test_what_is_wrong_is_named_with_exit_code_1(
+def test_a_wrong_rotation_is_named_with_exit_code_1(
     wrong: Callable[[pytest.MonkeyPatch], None],
     layers: int,
     note: str,
@@ -255,7 +255,7 @@ def test_a_model_that_computes_positions_in_bfloat16_is_named(
         ),
     ],
 )
-def test_what_cannot_be_traced_is_refused(
+def test_models_that_cannot_be_traced_are_refused(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "config.json"
@@ -295,18 +295,18 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
             super().__init__()
             self.qkv = nn.Linear(64, 192)
 
-        def turned(self, x: Any, start: int) -> Any:
+        def rotate_heads(self, x: Any, start: int) -> Any:
             return turn_heads(x, start)
 
         def forward(self, x: Any, input_pos: int = 0) -> Any:
             q, k, v = self.qkv(x).reshape(*x.shape[:2], 3, 4, 16).permute(2, 0, 3, 1, 4)
-            q, k = self.turned(q, input_pos), self.turned(k, input_pos)
+            q, k = self.rotate_heads(q, input_pos), self.rotate_heads(k, input_pos)
             return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     torch.manual_seed(0)
     model, x = Attention(), torch.randn(1, 30, 64)
     with torch.no_grad():
-        with ropecli.watch(model, wrap="turned") as seen:
+        with ropecli.watch(model, wrap="rotate_heads") as seen:
             model(x)
             model(x[:, :7], input_pos=30)
         with ropecli.watch(model) as blind:
@@ -317,11 +317,11 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
     assert not seen.verdict(ropecli.Rotary(head_dim=16, base=200.0)).passed
     with pytest.raises(ropecli.ArgumentError, match=r"name the function that rotates in `?wrap"):
         blind.verdict(rope)
-    with torch.no_grad(), ropecli.watch(model, wrap="turned") as seen:
+    with torch.no_grad(), ropecli.watch(model, wrap="rotate_heads") as seen:
         model(x[:, :4])  # as many positions as heads
     assert seen.verdict(rope).passed
-    assert Attention.turned.__qualname__.endswith("Attention.turned")
-    assert not hasattr(Attention.turned, "__wrapped__")  # it is as it was
+    assert Attention.rotate_heads.__qualname__.endswith("Attention.rotate_heads")
+    assert not hasattr(Attention.rotate_heads, "__wrapped__")  # it is as it was
     with (
         pytest.raises(ropecli.ArgumentError, match=r"wrap must name functions .* got nothing"),
         ropecli.watch(model, wrap="nothing"),
@@ -330,7 +330,7 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
 
 
 def test_a_function_of_one_argument_that_is_named() -> None:
-    """It has its positions from elsewhere."""
+    """Its positions come from elsewhere."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -345,7 +345,7 @@ def test_a_function_of_one_argument_that_is_named() -> None:
             super().__init__()
             self.qkv = nn.Linear(64, 192)
 
-        def turned(self, x: Any) -> Any:
+        def rotate_heads(self, x: Any) -> Any:
             return turn(x)
 
         @staticmethod

@@ -1,8 +1,8 @@
 """Every rotary configuration class of the installed Transformers, against its own modelling code.
 
-Measured is what the attention does to its queries (see transformers_measure), and compared what
-`load_model` says of the configuration as a config.json: with all of its keys, and as the library
-saves it, as a difference to the defaults of its class.
+The rotation of the attention's queries is measured (see transformers_measure), and compared with
+`load_model` of the configuration as a config.json: with all of its keys, and as the library saves
+it, without the defaults of its class.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_defaults_without_rotation(off: str, tmp_path: Path) -> None:
 
 
 def rotary_of(file: Path, kind: Kind, model_type: str) -> Rotary | None:
-    """What load_model says of the layers."""
+    """Return the rotation that load_model has for the layers."""
     layers = load_model(file).layers
     for layer in layers:
         if layer.settings.layers is not None and kind.layers[0] in layer.settings.layers:

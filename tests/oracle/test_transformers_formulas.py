@@ -69,7 +69,7 @@ def configs(draw: st.DrawFn) -> tuple[dict[str, Any], int | None]:
     return config, length
 
 
-#: A ramp over three of 64 pairs, beside a large factor: float32 loses most in its slow end.
+#: A ramp over three of 64 pairs, with a large factor: float32 loses most at its slow end.
 STEEP: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 512,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from helpers import assert_within
 from oracle.transformers_classes import OFF, WITHOUT, cases, rotary_class
-from oracle.transformers_measure import built
+from oracle.transformers_measure import build
 
 from ropecli import FileError
 from ropecli.models.load import load_model
@@ -104,7 +104,7 @@ VARIATIONS: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 4096,
     },
 }
-#: What it refuses, nearly always.
+#: Variations that the library nearly always refuses.
 REFUSED: dict[str, dict[str, Any]] = {
     "an unknown type": {"rope_scaling": {"rope_type": "ntk", "factor": 2.0}},
     "mrope": {"rope_scaling": {"type": "mrope"}},
@@ -154,7 +154,7 @@ NULLS = {
 }
 #: Keys without which the attention of a class fails, and not its table.
 NEEDED = {"NemotronConfig": {"num_key_value_heads": 8}}
-#: Where the library's table fits no query of its own attention, or it has several rules.
+#: Classes whose table fits no query of their own attention, or that have several rules.
 APART = {
     "CohereCompassTextConfig": "it takes one dictionary for each kind of layer",
     "Dots3NoteTextConfig": "one flat dictionary for layers that have two",
@@ -204,7 +204,7 @@ def test_refusals(name: str) -> None:
         given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
         refused = False
         try:
-            built(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
+            build(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
         except Exception:  # whatever it is
             refused = True
         if refused:
@@ -215,11 +215,11 @@ def test_refusals(name: str) -> None:
 
 
 def compare(name: str, keys: dict[str, Any]) -> bool:
-    """Whether there was anything to compare."""
+    """Compare the tables with the library's, and return whether it has any."""
     case = cases()[name]
     given = keys | NEEDED.get(name, {}) | {"model_type": case.config_class.model_type}
     try:
-        rotary = built(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
+        rotary = build(rotary_class(case), case.config_class.from_dict(copy.deepcopy(given)))
     except Exception:  # whatever it is, the library has no table for this
         return False
     model = load_model(given)

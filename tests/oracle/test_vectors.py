@@ -57,7 +57,7 @@ def runtime(case: dict[str, Any], x: Array, cosine: Array, sine: Array, ids: Arr
     return result
 
 
-def allowed(case: dict[str, Any], dtype: dict[str, float], x: Array, table: Array) -> float:
+def tolerance(case: dict[str, Any], dtype: dict[str, float], x: Array, table: Array) -> float:
     """The README's tolerance for the longest pair.
 
     Two products and a sum in the dtype, each rounding by u of the pair's length, the stored
@@ -79,7 +79,7 @@ def test_onnx_runtime_gives_the_golden_output(golden: Path, dtype: str) -> None:
         table = np.hypot(cosine.astype(np.float64), sine.astype(np.float64))
         expected = read(golden, case, f"y.{dtype}")
         assert got.dtype == expected.dtype
-        bound = allowed(case, units, x, table)
+        bound = tolerance(case, units, x, table)
         assert_within(f"{case['name']} {dtype}", got=got, expected=expected, tolerance=bound)
 
 

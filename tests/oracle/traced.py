@@ -6,8 +6,8 @@ from typing import Any
 
 from oracle.transformers_classes import TWEAKS
 
-LAYERS = 6  #: At most; the kinds of layers are all among the first ones.
-#: Those that cannot be cut: their last layers read what the first ones keep.
+LAYERS = 6  #: Limit of layers; the first ones have all kinds.
+#: Models that cannot be cut, as their last layers use results of the first ones.
 WHOLE = ("gemma3n", "gemma3n_text")
 
 #: Configurations as released models have them, of classes whose defaults build no model that runs

@@ -1,4 +1,4 @@
-"""The rotary configuration classes of the installed Transformers, and what is built from them."""
+"""The rotary configuration classes of the installed Transformers, and their modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHOUT = {
     "KimiLinearConfig": "its attention has qk_rope_head_dim, and does not rotate",
     "MusicFlamingoConfig": "turns audio features by products of time and index, no queries",
 }
-#: What the defaults lack to run at all in the library, or to rotate.
+#: Keys that the defaults lack to run in the library, or to rotate.
 TWEAKS: dict[str, dict[str, Any]] = {
     "CohereCompassTextConfig": {
         "layer_types": ["sliding_attention", "full_attention"] * 20,
@@ -58,7 +58,7 @@ TWEAKS: dict[str, dict[str, Any]] = {
     "Wav2Vec2ConformerConfig": {"position_embeddings_type": "rotary"},
     "Zamba2Config": {"use_mem_rope": True},
 }
-#: Classes whose defaults say that there is no rotation.
+#: Classes that do not rotate by default.
 OFF = (
     "EsmConfig",
     "SeamlessM4TConfig",
@@ -66,7 +66,7 @@ OFF = (
     "Wav2Vec2ConformerConfig",
     "Zamba2Config",
 )
-#: Words that tell the parts of a model apart.
+#: Terms that distinguish the parts of a model.
 PARTS = re.findall(
     r"\w+",
     "Vision Audio Text Encoder Decoder Talker Video Depth Cross Assistant Indexer Code Predictor "
@@ -79,7 +79,7 @@ class Case:
     """A configuration class."""
 
     name: str
-    folder: str  #: Of the library's models.
+    folder: str  #: Name of its folder in the library's models.
     config_class: Any
 
     def config(self) -> Any:
@@ -102,7 +102,7 @@ def cases() -> dict[str, Case]:
     for path in sorted(
         (Path(transformers.__file__).parent / "models").glob("*/configuration_*.py")
     ):
-        module = _imported(f"transformers.models.{path.parent.name}.{path.stem}")
+        module = _import(f"transformers.models.{path.parent.name}.{path.stem}")
         for name, member in vars(module).items():
             own = inspect.isclass(member) and member.__module__ == module.__name__
             if own and issubclass(member, PreTrainedConfig) and _mentions(member):
@@ -113,19 +113,19 @@ def cases() -> dict[str, Case]:
 def _mentions(config_class: Any) -> bool:
     try:
         keys = config_class().to_dict()
-    except Exception:  # needs parts, which are classes of their own
+    except Exception:  # needs parts, which are separate classes
         return False
     return any("rope" in key or "rotary" in key for key in keys)
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module(name)
 
 
 def rotary_class(case: Case) -> Any:
-    """The rotary module that is built from a configuration; None where the attention has it all."""
+    """Return the rotary module class of a configuration; None if the attention has it all."""
     if case.name == "RoFormerConfig":
         return next(c for c in _modules(case.folder) if "SinusoidalPositional" in c.__name__)
     found = [
@@ -138,7 +138,7 @@ def rotary_class(case: Case) -> Any:
 
 
 def attention_class(case: Case) -> Any:
-    """The attention module that turns queries, as it is built from a configuration."""
+    """Return the attention module class of a configuration."""
     found = [
         c
         for c in _modules(case.folder)
@@ -163,7 +163,7 @@ def _modules(folder: str) -> tuple[Any, ...]:
     found: dict[str, Any] = {}
     paths = (Path(transformers.__file__).parent / "models" / folder).glob("modeling_*.py")
     for path in sorted(paths):
-        members = vars(_imported(f"transformers.models.{folder}.{path.stem}"))
+        members = vars(_import(f"transformers.models.{folder}.{path.stem}"))
         found |= {
             name: member
             for name, member in members.items()
@@ -176,7 +176,7 @@ def _modules(folder: str) -> tuple[Any, ...]:
 
 
 def _fit(module_class: Any, case: Case) -> float:
-    """How well a module's class fits a configuration's, by annotation and by name."""
+    """Return how well a module's class fits a configuration's, by annotation and by name."""
     parameters = inspect.signature(module_class.__init__).parameters
     annotation = str(getattr(parameters.get("config"), "annotation", ""))
     fit = 100.0 if case.name in re.findall(r"\w+", annotation) else 0.0

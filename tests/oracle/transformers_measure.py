@@ -2,8 +2,7 @@
 
 The attention runs on random vectors until it would score them. The derivatives of a query by the
 linear layer that it came from, at the origin and one step along each axis, are the rotation: which
-coordinates each one is made of, and the cosines and sines. Nothing that the module says of itself
-is read.
+coordinates each one is made of, and the cosines and sines. No attribute of the module is read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from oracle.transformers_classes import Case, attention_class, rotary_class
 
 Matrix = NDArray[np.float64]
-#: Token 0 stands at the origin, token k one step along axis k - 1.
+#: Token 0 is at the origin, token k one step along axis k - 1.
 TOKENS = 7
 
 
@@ -29,10 +28,10 @@ TOKENS = 7
 class Pair:
     """Two coordinates that turn together, the one that is read first being named first."""
 
-    written: tuple[int, int]  #: Where they are put.
-    axis: int  #: Of the positions.
+    written: tuple[int, int]  #: Coordinates that they are written to.
+    axis: int  #: Axis of the positions.
     angle: float  #: Radians per step, to a whole turn.
-    factor: float  #: What both are multiplied by.
+    factor: float  #: Factor of both.
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def measure(case: Case) -> list[Kind]:
         own = copy.deepcopy(config)
         if base:
             own.rope_parameters = config.rope_parameters | {"rope_theta": base}
-        rotary = built(made_from, own)
+        rotary = build(made_from, own)
         name = layer_type if nested else _special_type(made_from, keys)
         kinds.append(_layer(case, config, rotary, layers, layer_type, name, keys))
     if not any(kind.pairs for kind in kinds):
@@ -99,7 +98,7 @@ def _special_type(made_from: Any, keys: dict[str, Any]) -> str | None:
     return None
 
 
-def built(module_class: Any, config: Any, layer: int = 0) -> Any:
+def build(module_class: Any, config: Any, layer: int = 0) -> Any:
     """A module of a configuration."""
     if module_class is None:
         return None
@@ -125,7 +124,7 @@ def _layer(
     name: str | None,
     keys: dict[str, Any],
 ) -> Kind:
-    attention = prepared(built(attention_class(case), config, layers[0]), case.folder)
+    attention = linearize(build(attention_class(case), config, layers[0]), case.folder)
     errors = []
     for form, axes in forms(case.name, rotary, keys):
         for size_in in dict.fromkeys((width(attention), getattr(config, "hidden_size", 0))):
@@ -206,7 +205,7 @@ def _pairs(turns: list[Matrix]) -> dict[tuple[int, int], Pair]:
     return found
 
 
-# What a rotary module makes of positions that step along one axis at a time.
+# Tables of a rotary module for positions that step along one axis at a time.
 
 
 def forms(case_name: str, rotary: Any, keys: dict[str, Any]) -> list[tuple[str, int]]:
@@ -246,7 +245,7 @@ def positions(form: str, axes: int) -> Any:
 
 
 def embeddings(rotary: Any, config: Any, layer_type: str | None, form: str, axes: int) -> Any:
-    """cos and sin, or what else the module makes, and the positions for its attention."""
+    """Return cos and sin, or another result of the module, and the positions for its attention."""
     import torch
 
     where = positions(form, axes)
@@ -289,7 +288,7 @@ def _from_grid(table: Any) -> Any:
 
 
 def _compute_embeddings(original: Any) -> Any:
-    def replaced(inv_freq: Any, _height: int, _width: int, hidden_size: int) -> Any:
+    def replacement(inv_freq: Any, _height: int, _width: int, hidden_size: int) -> Any:
         import torch
 
         grid = original(inv_freq, 2, 2, hidden_size)[0]  # begins at (1, 1)
@@ -297,16 +296,16 @@ def _compute_embeddings(original: Any) -> Any:
         angles[0, 1], angles[0, 2] = grid[1, 0] - grid[0, 0], grid[0, 1] - grid[0, 0]
         return angles
 
-    return replaced
+    return replacement
 
 
 def _patch_centers(_original: Any) -> Any:
-    """Coordinates of which 2 pi, by which the module multiplies them, makes steps of one."""
+    """Return coordinates that become steps of one when the module multiplies them by 2 pi."""
     return lambda *_, **__: positions("last", 2) / (2 * math.pi)
 
 
 def _with(rotary: Any, name: str, replacement: Any) -> Any:
-    """The module with a function of its file replaced while it runs."""
+    """Return the module's call with a function of its file replaced."""
     file = sys.modules[type(rotary).__module__]
 
     def run(*given: Any, **named: Any) -> Any:
@@ -357,8 +356,8 @@ def arguments(attention: Any, made: Any, where: Any, width: int) -> dict[str, An
 BEFORE_PROJECTION = ("seamless_m4t", "wav2vec2_bert", "wav2vec2_conformer")
 
 
-def prepared(attention: Any, folder: str) -> Any:
-    """Norms that pass everything on, so that a query stays linear in what it is made of."""
+def linearize(attention: Any, folder: str) -> Any:
+    """Replace norms by the identity, so that a query is linear in its input."""
     import torch
 
     for module in attention.modules():
@@ -403,27 +402,27 @@ def run(attention: Any, given: dict[str, Any]) -> tuple[Any, list[Any]]:
 
     sources = [given["hidden_states"]] if "hidden_states" in given else []
 
-    def seen(_module: Any, _inputs: Any, output: Any) -> Any:
+    def record(_module: Any, _inputs: Any, output: Any) -> Any:
         sources.append(output)
         return output.clone()  # what follows may write in place
 
     hooks = [
-        module.register_forward_hook(seen)
+        module.register_forward_hook(record)
         for module in attention.modules()
         if not list(module.children())
         and hasattr(module, "weight")
         and "Norm" not in type(module).__name__
     ]
 
-    def scored(_module: Any, query: Any, *_: Any, **__: Any) -> Any:
+    def raise_scored(_module: Any, query: Any, *_: Any, **__: Any) -> Any:
         raise Scored(query)
 
     file = sys.modules[type(attention).__module__]
     names = [n for n in vars(file) if n.endswith("eager_attention_forward")]
     originals = {name: getattr(file, name) for name in names}
     for name in names:
-        setattr(file, name, scored)
-    AttentionInterface.register("eager", scored)
+        setattr(file, name, raise_scored)
+    AttentionInterface.register("eager", raise_scored)
     try:
         with first_product():
             attention(**given)
@@ -442,7 +441,7 @@ def run(attention: Any, given: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def first_product() -> Any:
-    """Stops at the first product of queries, for attention that scores them in its own code."""
+    """Return a mode that stops at the first product of queries, for attention with its own code."""
     import torch
     from torch.overrides import TorchFunctionMode
 

@@ -76,6 +76,8 @@ def test_into_an_array_of_the_caller_s(made: Rotary, dtype: Any) -> None:
     assert_same_bits("out", got=out, expected=expected)
     assert rotate(x, made, out=x) is x
     assert_same_bits("in place", got=x, expected=expected)
+    back = rotate(expected, made, inverse=True)
+    assert_same_bits("back", got=rotate(x, made, inverse=True, out=x), expected=back)
 
 
 def test_into_an_array_that_overlaps_the_input() -> None:

@@ -102,7 +102,7 @@ def test_another_table_or_axis_keeps_the_rest() -> None:
         made.with_axis([0])
 
 
-#: Where rope types are made and read. Golden vectors are a list of what is asked of `rope`, and
+#: Code that makes and reads rope types. Golden vectors are a list of arguments of `rope`, and
 #: `scale` compares methods, most of them a rope type with some values.
 KNOWING = (
     *("rotary/types/", "models/", "checks/vectors/recipes.py"),

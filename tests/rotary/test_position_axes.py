@@ -114,11 +114,11 @@ def test_the_laws_hold(dtype: str, turns: bool) -> None:
 def test_swapped_axes_are_caught_by_their_law_alone() -> None:
     made = mrope(layout="half")
 
-    def swapped(x: Any, points: Any) -> Any:
+    def swap_axes(x: Any, points: Any) -> Any:
         return rotate(x, made, points[:, [0, 2, 1]])
 
     failed = [
-        c.name for c in verify(made, dtype="float32", rotate=swapped).checks if c.passed is False
+        c.name for c in verify(made, dtype="float32", rotate=swap_axes).checks if c.passed is False
     ]
     assert failed == ["axes"]
 

@@ -1,4 +1,4 @@
-"""The frozen value: what it derives, what it refuses, when two are one."""
+"""The frozen value: its derived fields, its refusals, and equality."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_repr_shows_what_differs_from_plain() -> None:
         ),
     ],
 )
-def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         Rotary(**arguments)
     assert message in str(caught.value)
@@ -146,7 +146,7 @@ def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
         {"head_dim": 4, "pairs_in": [[0, 1], [2]]},
     ],
 )
-def test_wrong_types(arguments: dict[str, Any]) -> None:
+def test_wrong_types_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentTypeError):
         Rotary(**arguments)
 

@@ -111,7 +111,7 @@ def test_scaled_types_match_the_reference_anywhere(
     assert_matches_reference(name, dim, scaling | {"rope_theta": base})
 
 
-#: What is published of a type: head dim and parameters, an attribute, its value as printed.
+#: Published numbers of a type: head dim and parameters, an attribute, its value as printed.
 PUBLISHED: list[tuple[str, int, dict[str, Any], str, float, float]] = [
     # Bases of NTK-aware scaling, four decimals.
     *(
@@ -318,7 +318,7 @@ def test_xpos_grows_keys_as_it_shrinks_queries() -> None:
     assert plain.for_keys is plain
 
 
-def test_what_a_rope_was_made_from_travels_with_it() -> None:
+def test_a_rope_keeps_the_parameters_it_was_made_from() -> None:
     made = rope("yarn", head_dim=64, **YARN)
     assert dict(made.parameters) == YARN | {"dim": 64, "base": 10_000.0}
     assert dict(rope("default", head_dim=8).parameters) == dict(Rotary(head_dim=8).parameters)
@@ -370,7 +370,7 @@ def test_what_a_rope_was_made_from_travels_with_it() -> None:
         ("default", {"partial_rotary_factor": 0.001}, "must leave 1 to 64 coordinates, got 0.001"),
     ],
 )
-def test_what_is_refused(name: str, parameters: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_are_refused(name: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(RopecliError) as caught:
         rope(name, **({"head_dim": 64} | parameters))
     assert isinstance(caught.value, ArgumentError | ArgumentTypeError)

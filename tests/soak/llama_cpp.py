@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 #: Keys that the converter needs, and that have nothing to do with positions.
 FILLED = {"vocab_size": 128, "intermediate_size": 256, "rms_norm_eps": 1e-6, "layer_norm_eps": 1e-5}
-#: What a model's keys become by the end of their names, so that it is small.
+#: Values of keys, by the end of their names, that make a model small.
 SMALL = {
     "attention.head_count": 2,
     "attention.q_lora_rank": 64,
@@ -45,7 +45,7 @@ SMALL = {
 BLOCKS = {"gemma3": 6, "llama4": 4, "olmo2": 4, "smollm3": 4}
 #: Architectures whose rotation depends on how many blocks there are.
 COUNTED = ("baichuan", "exaone4")
-#: Of a context, to save memory. It decides between lists of longrope alone, by 4,096 in all files.
+#: Limit of the context, to save memory. It only selects lists of longrope, at 4,096 in all files.
 LONGEST = 2**14
 REALS = ("freq_base", "freq_scale", "ext_factor", "attn_factor", "beta_fast", "beta_slow")
 POINTER = ctypes.c_void_p
@@ -106,7 +106,7 @@ def convert(config: dict[str, Any], folder: Path) -> tuple[dict[str, Any], dict[
 
 
 def write_small(keys: dict[str, Any], file: Path) -> None:
-    """Write the keys, each a value of gguf-py, of a small model that rotates alike."""
+    """Write the keys, each a value of gguf-py, of a small model with the same rotation."""
     arch = keys["general.architecture"].value
     own = {name.removeprefix(f"{arch}."): each.value for name, each in keys.items()}
     blocks = BLOCKS.get(arch, 2)
@@ -126,7 +126,7 @@ def write_small(keys: dict[str, Any], file: Path) -> None:
             of_blocks = isinstance(value, list) and not name.endswith("_sections")
             value = value[:blocks] if of_blocks else value
             writer.add_key_value(name, value, each.type, each.sub_type)
-    if "vocab_size" not in own:  # the vocabulary says it otherwise, and there is none
+    if "vocab_size" not in own:  # normally a property of the vocabulary, which is missing
         writer.add_vocab_size(SMALL["vocab_size"])
     if "expert_count" in own and "expert_used_count" not in own:
         writer.add_expert_used_count(SMALL["expert_used_count"])
@@ -163,14 +163,14 @@ class Library:
         self.base.ggml_free.argtypes = self.base.gguf_free.argtypes = (POINTER,)
         self.cpu.ggml_graph_compute_with_ctx.argtypes = (POINTER, POINTER, ctypes.c_int)
         self.log, self.failures = b"", list[str]()
-        # Python ignores what a function raises that a C library calls.
+        # Python ignores exceptions in callbacks of a C library.
         sys.unraisablehook = lambda ignored: self.failures.append(repr(ignored.exc_value))
         self.logger = self.llama.llama_log_callback(self.keep)
         self.llama.llama_log_set(self.logger, None)
         self.llama.llama_backend_init()
 
     def keep(self, level: int, text: bytes, _: object) -> None:
-        """Keep what is logged as an error."""
+        """Keep log messages of errors."""
         self.log += text if level == 4 else b""
 
     def ropes(self, file: Path, tensors: dict[str, Any], context: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Pages about released libraries say what their commands print: ten minutes of checks.
+"""Pages about released libraries show the output of their commands: ten minutes of checks.
 
 `pytest tests/soak/test_case_studies_soak.py`, where the extra `oracles` is installed.
 """

@@ -1,4 +1,4 @@
-"""All encodings and sizes, of which the slow tier tries a part."""
+"""All encodings and sizes, of which the slow tier tries some."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ for seed in range(1_000, 3_000):
         content = MUTATED[{name!r}](np.random.default_rng(seed))
         begin = time.process_time()
         rotated += assert_refused_or_rotated(Path(folder), {name!r}, content)
-        if rotated > 1:  # compiling is none of the file's doing
+        if rotated > 1:  # the first ones compile
             slowest = max(slowest, time.process_time() - begin)
 print(rotated, slowest, peak())
 """
@@ -64,7 +64,7 @@ def test_two_thousand_mutations(name: str) -> None:
 
 
 def long_index(count: int) -> bytes:
-    """An archive of so many members that are not there."""
+    """Return an archive whose index lists members that do not exist."""
     entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, *[0] * 8, 9, *[0] * 6)
     entries = b"".join(entry + f"{number:05x}.npy".encode() for number in range(count))
     last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *[count % 65_536] * 2, len(entries), 0, 0)
@@ -87,7 +87,7 @@ AXES_END = b'1],"data_offsets":[0,0]}}'
 
 
 def longest(begin: bytes, part: Callable[[int], bytes], end: bytes) -> bytes:
-    """As long a header as is read."""
+    """Return the longest header that is read."""
     count = (LONGEST - len(begin) - len(end)) // len(part(LONGEST))
     return header_of(begin + b"".join(part(number) for number in range(count)) + end)
 
@@ -97,7 +97,7 @@ def promise(order: bool, shape: str = "(134217728, 8)") -> bytes:
 
 
 def stored_zeros() -> bytes:
-    """An archive within what is allowed, as dense as can be."""
+    """Return the densest archive that is accepted."""
     stream = io.BytesIO()
     np.savez_compressed(stream, q=np.zeros((1 << 20, 8), "f4"))  # 32 MiB
     return stream.getvalue()

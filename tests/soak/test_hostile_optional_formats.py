@@ -44,7 +44,7 @@ def arrays() -> dict[str, Any]:
 
 
 def fuzz(path: Path, check: str = "is_rotated") -> dict[str, int]:
-    """How many damaged copies were read, refused, hung, or ended their process."""
+    """Count the damaged copies that were read, refused, hung, or ended their process."""
     tests = str(Path(__file__).parents[1])
     code = FUZZ.format(tests=tests, path=str(path), count=FILES, check=check)
     ran = run_python(code, timeout=2_400)
@@ -61,7 +61,7 @@ def fuzz(path: Path, check: str = "is_rotated") -> dict[str, int]:
     ("options", "check"),
     [
         ({"chunks": (3, 8), "shards": (6, 8)}, "is_rotated"),
-        # Blosc fills damaged chunks with what is in memory: read twice, they differ.
+        # Blosc fills damaged chunks with random memory: two reads differ.
         ({"chunks": (6, 8), "compressors": BloscCodec()}, "is_read"),
         ({"chunks": (6, 8), "compressors": GzipCodec()}, "is_rotated"),
     ],
@@ -83,7 +83,7 @@ def test_zarr(tmp_path: Path, options: dict[str, Any], check: str) -> None:
     ids=["whole", "chunks", "gzip", "lzf"],
 )
 def test_hdf5(tmp_path: Path, options: dict[str, Any]) -> None:
-    """HDF5 itself ends the process for some; what it reads is rotated right, or refused."""
+    """HDF5 itself crashes on some; all others are rotated correctly, or refused."""
     counts = fuzz(write_hdf5(tmp_path / "x.h5", arrays(), **options))
     assert "hung" not in counts
     assert counts.get("ended", 0) < FILES / 50

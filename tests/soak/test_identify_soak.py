@@ -1,4 +1,4 @@
-"""All of what the slow tier tries a part of: `pytest tests/soak/test_identify_soak.py`."""
+"""All cases, of which the slow tier tries some: `pytest tests/soak/test_identify_soak.py`."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, he
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("beside", [True, False])
-def test_tables_taken_for_angles(layout: str, dtype: str, beside: bool) -> None:
-    refusals.test_tables_taken_for_angles(layout, dtype, beside)
+@pytest.mark.parametrize("adjacent", [True, False])
+def test_tables_taken_for_angles(layout: str, dtype: str, adjacent: bool) -> None:
+    refusals.test_tables_taken_for_angles(layout, dtype, adjacent)
 
 
 @seed(7)

@@ -1,4 +1,4 @@
-"""What llama.cpp's own converter, library and kernel give for the stored configurations.
+"""llama.cpp's own converter, library and kernel on the stored configurations.
 
 `pytest -m oracle tests/soak/test_llama_cpp_soak.py`, where the extra `oracles`, cmake and a C++
 compiler are: a quarter of an hour, of which the build is the half. ROPECLI_LLAMA_CPP names a
@@ -54,7 +54,7 @@ CLASSES = {
 }
 #: An ulp of float32, which numbers are: configurations are stored with nine digits of each.
 NUMBER = 2.0**-23
-FACTOR = 2.0**-22  #: Of a float32 sine and cosine, each within an ulp of 1.
+FACTOR = 2.0**-22  #: Error of a float32 sine and cosine, each within an ulp of 1.
 
 
 def run(*command: object) -> None:
@@ -98,7 +98,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     command = [sys.executable, str(script), *map(str, folders)]
     asked = [question(line) for line in LINES.values()]
     found: list[dict[str, Any]] = []
-    while len(found) < len(asked):  # ggml ends the process at what it takes for a bug
+    while len(found) < len(asked):  # ggml ends the process if it suspects a bug
         text = "".join(f"{line}\n" for line in asked[len(found) :])
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         found += [json.loads(line) for line in done.stdout.splitlines()]
@@ -116,7 +116,7 @@ def is_same(got: Any, stored: Any) -> bool:
 
 
 def differing(got: dict[str, Any], stored: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return what is not the same by its name, as it is and as it is stored."""
+    """Return the values that differ by name, measured and stored."""
     pairs = {name: (got.get(name), stored.get(name)) for name in {*got, *stored}}
     return {name: pair for name, pair in pairs.items() if None in pair or not is_same(*pair)}
 

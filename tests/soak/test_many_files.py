@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from helpers import assert_same_bits
+from helpers import assert_same_bits, run_cli
 
 from ropecli import Rotary, rotate
 
@@ -22,10 +20,7 @@ def test_ten_thousand_files(tmp_path: Path) -> None:
         np.save(tmp_path / "in" / f"{number}.npy", rows)
     begin = time.monotonic()
     words = ["encode", "in", "-o", "out", "--positions-continue", "-q"]
-    done = subprocess.run(
-        [sys.executable, "-m", "ropecli", *words],
-        cwd=tmp_path, capture_output=True, text=True, timeout=3_600, check=False,
-    )  # fmt: skip
+    done = run_cli(*words, cwd=tmp_path, timeout=3_600)
     print(f"{COUNT:,} files in {time.monotonic() - begin:.0f} s")  # noqa: T201
     assert (done.returncode, done.stderr) == (0, "")
     expected = rotate(x.reshape(-1, 64), Rotary(head_dim=64)).reshape(x.shape)

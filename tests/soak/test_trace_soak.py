@@ -14,9 +14,9 @@ import ropecli
 
 pytestmark = pytest.mark.oracle
 
-#: Reasons of those that take no tokens, or have no rotary embedding without further keys.
+#: Reasons for models that take no tokens, or do not rotate without further keys.
 REASONS = "no model of tokens takes a|missing .* required positional|not known to have one"
-#: Those whose defaults the library cannot build or run with tokens alone.
+#: Models that the library cannot build or run with tokens alone by default.
 REFUSED = """
 bamba blt blt_local_decoder blt_local_encoder chameleon clvp clvp_encoder cohere_compass
 csm csm_depth_decoder_model dbrx deepseek_ocr2 deepseek_ocr2_text dia dia_decoder
@@ -31,7 +31,7 @@ qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text qwen3_omni_moe_t
 qwen4_exp sapiens2 seamless_m4t step3p5 step3p7 t5gemma2_decoder t5gemma2_encoder
 t5gemma2_text voxtral_realtime voxtral_realtime_encoder voxtral_realtime_text zamba2
 """.split()  # noqa: SIM905
-#: Those that are not what they should be.
+#: Models that do not rotate as they should.
 PARTING = {
     "hunyuan_vl_text": "lengths are not kept",  # the sine of a pair is of another axis
 }
@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def trace(name: str) -> ropecli.Trace | str:
-    """The verdict, or why there is none."""
+    """Return the verdict, or the reason for its absence."""
     try:
         return ropecli.trace(config_of(name))
     except ropecli.RopecliError as error:

@@ -1,1 +1,1 @@
-"""One encoding a file: the file NAME.py holds the one class whose name is NAME."""
+"""One encoding per file: NAME.py holds the class whose name is NAME."""

@@ -1,14 +1,14 @@
-"""ALiBi: a score falls in proportion to distance, at a slope of each head's own."""
+"""ALiBi: a score falls in proportion to distance, with one slope per head."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ropecli.arrays import Array
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Theory, dots
 from ropecli.encodings.options import flag
 
 
@@ -32,18 +32,13 @@ class Alibi(Encoding):
 
     absolute: bool = False  #: -slope |m - n|, for attention in both directions.
 
-    @classmethod
-    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q, W_k, W_v; the slopes are not learned."""
-        return projections(sizes)
-
     def __post_init__(self) -> None:
         """Check the option."""
         flag("absolute", self.absolute)
 
     @property
     def theory(self) -> Theory:
-        """The size of a distance is the same in both directions."""
+        """Symmetric if distances count by their size alone."""
         return replace(self.default_theory, symmetric=self.absolute)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

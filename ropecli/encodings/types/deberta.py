@@ -30,7 +30,7 @@ class Deberta(Encoding):
         linear_shift=False,
     )
 
-    clip: int = 16  #: k: distances from -k to k - 1 have vectors of their own.
+    clip: int = 16  #: k: distances from -k to k - 1 have their own vectors.
     shared: bool = False  #: W_q and W_k project positions too, as in RoFormer's Eq. 10.
     as_printed: bool = False  #: DeBERTa's paper has n - m in the last term; its code has m - n.
 

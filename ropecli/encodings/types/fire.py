@@ -1,4 +1,4 @@
-"""FIRE: a small network of the distance, relative to how far the query stands."""
+"""FIRE: a small network of the distance, relative to the query's position."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Fire(Encoding):
 
     @property
     def saturation_position(self) -> float:
-        """Up to L it looks as if distance were all."""
+        """L: up to it, a score depends on distance alone."""
         return self.threshold
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

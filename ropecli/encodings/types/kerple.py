@@ -11,7 +11,7 @@ from ropecli.arrays import Array
 from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
 from ropecli.errors import ArgumentError
 
-SMALLEST = 0.01  #: What the authors' code raises r1 and r2 to, wherever training takes them.
+SMALLEST = 0.01  #: Lower limit of r1 and r2 in the authors' code.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ropecli.arrays import Array
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Theory, dots
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Nope(Encoding):
-    """q_m . k_n / sqrt(d), wherever the tokens stand (Kazemnejad et al. 2023, arXiv:2305.19466)."""
+    """q_m . k_n / sqrt(d), whatever the positions (Kazemnejad et al. 2023, arXiv:2305.19466)."""
 
     name: ClassVar[str] = "nope"
     equation: ClassVar[str] = "2"
@@ -22,11 +22,6 @@ class Nope(Encoding):
         decaying=False,
         linear_shift=None,
     )
-
-    @classmethod
-    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q, W_k and W_v."""
-        return projections(sizes)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         return dots(self._queries(x_query), self._keys(x_key)) * self._scale

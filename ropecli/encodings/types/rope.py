@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ropecli.arrays import Array, as_positions
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Theory, dots
 from ropecli.errors import ArgumentError
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
@@ -30,11 +30,6 @@ class Rope(Encoding):
 
     rotary: Rotary | None = None  #: The paper's, over the whole head, by default.
 
-    @classmethod
-    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q, W_k and W_v."""
-        return projections(sizes)
-
     def __post_init__(self) -> None:
         """Check that the rotation fits the heads."""
         if self.rotary is not None and self.rotary.head_dim != self.sizes.head_dim:
@@ -44,7 +39,7 @@ class Rope(Encoding):
 
     @property
     def theory(self) -> Theory:
-        """Factors above 1 and growth pass the bound; where nothing turns, all is symmetric."""
+        """Factors above 1 and growth exceed the bound; without rotation, scores are symmetric."""
         rope = self._rotary
         factor = rope.attention_factor**2 * rope.softmax_factor
         return replace(

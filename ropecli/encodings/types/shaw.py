@@ -28,7 +28,7 @@ class Shaw(Encoding):
         linear_shift=False,
     )
 
-    clip: int = 16  #: The largest distance that has vectors of its own.
+    clip: int = 16  #: The largest distance with its own vectors.
     as_printed: bool = False  #: RoFormer's Eq. 5: index m - n, and vectors added before W_k, W_v.
 
     @classmethod
@@ -64,14 +64,14 @@ class Shaw(Encoding):
         return clipped + self.clip
 
     def _table(self, kind: str) -> Array:
-        """The vectors as each head adds them: (heads, rows, head_dim)."""
+        """The vectors that each head adds: (heads, rows, head_dim)."""
         table = self.weights[f"{kind}_positions"]
         if self.as_printed:
             return np.ascontiguousarray(table @ self.weights[kind])
         return np.repeat(table[None], self.sizes.heads, axis=0)
 
     def _attention_by_row(self, share: Array, index: NDArray[np.int64]) -> Array:
-        """Attention that each row of the table gets: (heads, queries, rows).
+        """Total attention to each row of the table: (heads, queries, rows).
 
         Summing by row takes each vector once, not once for each query and key.
         """

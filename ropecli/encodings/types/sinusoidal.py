@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ropecli.arrays import Array, as_positions
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, projections
+from ropecli.arrays import Array
+from ropecli.encodings.encoding import Additive, Sizes, Theory, projections
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 
@@ -17,7 +17,7 @@ EXPONENTS = ("2t/d", "2t/(d-2)")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sinusoidal(Encoding):
+class Sinusoidal(Additive):
     """(x_m + p_m) W_q . (x_n + p_n) W_k / sqrt(d) (Vaswani et al. 2017, arXiv:1706.03762)."""
 
     name: ClassVar[str] = "sinusoidal"
@@ -41,21 +41,9 @@ class Sinusoidal(Encoding):
         one_of("exponent", options.get("exponent", cls.exponent), EXPONENTS)
         return projections(sizes)
 
-    def code(self, positions: Any) -> Array:
-        """p of each position: (positions, model_dim)."""
-        real = as_positions(positions).ravel()
-        return sinusoids(real, self.sizes.model_dim, order=self.order, exponent=self.exponent)
-
-    def output(
-        self, attention: Array, x_key: Any, query_positions: Any, key_positions: Any
-    ) -> Array:
-        """o_m = sum_n a_mn W_v (x_n + p_n), since Eq. 3 adds p_n before all projections."""
-        x = self._tokens("x_key", x_key) + self.code(key_positions)
-        return super().output(attention, x, query_positions, key_positions)
-
-    def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
-        q = self._queries(x_query + self.code(m))
-        return self._dots(q, x_key + self.code(n)) * self._scale
+    def _codes(self, name: str, positions: Array) -> Array:
+        dim = self.sizes.model_dim
+        return sinusoids(positions, dim, order=self.order, exponent=self.exponent)
 
 
 def sinusoids(

@@ -34,8 +34,8 @@ class T5(Encoding):
         linear_shift=False,
     )
 
-    num_buckets: int = 32  #: Of both directions together.
-    max_distance: int = 128  #: Where buckets stop growing.
+    num_buckets: int = 32  #: Buckets of both directions together.
+    max_distance: int = 128  #: Distance from which all share the last bucket.
     bidirectional: bool = True  #: As in the encoder; otherwise later keys share bucket 0.
 
     @classmethod
@@ -69,7 +69,7 @@ def buckets(
     """The bucket of each distance (Raffel et al. 2020, arXiv:1910.10683), exact.
 
     Half of a direction's buckets hold one distance each. The others grow logarithmically up to
-    max_distance, and the last of them holds whatever is further away.
+    max_distance, and the last of them holds everything beyond.
     """
     check_buckets(num_buckets, max_distance, bidirectional)
     each = num_buckets // 2 if bidirectional else num_buckets
@@ -79,7 +79,7 @@ def buckets(
 
 
 def check_buckets(num_buckets: object, max_distance: object, bidirectional: bool) -> int:
-    """The number of buckets, which must be one that the distances can be put into."""
+    """Check that the distances fit into the buckets, and return their number."""
     count, furthest = integer("num_buckets", num_buckets), integer("max_distance", max_distance)
     least, kind = (4, "an even number") if bidirectional else (2, "a number")
     if not least <= count <= LARGEST_COUNT or (bidirectional and count % 2):

@@ -1,4 +1,4 @@
-"""Sinusoids of distances, with a projection of their own, and u and v for the query's position."""
+"""Sinusoids of distances with their own projection, and u and v for the query's position."""
 
 from __future__ import annotations
 

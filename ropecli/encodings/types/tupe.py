@@ -1,4 +1,4 @@
-"""Tokens and positions scored by projections of their own, with a bias for each distance."""
+"""Scores of tokens and of positions by separate projections, and a bias for each distance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tupe(Encoding):
     )
 
     length: int = 512  #: Positions that the table has, from 0.
-    untie_cls: bool = True  #: Position 0 is [CLS]: theta1 and theta2 stand for what positions add.
+    untie_cls: bool = True  #: Position 0 is [CLS]: theta1 and theta2 replace the term of positions.
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ropecli.arrays import Array, as_positions
-from ropecli.encodings.encoding import Encoding, Sizes, Theory, dots, projections
+from ropecli.encodings.encoding import Encoding, Theory, dots
 from ropecli.errors import ArgumentError
 from ropecli.rotary import Rotary
 from ropecli.rotary.apply import rotate
 from ropecli.rotary.by_name import rope
 
-#: Of a growth e^x that leaves its inverse, and products with either, a normal float64.
+#: Largest x for which e^x, e^-x and products with either stay normal float64 numbers.
 _LARGEST_EXPONENT = 650.0
 
 
@@ -39,11 +39,6 @@ class Xpos(Encoding):
     base: float = 10_000.0  #: theta_i = base^(-2i/d).
     scale_base: float = 512.0  #: Positions over which pair i shrinks by z_i.
     gamma: float = 0.4  #: Keeps z away from 0.
-
-    @classmethod
-    def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
-        """W_q, W_k and W_v."""
-        return projections(sizes)
 
     def __post_init__(self) -> None:
         """Check the options."""

@@ -18,7 +18,7 @@ ROPE_TYPES = tuple(sorted(module.name for module in pkgutil.iter_modules(__path_
 #: Other names that files use. M-RoPE is not a rope type but a choice of axes, with mrope_section.
 ALIASES = {"su": "longrope", "mrope": "default", "xdrope": "dynamic"}
 PLAIN = "default"  #: RoPE as in the paper, without scaling.
-#: Rope types as prose has them; the others go by their names.
+#: Names of rope types in prose; the others go by their own.
 TITLES = {
     "default": "no scaling",
     "dynamic": "dynamic NTK scaling",
@@ -32,11 +32,7 @@ TITLES = {
 
 
 def canonical(name: str) -> str:
-    """Return the name under which a rope type is known here.
-
-    Raises:
-        ArgumentError: No such type.
-    """
+    """Return the name under which a rope type is known here."""
     spelled = str(name).replace("-", "_")
     known = ALIASES.get(spelled, spelled)
     return known if known in ROPE_TYPES else one_of("rope type", name, ROPE_TYPES)

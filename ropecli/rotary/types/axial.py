@@ -35,10 +35,6 @@ def axial(
             pairs each.
         deal_out: Whether the axes deal out one table base^(-2i/dim) in turns (Pixtral), instead
             of having the same table each.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A value of the wrong type.
     """
     count = integer("axes", axes)
     if not 1 <= count <= 4 or dim < 2 * count:

@@ -36,10 +36,6 @@ def deepseek_yarn(
         beta_slow: As in `yarn`.
         mscale: k of the numerator.
         mscale_all_dim: k of the denominator and of the softmax factor; 0 leaves both at 1.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A parameter of the wrong type.
     """
     scale = positive("factor", factor)
     table = yarn(

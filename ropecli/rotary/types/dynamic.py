@@ -29,10 +29,6 @@ def dynamic(
         max_position_embeddings: Lmax, at least 1.
         sequence_length: Positions in use; Lmax by default, which leaves the base unchanged.
         alpha: A fixed stretch, finite and above 0.
-
-    Raises:
-        ArgumentError: A value out of range, or missing.
-        ArgumentTypeError: A parameter of the wrong type.
     """
     if alpha is not None:
         stretch = positive("alpha", alpha)

@@ -15,9 +15,5 @@ def linear(*, dim: int, base: float, factor: float) -> Table:
         dim: Denominator of the exponents.
         base: The base.
         factor: Wanted context length over the trained one, finite and above 0.
-
-    Raises:
-        ArgumentError: A factor out of range.
-        ArgumentTypeError: A factor that is not a number.
     """
     return Table(inv_freq=plain(base, dim) / positive("factor", factor))

@@ -31,10 +31,6 @@ def llama3(
         low_freq_factor: A pair with at most this many turns within L0 is interpolated.
         high_freq_factor: A pair with at least this many turns within L0 is unchanged.
         original_max_position_embeddings: Context length before stretching, L0.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A parameter of the wrong type.
     """
     theta = plain(base, dim)
     low = positive("low_freq_factor", low_freq_factor)

@@ -39,10 +39,6 @@ def longrope(
         sequence_length: Positions in use; the original context by default.
         factor: Context length now over the original.
         attention_factor: Replaces what follows from the factor.
-
-    Raises:
-        ArgumentError: A value out of range, or missing.
-        ArgumentTypeError: A parameter of the wrong type.
     """
     context = length("original_max_position_embeddings", original_max_position_embeddings)
     used = context if sequence_length is None else length("sequence_length", sequence_length)

@@ -15,10 +15,6 @@ def ntk(*, dim: int, base: float, factor: float) -> Table:
         dim: Denominator of the exponents, at least 4.
         base: The base before stretching.
         factor: Wanted context length over the trained one, finite and above 0.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A factor that is not a number.
     """
     larger = stretched_base(base, positive("factor", factor), dim)
     return Table(inv_freq=plain(larger, dim), base=larger)

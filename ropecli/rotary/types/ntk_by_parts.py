@@ -30,10 +30,6 @@ def ntk_by_parts(
         original_max_position_embeddings: Context length before stretching.
         beta_fast: A pair with at least this many turns is unchanged; above beta_slow.
         beta_slow: A pair with at most this many turns is interpolated; above 0.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A parameter of the wrong type.
     """
     theta = plain(base, dim)
     context = length("original_max_position_embeddings", original_max_position_embeddings)

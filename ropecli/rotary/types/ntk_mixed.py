@@ -21,10 +21,6 @@ def ntk_mixed(*, dim: int, base: float, factor: float, mixed_b: float = 1.0) -> 
         base: The base.
         factor: Wanted context length over the trained one, finite and above 0.
         mixed_b: The exponent b, finite and above 0.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A parameter that is not a number.
     """
     exponent = positive("mixed_b", mixed_b)
     table = plain(base, dim)

@@ -20,27 +20,12 @@ def p_rope(*, dim: int, base: float, p: float) -> Table:
         dim: Denominator of the exponents, and coordinates that are paired.
         base: The base.
         p: Share of pairs that rotate, 0 to 1: those of the highest frequencies.
-
-    Raises:
-        ArgumentError: A share out of range.
-        ArgumentTypeError: A share that is not a number.
     """
     return Table(inv_freq=highest_frequencies("p", p, dim=dim, base=base))
 
 
 def highest_frequencies(name: str, share: float, *, dim: int, base: float) -> NDArray[np.float64]:
-    """The geometric table of a whole head with 0 for all but a share of its pairs.
-
-    Args:
-        name: Name of the share in a message.
-        share: From 0 to 1; a broken pair is rounded down.
-        dim: Denominator of the exponents.
-        base: The base.
-
-    Raises:
-        ArgumentError: A share out of range.
-        ArgumentTypeError: A share that is not a number.
-    """
+    """The geometric table of a whole head, 0 for all but a share of its pairs, rounded down."""
     if not_negative(name, share) > 1:
         raise ArgumentError(f"{name} must be from 0 to 1, got {share:g}")
     rotated = int(share * dim // 2)

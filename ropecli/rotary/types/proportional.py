@@ -17,10 +17,6 @@ def proportional(
         base: As in `p_rope`.
         partial_rotary_factor: The share p of pairs that are rotated, 0 to 1.
         factor: Divides every frequency, finite and above 0.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A parameter that is not a number.
     """
     name = "partial_rotary_factor"
     theta = highest_frequencies(name, partial_rotary_factor, dim=dim, base=base)

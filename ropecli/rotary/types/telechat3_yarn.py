@@ -26,10 +26,6 @@ def telechat3_yarn(
         original_max_position_embeddings: As in `yarn`.
         beta_fast: As in `yarn`.
         beta_slow: As in `yarn`.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A parameter of the wrong type.
     """
     return yarn(
         dim=dim,

@@ -18,10 +18,6 @@ def xpos(*, dim: int, base: float, scale_base: float = 512.0, gamma: float = 0.4
         base: The base.
         scale_base: Positions over which pair i shrinks by z_i, finite and above 0.
         gamma: Keeps z away from 0, finite and above 0.
-
-    Raises:
-        ArgumentError: A value out of range.
-        ArgumentTypeError: A parameter that is not a number.
     """
     theta = plain(base, dim)
     floor = positive("gamma", gamma)

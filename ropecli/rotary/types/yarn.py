@@ -50,10 +50,6 @@ def yarn(
             m(factor, mscale) / m(factor, mscale_all_dim). On its own it has no effect.
         mscale_all_dim: As mscale.
         ramp: "code", or "paper" for a ramp linear in turns (Eq. 18), see `ntk_by_parts`.
-
-    Raises:
-        ArgumentError: A value out of range, or missing.
-        ArgumentTypeError: A parameter of the wrong type.
     """
     context = length("original_max_position_embeddings", original_max_position_embeddings)
     scale = _factor(factor, max_position_embeddings, context)

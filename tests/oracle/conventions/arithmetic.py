@@ -37,8 +37,8 @@ def neighbours(dim: int) -> Array:
 class Rotation:
     """RoPE: the pair i of a vector at position m turns by m base^(-2i/d)."""
 
-    read: Pairs  #: Where the coordinates of pairs are.
-    written: Pairs  #: Where they go.
+    read: Pairs  #: Coordinates of each pair.
+    written: Pairs  #: Coordinates that they are written to.
     base: float = 10_000.0
     sign: int = 1
 
@@ -102,7 +102,7 @@ def xpos(name: str) -> Callable[[Array, Array], Array]:
     """Return xPos of queries: RoPE times zeta to the distance from the middle of the sequence."""
     rotation = RIGHT[name]
 
-    def scaled(x: Array, m: Array) -> Array:
+    def rotation_with_growth(x: Array, m: Array) -> Array:
         dim = x.shape[-1]
         zeta = (2 * np.arange(dim // 2) / dim + 0.4) / 1.4
         power = (m[:, None] - (m[-1] + 1) // 2) / 512
@@ -111,10 +111,10 @@ def xpos(name: str) -> Callable[[Array, Array], Array]:
             scale[:, places] = zeta**power
         return rotation(x, m) * scale
 
-    return scaled
+    return rotation_with_growth
 
 
-#: What is not a RoPE, and what `check` must say of it.
+#: Wrong rotations, and what `check` must report.
 WRONG: dict[str, tuple[Callable[[Array, Array], Array], str]] = {
     "interleaved by tables of halves": (
         neighbours_by_halves,

@@ -1,4 +1,4 @@
-"""Print what is found of the implementations of one package, as JSON.
+"""Print the findings for the implementations of one package, as JSON.
 
     find_all.py PACKAGE [--all-laws]
 
@@ -35,7 +35,7 @@ FIRST, LENGTH = (0, 6, 1900), 40
 CONTEXT = 4096
 
 
-def found(each: Released, *, ignore: tuple[str, ...]) -> dict[str, Any]:
+def findings(each: Released, *, ignore: tuple[str, ...]) -> dict[str, Any]:
     """Return the convention of an implementation, its rotation by arithmetic, and its verdict."""
     try:
         engine = Named(target=each.target, other=each.other).engine()
@@ -48,7 +48,7 @@ def found(each: Released, *, ignore: tuple[str, ...]) -> dict[str, Any]:
     except NotCallable as error:
         nearest = error.tried[0].error if error.tried else ""
         return {"options": f"not called: {error.missing or nearest}"}
-    rotation = rotated(engine, convention, rope)
+    rotation = matching_rotations(engine, convention, rope)
     verdict = ropecli.check(
         each.target,
         apply_with=each.other or None,
@@ -56,13 +56,13 @@ def found(each: Released, *, ignore: tuple[str, ...]) -> dict[str, Any]:
         isolated=False,
         ignore=ignore,
     )
-    return {"options": convention.options(), "rotation": rotation, **judged(verdict)}
+    return {"options": convention.options(), "rotation": rotation, **summary(verdict)}
 
 
-def rotated(engine: Engine, convention: Convention, rope: ropecli.Rotary) -> list[str]:
-    """Return the names of what arithmetic gives as well, in each dtype and at each position.
+def matching_rotations(engine: Engine, convention: Convention, rope: ropecli.Rotary) -> list[str]:
+    """Return the rotations of `arithmetic` with the same results, in each dtype and position.
 
-    Of what is a mistake in float32 already, half precision need not show the same.
+    A mistake in float32 need not show in half precision.
     """
     every: list[list[str]] = []
     full: list[list[str]] = []
@@ -89,8 +89,8 @@ def rotated(engine: Engine, convention: Convention, rope: ropecli.Rotary) -> lis
     return [f"in turn: {every}"]
 
 
-def judged(verdict: Any) -> dict[str, Any]:
-    """Return what a verdict says."""
+def summary(verdict: Any) -> dict[str, Any]:
+    """Return a verdict as plain values."""
     known = verdict.identified is not None and verdict.identified.recognised
     rotary = verdict.identified.rotary if known else None
     return {
@@ -106,14 +106,14 @@ def judged(verdict: Any) -> dict[str, Any]:
 
 
 def main(package: str, *options: str) -> None:
-    """Print what is found by the keys of implementations."""
+    """Print the findings by the keys of implementations."""
     warnings.simplefilter("ignore")
-    # Transformers asks for the versions of what it finds, and goes without what it does not.
+    # Transformers checks versions of the packages that it finds, and needs no stand-ins.
     if package != "transformers":
         stand_ins.install()
     ignore = () if "--all-laws" in options else MANY_CALLS
     mine = [each for each in RELEASED if each.package == package]
-    print(json.dumps({each.key: found(each, ignore=ignore) for each in mine}))  # noqa: T201
+    print(json.dumps({each.key: findings(each, ignore=ignore) for each in mine}))  # noqa: T201
 
 
 if __name__ == "__main__":

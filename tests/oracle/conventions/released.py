@@ -1,8 +1,8 @@
-"""Released implementations, the convention by which each is called, and the rotation that it is.
+"""Released implementations, with their calling conventions and rotations.
 
-The conventions are those found, held here against changes. Another one may fit as well: a function
-that broadcasts takes tables of each sequence, (b, 1, s, d), too. The rotation is that of `arithmetic`
-which gives the same numbers.
+The conventions are those that were found, as a record against changes. Another one may fit as well:
+a function that broadcasts also takes tables of each sequence, (b, 1, s, d). The rotation is the one
+of `arithmetic` with the same numbers.
 """
 
 # ruff: noqa: E501
@@ -65,12 +65,12 @@ class Released:
     note: str = ""
     #: Its rotation, of those in `arithmetic`: one of RIGHT or WRONG.
     rotation: str = "half"
-    #: What `check` must say of it, although a sequence by itself is rotated right.
+    #: What `check` must report, although a sequence by itself is rotated correctly.
     fault: str = ""
 
     @property
     def key(self) -> str:
-        """What tells it from all others."""
+        """Unique key."""
         return " ".join(filter(None, (self.target, self.other, self.call)))
 
 

@@ -40,7 +40,7 @@ NAMES = (
 
 
 @cache
-def _named(name: str) -> Any:
+def _class_of(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return _Anything(name, (StandIn,), {})
@@ -50,11 +50,11 @@ class _Anything(type):
     """A class whose attributes are classes like it, each another one."""
 
     def __getattr__(cls, name: str) -> Any:
-        return _named(name)
+        return _class_of(name)
 
 
 class StandIn(metaclass=_Anything):
-    """Whatever a module imports by name: a class, a decorator, a base class."""
+    """Stands in for any name of a module: a class, a decorator, a base class."""
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
@@ -62,7 +62,7 @@ class StandIn(metaclass=_Anything):
         return values[0] if len(values) == 1 and callable(values[0]) else StandIn()
 
     def __getattr__(self, name: str) -> Any:
-        return _named(name)
+        return _class_of(name)
 
     def __class_getitem__(cls, _: Any) -> type:
         return cls
@@ -70,14 +70,14 @@ class StandIn(metaclass=_Anything):
 
 class _Module(ModuleType):
     __path__: list[str] = []  # noqa: RUF012, a package
-    __version__ = "99"  # newer than whatever is asked for
+    __version__ = "99"  # newer than any that is required
 
     def __getattr__(self, name: str) -> Any:
-        return _named(name)
+        return _class_of(name)
 
 
 class _Finder:
-    """Finds what no other finder has found."""
+    """Finds modules that no other finder finds."""
 
     def find_spec(self, name: str, _: Any = None, __: Any = None) -> ModuleSpec | None:
         known = any(name == each or name.startswith(each + ".") for each in NAMES)

@@ -73,7 +73,7 @@ def kernel(name: str) -> Any:
 
 
 @pytest.fixture(params=INSTALLED)
-def called(request: pytest.FixtureRequest) -> tuple[Engine, int, tuple[str, ...]]:
+def adapter(request: pytest.FixtureRequest) -> tuple[Engine, int, tuple[str, ...]]:
     function = kernel(request.param)
     engine = Engine(function, name=function.__name__)
     given = {"framework": request.param}
@@ -82,8 +82,8 @@ def called(request: pytest.FixtureRequest) -> tuple[Engine, int, tuple[str, ...]
     return engine, engine.make(convention, ROPE, 64), engine.dtypes(request.param)
 
 
-def test_arrays_of_each_dtype_come_back(called: tuple[Engine, int, tuple[str, ...]]) -> None:
-    engine, number, dtypes = called
+def test_arrays_of_each_dtype_come_back(adapter: tuple[Engine, int, tuple[str, ...]]) -> None:
+    engine, number, dtypes = adapter
     positions = np.arange(3, 8)
     angles = positions[:, None] * ROPE.inv_freq
     for dtype in dtypes:
@@ -95,8 +95,8 @@ def test_arrays_of_each_dtype_come_back(called: tuple[Engine, int, tuple[str, ..
         assert np.abs(got.astype(np.float64) - half(x, angles)).max() < 4 * 4 * unit
 
 
-def test_gradients_are_rotated_back(called: tuple[Engine, int, tuple[str, ...]]) -> None:
-    engine, number, _ = called
+def test_gradients_are_rotated_back(adapter: tuple[Engine, int, tuple[str, ...]]) -> None:
+    engine, number, _ = adapter
     positions = np.arange(3, 8)
     x, up = np.random.default_rng(1).standard_normal((2, 2, 3, 5, DIM)).astype(np.float32)
     got = engine.call(number, Request(q=x, positions=positions, gradient=(up,))).gradient

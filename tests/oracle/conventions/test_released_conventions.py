@@ -22,7 +22,7 @@ from oracle.conventions.released import RELEASED, VERSIONS, Released
 pytestmark = pytest.mark.oracle
 
 HERE = Path(__file__).parent
-#: Which backend Keras has, which device tinygrad has, and that SGLang is to run on a CPU.
+#: Keras' backend, tinygrad's device, and SGLang on the CPU.
 SETTINGS = {
     "CUDA_VISIBLE_DEVICES": "",
     "DEV": "PYTHON",
@@ -31,7 +31,7 @@ SETTINGS = {
 }
 
 
-def installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     try:
         return version(package).partition("+")[0] == VERSIONS[package]
     except PackageNotFoundError:
@@ -39,8 +39,8 @@ def installed(package: str) -> bool:
 
 
 @cache
-def found(package: str) -> dict[str, dict[str, Any]]:
-    """Return what is found of the implementations of a package, by their keys."""
+def findings(package: str) -> dict[str, dict[str, Any]]:
+    """Return the findings for the implementations of a package, by their keys."""
     done = subprocess.run(
         [sys.executable, HERE / "find_all.py", package],
         env={**os.environ, **SETTINGS},
@@ -53,23 +53,23 @@ def found(package: str) -> dict[str, dict[str, Any]]:
 
 EACH = pytest.mark.parametrize(
     "released",
-    [pytest.param(each, id=each.key) for each in RELEASED if installed(each.package)],
+    [pytest.param(each, id=each.key) for each in RELEASED if is_installed(each.package)],
 )
 
 
 @EACH
 def test_the_convention_is_found(released: Released) -> None:
-    assert found(released.package)[released.key]["options"] == released.options
+    assert findings(released.package)[released.key]["options"] == released.options
 
 
 @EACH
 def test_the_rotation_is_the_one_that_arithmetic_gives(released: Released) -> None:
-    assert found(released.package)[released.key]["rotation"][0] == released.rotation
+    assert findings(released.package)[released.key]["rotation"][0] == released.rotation
 
 
 @EACH
 def test_the_verdict_is_the_one_that_arithmetic_gives(released: Released) -> None:
-    said = found(released.package)[released.key]
+    said = findings(released.package)[released.key]
     fault = released.fault or WRONG.get(released.rotation, (None, ""))[1]
     assert said["passed"] is not bool(fault), said["diagnosis"]
     assert fault in (said["diagnosis"] or "")
@@ -103,7 +103,7 @@ def test_nine_of_ten_are_found_without_a_call_given() -> None:
 
 
 def test_the_packages_of_the_extra_are_among_them() -> None:
-    assert installed("transformers")
+    assert is_installed("transformers")
 
 
 def test_the_bounds_of_the_arithmetic_part_all_rotations() -> None:
