@@ -386,7 +386,7 @@ class OutputOptions(FileOptions):
             self.output,
             suffix=suffix_of(self.output, self.format),
             document=lambda: document.text(command, parameters, render.as_json(result, **options)),
-            table=lambda: render.columns(result),
+            table=lambda: render.columns(result, **options),
             figure=lambda: view.figure(result, **options),
             look=look,
             command=drawn,

@@ -1,7 +1,7 @@
 """Results as text, tables, plots, figures and JSON: one view a command.
 
 A view is a module with `page`, and as far as its result has them `table`, `figure`, `html` and
-`as_json`.
+`as_json`. `several.py` makes these of the view of one encoding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class View(Protocol):
     def page(self, result: Any, screen: Screen, **options: Any) -> list[str]:
         """Return the lines to print."""
 
-    def table(self, result: Any) -> Table:
+    def table(self, result: Any, **options: Any) -> Table:
         """Return the columns of the .csv file; those of its records where a view has none."""
 
     def figure(self, result: Any, **options: Any) -> Figure:
@@ -67,14 +67,15 @@ def draw(result: Drawable, ax: Axes | None = None) -> Figure:
     return whole or picture
 
 
-def columns(result: Result) -> Table:
+def columns(result: Result, **options: Any) -> Table:
     """Return the columns of a result: those of its view, or else a row for each of its records.
 
     The records are the objects of its first tuple of objects, or the result itself.
     """
-    make = getattr(view_of(result), "table", None)
+    shown = result._shown()
+    make = getattr(view_of(shown), "table", None)
     if make is not None:
-        found: Table = make(result._shown())
+        found: Table = make(shown, **options)
         return found
     lists = (getattr(result, each.name) for each in dataclasses.fields(cast("Any", result)))
     filled = (each for each in lists if isinstance(each, tuple) and each)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.render import Table
-from ropecli.render.console import Screen, wrapped
+from ropecli.render.console import Screen
 from ropecli.render.figure import (
+    LINE,
     blank_figure,
     colour,
     column_title,
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from ropecli.analyses.construct import Construct, ConstructedHead
 
-LINE = 0.22  #: Inches of a line of the legend.
 HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
 SAVE = "Save the figure: -o heads.png    the numbers: -o heads.csv"
+SAVE_ONE = "Save the figure: -o heads.png    the vectors: --write-q q.npy"
 LEFT = 1  #: Columns of words in `rows`.
 DOTS = 120  #: Values that a terminal shows.
 NAMES = {0: "diagonal", 1: "previous token"}
@@ -67,27 +68,17 @@ def table(result: Construct) -> Table:
     }
 
 
-def page(result: Construct, screen: Screen) -> list[str]:
+def blocks(result: Construct, screen: Screen) -> list[list[str]]:
     """Return a row for each head, their scores on a terminal, and what pairs keep of a match."""
-    lines = [
-        HEADING,
-        f"{curve_label(result)}, context {result.context_length:,}, epsilon {result.epsilon:g}",
-        "",
-        *aligned(rows(result), left=LEFT),
-        "",
+    title = f"context {result.context_length:,}, epsilon {result.epsilon:g}"
+    shows_plot = screen.braille and result.context_length > 1
+    scale = "Scores are not divided by sqrt(dim): a layer that does so needs |q|^2 times sqrt(dim)."
+    return [
+        [f"{curve_label(result)}, {title}"],
+        aligned(rows(result), left=LEFT),
+        [plot([result], screen.width)] if shows_plot else [],
+        screen.wrap(_verdict(result), _meaning(result), *([] if screen.brief else [scale])),
     ]
-    if screen.braille and result.context_length > 1:
-        lines += [plot([result], screen.width), ""]
-    sentences = [_verdict(result), _meaning(result)]
-    if not screen.brief:
-        sentences.append(
-            "Scores are not divided by sqrt(dim): a layer that does so needs |q|^2 times sqrt(dim)."
-        )
-    for sentence in sentences:
-        lines += wrapped(sentence, min(screen.width, 80), indent=2)
-    if screen.saved is None and not screen.brief:
-        lines += ["", "Save the figure: -o heads.png    the vectors: --write-q q.npy"]
-    return lines
 
 
 def rows(result: Construct) -> list[list[str]]:

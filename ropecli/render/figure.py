@@ -36,6 +36,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotl
 #: without a common divisor: 42 curves go by before two look the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
+LINE = 0.22  #: Inches of a line of the legend.
 MOST_POINTS = 4096  #: Distances up to which each one is plotted.
 TITLE = 40  #: Characters of a line of a column's title.
 BANDS = 256  #: Groups of neighbours beyond that.

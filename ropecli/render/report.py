@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from ropecli import render
 from ropecli._version import __version__
-from ropecli.analyses.base_bound import BaseBound, BaseBounds
+from ropecli.analyses.base_bound import BaseBound
 from ropecli.analyses.coverage import Coverages
 from ropecli.analyses.decay import DecayCurves
-from ropecli.analyses.precision import Precision, Precisions
-from ropecli.analyses.scale import Scales
+from ropecli.analyses.precision import Precision
+from ropecli.analyses.several import Several
 from ropecli.errors import ArgumentError
 from ropecli.models.lint.rule import Finding, Rule, rules
 from ropecli.models.lint.run import Inspection
@@ -33,7 +33,7 @@ from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import Ring, mean_cosine, rings
-from ropecli.render.table import aligned
+from ropecli.render.table import Sheet, aligned
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 TOGETHER: dict[str, Any] = {
     "decay": lambda found: DecayCurves(curves=found),
     "coverage": lambda found: Coverages(coverages=found),
-    "base_bound": lambda found: BaseBounds(bounds=found),
-    "precision": lambda found: Precisions(results=found),
-    "scale": lambda found: Scales(scales=found),
+    "base_bound": lambda found: Several(results=found),
+    "precision": lambda found: Several(results=found),
+    "scale": lambda found: Several(results=found),
 }
 POSITION, DISTANCE = 64, 16  #: Of the picture that stands without scripts.
 THIN = 8  #: Of so many neighbouring points of a long curve, a page has one.
@@ -122,8 +122,8 @@ class Section:
     title: str
     command: str  #: Whose page explains the numbers.
     figures: tuple[str, ...]  #: SVG.
-    sheet: sheets.Sheet
-    more: sheets.Sheet | None = None  #: A long table, which is folded.
+    sheet: Sheet
+    more: Sheet | None = None  #: A long table, which is folded.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +224,7 @@ def _sections(result: Report) -> Iterator[Section]:
             id="base-bound",
             title="Base bound",
             command="base-bound",
-            figures=(_picture(BaseBounds(bounds=thin).figure(), "base-bound"),),
+            figures=(_picture(Several(results=thin).figure(), "base-bound"),),
             sheet=sheets.base_bounds(result),
         )
     if precisions := result.results("precision"):

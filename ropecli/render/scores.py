@@ -82,7 +82,7 @@ def _property(measured: Property) -> dict[str, Any]:
     return {name: getattr(measured, name) for name in names}
 
 
-def table(result: Scores | Invariance) -> Table:
+def table(result: Scores | Invariance, **_: Any) -> Table:
     """Return a row for each encoding, query and key; or for each property of one encoding."""
     if not isinstance(result, Scores):
         found = result.properties.values()

@@ -35,6 +35,8 @@ PAGES = {
         "--dim 16 --positions 30",
         "--dim 16 --rope-type p-rope --set p=0.5 --context 20 --positions 30",
         "--dim 16 --base 100 --base 5000 --context 60 --positions 500",
+        "--dim 16 --dim 8 --rope-type p-rope --set p=0.5 --positions 30",
+        "--dim 16 --base 100 --base 1e6 --positions 100 -q",
         "--scan --dim 16 --context 60 --grid 30",
         "--scan --context 1000 --low 100 --high 200 --grid 3",
     ],
