@@ -85,20 +85,3 @@ def test_cells_below_are_the_vector_before_and_after() -> None:
 def test_what_is_refused(x: Any, pairs: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         figure(x, ROPE, pairs=pairs)
-
-
-def test_print_shows_the_columns_and_the_coordinates() -> None:
-    lines = str(rotation([1.0, 0.0], Rotary(head_dim=2), positions=(0, 1))).splitlines()
-    assert lines == [
-        "R_m x at position m = 1, dim 2, base 10000",
-        "",
-        "Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum",
-        "coordinate  pair  x     cos  swap(x)     sin     sum",
-        "         0     0  1  0.5403        0  0.8415  0.5403",
-        "         1     0  0  0.5403        1  0.8415  0.8415",
-        "",
-        "Figure 1, lower half: the vector at each position",
-        "position            pair 0",
-        "       0            (1, 0)",
-        "       1  (0.5403, 0.8415)",
-    ]
