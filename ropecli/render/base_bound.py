@@ -20,7 +20,7 @@ from ropecli.render.figure import (
     styled,
 )
 from ropecli.render.labels import curve_label, encoding_as_json
-from ropecli.render.table import aligned
+from ropecli.render.table import Cell, aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,16 +54,22 @@ def blocks(result: BaseBound, screen: Screen) -> list[list[str]]:
 
 def rows(result: BaseBound) -> list[list[str]]:
     """Return the verdict as a row, below the headings."""
-    longest = "all" if result.never_negative else f"{result.searched:,} or more"
     verdict = {None: "", True: "holds", False: "does not hold"}[result.holds]
     return [
         ["holds up to", "context", ""],
         [
-            longest if result.longest_context is None else f"{result.longest_context:,}",
+            longest(result).text,
             "-" if result.context_length is None else f"{result.context_length:,}",
             verdict,
         ],
     ]
+
+
+def longest(result: BaseBound) -> Cell:
+    """Return the cell of the longest context, or of the last one that was tried."""
+    if result.longest_context is not None:
+        return Cell(f"{result.longest_context:,}", result.longest_context)
+    return Cell("all" if result.never_negative else f"{result.searched:,} or more", np.inf)
 
 
 def _sentences(each: BaseBound) -> list[str]:

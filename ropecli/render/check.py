@@ -11,8 +11,6 @@ from ropecli.render import console, identify
 from ropecli.render.console import Screen
 from ropecli.render.labels import label
 
-WIDTH = 80  #: Columns where there is no terminal.
-
 
 def as_json(result: Verdict, **_: object) -> dict[str, Any]:
     """Return the `result` of the document."""
@@ -36,7 +34,7 @@ def page(
     result: Verdict, screen: Screen, *, target: str = "The implementation", model: str | None = None
 ) -> list[str]:
     """Return the answer first, then the evidence."""
-    width = min(screen.width, WIDTH) if screen.width < console.UNCUT else WIDTH
+    width = min(screen.width, 80)
     lines = [_answer(result, console.visible(target), model)]
     if result.diagnosis is not None:
         sentence = result.diagnosis[0].upper() + result.diagnosis[1:]

@@ -127,8 +127,8 @@ class Look:
                 raise ArgumentError(f"{name} must be above 0 and at most {most:,}, got {value:g}")
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The fields that were set, by name."""
+    def changes(self) -> dict[str, Any]:
+        """The fields that differ from the default, by name."""
         return {
             each.name: value
             for each in fields(self)

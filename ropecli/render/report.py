@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POSITION, DISTANCE = 64, 16  #: Of the picture that stands without scripts.
-THIN = 8  #: Of so many neighbouring points of a long curve, a page has one.
+THIN = 8  #: A page has one of this many neighbouring points of a long curve.
 POINTS = 72  #: Units of an SVG in an inch.
 WHOLE = 24  #: Positions that keep a point each.
 #: Analyses by the field of an encoding, each with the result that shows several of them.

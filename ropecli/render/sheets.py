@@ -7,26 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.render import precision, scale
+from ropecli.render.base_bound import longest
 from ropecli.render.coverage import list_runs
-from ropecli.render.table import Cell, Column, Sheet, sheet
+from ropecli.render.table import Column, Sheet, sheet
 
 if TYPE_CHECKING:
-    from ropecli.analyses.base_bound import BaseBound
     from ropecli.models.report import Report
 
 MOST_PAIRS = 64  #: Of one encoding, in a table.
 VERDICTS = {True: "holds", False: "does not hold", None: "-"}
 NAME = Column("encoding", lambda each: str(each.name))
 LENGTH = Column("length", "context_length", ",d")
-
-
-def longest(bound: BaseBound | None) -> Cell | None:
-    """Return the cell of the longest context, or of the last one that was tried."""
-    if bound is None:
-        return None
-    if bound.longest_context is not None:
-        return Cell(f"{bound.longest_context:,d}", bound.longest_context)
-    return Cell("all" if bound.never_negative else f"{bound.searched:,} or more", np.inf)
 
 
 def _wavelength(value: float) -> str:
@@ -41,7 +32,7 @@ SUMMARY = (
     Column("length", lambda each: each.coverage.context_length, ",d"),
     Column("incomplete", lambda each: each.coverage.incomplete, list_runs),
     Column("halved by", lambda each: each.decay and each.decay.halved_at, ",.10g"),
-    Column("holds up to", lambda each: longest(each.base_bound)),
+    Column("holds up to", lambda each: each.base_bound and longest(each.base_bound)),
 )
 COVERAGE = (
     NAME,

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli import ArgumentError, FileError, Rotary, __version__, decay
-from ropecli.analyses.decay import DecayCurves
-from ropecli.render import decay as pages
+from ropecli import ArgumentError, FileError, Rotary, __version__, base_bound
+from ropecli.analyses.several import Several
 from ropecli.render.document import show, text
 from ropecli.render.figure import Look
-from ropecli.render.save import check_savable, command_line, save
+from ropecli.render.save import check_savable, command_line, content_of, write_output
 
 
 def parsed(result: dict[str, Any]) -> Any:
@@ -106,27 +105,15 @@ def test_output_that_can_not_be_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["x.CSV", "x.csv", "x.json", "x.svg"])
 def test_output_is_written_by_suffix_and_kept_without_force(name: str, tmp_path: Path) -> None:
-    curve = decay(Rotary(head_dim=4), max_distance=1)
-    target, curves = tmp_path / name, DecayCurves(curves=(curve,))
-
-    def write(*, force: bool) -> None:
-        save(
-            target,
-            suffix=target.suffix.lower(),
-            document=lambda: "{}",
-            table=lambda: pages.table(curves),
-            figure=curve.figure,
-            look=Look(),
-            command="ropecli decay --dim 4",
-            force=force,
-        )
-
+    result = Several(results=(base_bound(Rotary(head_dim=4), positions=9),))
+    target, suffix = tmp_path / name, Path(name).suffix.lower()
+    content = content_of(result, suffix, "base-bound", {"dim": 4}, look=Look(), options={})
     target.write_text("mine")
     with pytest.raises(FileError, match="pass force"):
-        write(force=False)
+        write_output(target, content, force=False)
     assert target.read_text() == "mine"
-    write(force=True)
-    begin = {".csv": "relative_distance,", ".json": "{}\n", ".svg": "<?xml"}[target.suffix.lower()]
+    write_output(target, content, force=True)
+    begin = {".csv": "position,", ".json": '{"schema"', ".svg": "<?xml"}[suffix]
     assert target.read_text().startswith(begin)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
