@@ -20,7 +20,7 @@ from ropecli.render.figure import (
     styled,
 )
 from ropecli.render.labels import curve_label, encoding_as_json
-from ropecli.render.table import Cell, aligned
+from ropecli.render.table import Cell, Column, aligned, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +33,21 @@ SAVE = "Save the figure: -o base-bound.png    the numbers: -o base-bound.csv"
 LEFT = 0  #: Columns of words in `rows`.
 LISTED = "encodings"
 CURVE = ("position", "last_position", "lowest", "highest")
+
+
+def longest(result: BaseBound) -> Cell:
+    """Return the cell of the longest context, or of the last one that was tried."""
+    if result.longest_context is not None:
+        return Cell(f"{result.longest_context:,}", result.longest_context)
+    return Cell("all" if result.never_negative else f"{result.searched:,} or more", np.inf)
+
+
+VERDICTS = {None: "", True: "holds", False: "does not hold"}
+COLUMNS = (
+    Column("holds up to", longest),
+    Column("context", "context_length", ","),
+    Column("", lambda each: VERDICTS[each.holds]),
+)
 
 
 def as_json(result: BaseBound) -> dict[str, Any]:
@@ -54,22 +69,7 @@ def blocks(result: BaseBound, screen: Screen) -> list[list[str]]:
 
 def rows(result: BaseBound) -> list[list[str]]:
     """Return the verdict as a row, below the headings."""
-    verdict = {None: "", True: "holds", False: "does not hold"}[result.holds]
-    return [
-        ["holds up to", "context", ""],
-        [
-            longest(result).text,
-            "-" if result.context_length is None else f"{result.context_length:,}",
-            verdict,
-        ],
-    ]
-
-
-def longest(result: BaseBound) -> Cell:
-    """Return the cell of the longest context, or of the last one that was tried."""
-    if result.longest_context is not None:
-        return Cell(f"{result.longest_context:,}", result.longest_context)
-    return Cell("all" if result.never_negative else f"{result.searched:,} or more", np.inf)
+    return texts(COLUMNS, [result])
 
 
 def _sentences(each: BaseBound) -> list[str]:

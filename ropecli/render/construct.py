@@ -24,7 +24,7 @@ from ropecli.render.figure import (
     whole_ticks,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
+from ropecli.render.table import Column, aligned, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +38,25 @@ SAVE_ONE = "Save the figure: -o heads.png    the vectors: --write-q q.npy"
 LEFT = 1  #: Columns of words in `rows`.
 DOTS = 120  #: Values that a terminal shows.
 NAMES = {0: "diagonal", 1: "previous token"}
+
+
+def head_name(head: ConstructedHead) -> str:
+    """Return the name that the paper has for a head, or else its distance."""
+    return NAMES.get(head.distance, f"{head.distance:,} back")
+
+
+def _squared_norm(head: ConstructedHead) -> str:
+    return "none is enough" if head.squared_norm is None else f"{head.squared_norm:.6g}"
+
+
+COLUMNS = (
+    Column("head", head_name),
+    Column("|q|^2 = |k|^2", _squared_norm),
+    Column("attention", "attention", ".4g"),
+    Column("margin", "margin", ".3g"),
+    Column("next at", "runner_up", ","),
+    Column("ties in float32", "float32_ties", ","),
+)
 
 
 def as_json(result: Construct) -> dict[str, Any]:
@@ -83,19 +102,7 @@ def blocks(result: Construct, screen: Screen) -> list[list[str]]:
 
 def rows(result: Construct) -> list[list[str]]:
     """Return a row for each head, below the headings."""
-    headings = ["head", "|q|^2 = |k|^2", "attention", "margin", "next at", "ties in float32"]
-    heads = [
-        [
-            head_name(head),
-            "none is enough" if head.squared_norm is None else f"{head.squared_norm:.6g}",
-            f"{head.attention:.4g}",
-            "-" if head.margin is None else f"{head.margin:.3g}",
-            "-" if head.runner_up is None else f"{head.runner_up:,}",
-            f"{head.float32_ties:,}",
-        ]
-        for head in result.heads
-    ]
-    return [headings, *heads]
+    return texts(COLUMNS, result.heads)
 
 
 def _verdict(result: Construct) -> str:
@@ -123,11 +130,6 @@ def _meaning(result: Construct) -> str:
         f"Meaning (Theorem 6.1): {result.semantic_pairs:,} of {len(result.worst_match):,} pairs "
         f"turn less than a quarter within the context, and a match in them keeps its sign; {end}."
     )
-
-
-def head_name(head: ConstructedHead) -> str:
-    """Return the name that the paper has for a head, or else its distance."""
-    return NAMES.get(head.distance, f"{head.distance:,} back")
 
 
 def _shares(head: ConstructedHead) -> NDArray[np.float64]:

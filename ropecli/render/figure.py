@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import textwrap
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from html import escape
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,18 +68,12 @@ _PLACE: ContextVar[Any] = ContextVar("place", default=None)  #: A part of anothe
 LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 
 
-Arguments = ParamSpec("Arguments")
+Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
-def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
+def styled(draw: Draw) -> Draw:
     """Let a function draw in the style of all figures."""
-
-    @functools.wraps(draw)
-    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
-        with style():
-            return draw(*args, **kwargs)
-
-    return run
+    return style()(draw)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from ropecli.render.figure import (
     styled,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import Cell, Column, column_lines
+from ropecli.render.table import Cell, Column, aligned, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,8 +89,8 @@ def blocks(result: Precision, screen: Screen) -> list[list[str]]:
     return [
         [f"{curve_label(result)}, {extent}"],
         [plot] if plot else [],
-        ["Angles, in radians", *column_lines(angles(result), facts(result), left=1)],
-        ["Tables, scores and positions", *column_lines((POLICY, *SCORES), facts(result), left=1)],
+        ["Angles, in radians", *aligned(texts(angles(result), facts(result)), left=1)],
+        ["Tables, scores and positions", *aligned(texts((POLICY, *SCORES), facts(result)), left=1)],
     ]
 
 

@@ -23,7 +23,7 @@ from ropecli.render.figure import (
     styled,
 )
 from ropecli.render.labels import curve_label, shortest_repr
-from ropecli.render.table import Column, aligned, column_lines
+from ropecli.render.table import Column, aligned, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,7 +143,7 @@ def _methods(result: Scale) -> list[str]:
         return f"{row['searched']:,}+" if found is None else f"{found:,}"
 
     rows = [facts(result, each) for each in result.methods]
-    return column_lines((*COLUMNS, Column("holds up to", longest)), rows, left=1)
+    return aligned(texts((*COLUMNS, Column("holds up to", longest)), rows), left=1)
 
 
 def _ratios(one: Scale, screen: Screen) -> list[list[str]]:

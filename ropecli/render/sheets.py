@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render import precision, scale
-from ropecli.render.base_bound import longest
+from ropecli.render import base_bound, precision, scale
 from ropecli.render.coverage import list_runs
 from ropecli.render.table import Column, Sheet, sheet
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from ropecli.models.report import Report
 
 MOST_PAIRS = 64  #: Of one encoding, in a table.
-VERDICTS = {True: "holds", False: "does not hold", None: "-"}
 NAME = Column("encoding", lambda each: str(each.name))
 LENGTH = Column("length", "context_length", ",d")
 
@@ -32,7 +30,7 @@ SUMMARY = (
     Column("length", lambda each: each.coverage.context_length, ",d"),
     Column("incomplete", lambda each: each.coverage.incomplete, list_runs),
     Column("halved by", lambda each: each.decay and each.decay.halved_at, ",.10g"),
-    Column("holds up to", lambda each: each.base_bound and longest(each.base_bound)),
+    Column("holds up to", lambda each: each.base_bound and base_bound.longest(each.base_bound)),
 )
 COVERAGE = (
     NAME,
@@ -61,16 +59,16 @@ FREQUENCIES = (
 )
 BASE_BOUND = (
     NAME,
-    Column("holds up to", longest),
+    base_bound.COLUMNS[0],
     LENGTH,
-    Column("verdict", lambda each: VERDICTS[each.holds]),
+    Column("verdict", lambda each: base_bound.VERDICTS[each.holds] or None),
 )
 SCALE = (
     Column("encoding", lambda row: str(row["of"].name)),
     scale.COLUMNS[0],
     Column("context", lambda row: row["of"].context_length, ",d"),
     *scale.COLUMNS[1:],
-    Column("holds up to", lambda row: longest(row["bound"])),
+    Column("holds up to", lambda row: base_bound.longest(row["bound"])),
 )
 
 

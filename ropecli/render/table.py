@@ -62,13 +62,13 @@ class Column(NamedTuple):
         return Cell(text=text, value=None if math.isnan(number) else number)
 
 
-def column_lines(columns: Sequence[Column], rows: Iterable[Any], *, left: int = 0) -> list[str]:
-    """Return the lines of a table on a page."""
+def texts(columns: Sequence[Column], rows: Iterable[Any]) -> list[list[str]]:
+    """Return the headings of columns, and below them the cells of rows."""
     headings = [column.heading.split("\n") for column in columns]
     height = max(map(len, headings))
     above = zip(*([""] * (height - len(each)) + each for each in headings), strict=True)
-    cells = [[column.cell(row).text for column in columns] for row in rows]
-    return aligned([*above, *cells], left=left)
+    cells = ([column.cell(row).text for column in columns] for row in rows)
+    return [*map(list, above), *cells]
 
 
 @dataclass(frozen=True, kw_only=True)
