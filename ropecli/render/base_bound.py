@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,7 @@ from ropecli.render.figure import (
 )
 from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.render.table import Cell, Column, aligned, texts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ropecli.results import Axes, Figure
 
 CLOSE = 1.5  #: Contexts of a smaller ratio have labels one below the other.
 LABEL = 0.3  #: Height of a label, as a share of the axes'.

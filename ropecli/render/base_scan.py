@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from ropecli.render.base_bound import SAVE
 from ropecli.render.console import Screen
 from ropecli.render.figure import LINE, blank_figure, colour, ink, legend_below, styled
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 #: Fields of a scan in its document.
 SCAN = (

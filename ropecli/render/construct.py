@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.analyses.construct import Construct, ConstructedHead
 from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
@@ -25,12 +26,7 @@ from ropecli.render.figure import (
 )
 from ropecli.render.labels import curve_label
 from ropecli.render.table import Column, aligned, texts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from ropecli.analyses.construct import Construct, ConstructedHead
+from ropecli.results import Axes, Figure
 
 HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
 SAVE = "Save the figure: -o heads.png    the numbers: -o heads.csv"

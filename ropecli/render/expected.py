@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,7 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, curve_style, distance_label, ink, plot_curve, styled
 from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 LINEAR = 1.0  #: Scores within which the scale is linear.
 MOST_CURVES = 4  #: Curves that a plot of characters keeps apart.

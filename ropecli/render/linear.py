@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,7 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import STYLE, blank_figure, colour, ink, styled
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ropecli.results import Axes, Figure
 
 HEADINGS = {
     "linear": "sums",
@@ -211,8 +208,7 @@ def _set_scales(axes: Axes, lengths: tuple[int, ...]) -> None:
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xlabel("tokens N")
+    axes.set(yscale="log", xlabel="tokens N")
     ticks = _ticks(lengths)
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
     axes.xaxis.set_minor_locator(NullLocator())

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 MOST_RINGS = 32  #: A reader cannot tell more apart.
 OUTER, INNER = 92.0, 24.0  #: Radii of the first and the last ring, in a square of 200.

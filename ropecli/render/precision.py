@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ropecli.analyses.precision import PolicyPrecision, Precision
+from ropecli.arrays import Array
 from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
@@ -20,14 +22,7 @@ from ropecli.render.figure import (
 )
 from ropecli.render.labels import curve_label
 from ropecli.render.table import Cell, Column, aligned, texts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from ropecli.analyses.precision import PolicyPrecision, Precision
-    from ropecli.arrays import Array
-
+from ropecli.results import Axes, Figure
 
 #: Fields of one policy in a document, after its name, encoding and dtypes.
 FIELDS = (

@@ -35,12 +35,12 @@ from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
 from ropecli.render.table import aligned
-from ropecli.results import Drawable
+from ropecli.results import Drawable, Figure
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
-    from matplotlib.figure import Figure
+
 
 POSITION, DISTANCE = 64, 16  #: Of the picture that stands without scripts.
 THIN = 8  #: A page has one of this many neighbouring points of a long curve.

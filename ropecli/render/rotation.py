@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,7 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, colour, ink, styled
 from ropecli.render.labels import label, shortest_repr
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ropecli.results import Axes, Figure
 
 SMALL = 8  #: Head dim up to which coordinates in no pair are shown too.
 DISC = 8  #: Lines of a plane in the terminal; a character is 2 by 4 dots, so 2 * DISC wide.

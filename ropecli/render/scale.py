@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,7 @@ from ropecli.render.figure import (
 )
 from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import Column, aligned, texts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ropecli.results import Axes, Figure
 
 TITLE = 48  #: Characters of a line of a title.
 ROWS = 16  #: Pairs on the page.

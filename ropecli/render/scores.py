@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,7 @@ from ropecli.render import Table
 from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import blank_figure, styled
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 HEADINGS = {
     "translation_invariance": "invariant",

@@ -12,7 +12,7 @@ The view of the analysis shows one result, and this module all of them. It has `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 
 def as_json(result: Several, **_: Any) -> Any:

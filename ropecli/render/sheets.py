@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ropecli.models.report import Report
 from ropecli.render import base_bound, precision, scale
 from ropecli.render.coverage import list_runs
 from ropecli.render.table import Column, Sheet, sheet
-
-if TYPE_CHECKING:
-    from ropecli.models.report import Report
 
 MOST_PAIRS = 64  #: Of one encoding, in a table.
 NAME = Column("encoding", lambda each: str(each.name))
