@@ -1,4 +1,4 @@
-"""Curves in a terminal: inside the frame, labelled, told apart."""
+"""Curves in a terminal: inside the frame, labelled, distinct."""
 
 from __future__ import annotations
 

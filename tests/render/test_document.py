@@ -18,7 +18,7 @@ from ropecli.render.figure import Look
 from ropecli.render.save import check_savable, command_line, content_of, write_output
 
 
-def parsed(result: dict[str, Any]) -> Any:
+def parse_result(result: dict[str, Any]) -> Any:
     def refuse(name: str) -> None:
         raise AssertionError(name)  # NaN and Infinity are not JSON
 
@@ -37,39 +37,40 @@ def test_keys_of_the_document() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32(np.nan)])
 def test_what_is_not_finite_is_null(value: float) -> None:
-    assert parsed({"x": value, "list": [value, 1.0]}) == {"x": None, "list": [None, 1.0]}
+    assert parse_result({"x": value, "list": [value, 1.0]}) == {"x": None, "list": [None, 1.0]}
 
 
 def test_what_is_not_finite_in_arrays_is_null() -> None:
-    assert parsed({"x": np.array([[1.5, np.nan], [-np.inf, 0.0]])}) == {
+    assert parse_result({"x": np.array([[1.5, np.nan], [-np.inf, 0.0]])}) == {
         "x": [[1.5, None], [None, 0]]
     }
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_come_back_to_the_bit(value: float) -> None:
-    got = parsed({"x": value, "array": np.array([value])})
+    got = parse_result({"x": value, "array": np.array([value])})
     assert got["x"].hex() == value.hex()
     assert got["array"][0].hex() == value.hex()
 
 
 def test_numpy_values_are_plain() -> None:
-    got = parsed({"i": np.int64(3), "b": np.bool_(True), "f": np.float32(0.5), "s": np.str_("a")})
+    values = {"i": np.int64(3), "b": np.bool_(True), "f": np.float32(0.5), "s": np.str_("a")}
+    got = parse_result(values)
     assert got == {"i": 3, "b": True, "f": 0.5, "s": "a"}
     assert type(got["b"]) is bool
 
 
 def test_paths_and_other_things_are_their_text() -> None:
-    got = parsed({"path": Path("a") / "b.npy", "dtype": np.dtype("f4"), "none": None})
+    got = parse_result({"path": Path("a") / "b.npy", "dtype": np.dtype("f4"), "none": None})
     assert got == {"path": "a/b.npy", "dtype": "float32", "none": None}
 
 
 def test_tuples_and_nested_values() -> None:
-    assert parsed({"a": ({"b": (1, np.array(2))},)}) == {"a": [{"b": [1, 2]}]}
+    assert parse_result({"a": ({"b": (1, np.array(2))},)}) == {"a": [{"b": [1, 2]}]}
 
 
 def test_big_integers_keep_every_digit() -> None:
-    assert parsed({"n": 2**70 + 1}) == {"n": 2**70 + 1}
+    assert parse_result({"n": 2**70 + 1}) == {"n": 2**70 + 1}
 
 
 def test_document_is_one_line_of_ascii() -> None:

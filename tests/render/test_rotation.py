@@ -24,7 +24,7 @@ def planes(picture: Any) -> list[Any]:
 
 
 def arrows(picture: Any, panel: int) -> list[complex]:
-    """Where the arrows of a panel end."""
+    """The points at which the arrows of a panel end."""
     texts = picture.axes[panel].texts
     return [complex(*text.xy) for text in texts if hasattr(text, "arrow_patch")]
 
