@@ -44,10 +44,9 @@ def check_savable(
         raise ArgumentError(f"-o - needs --format, one of {forms}")
     if suffix not in suffixes:
         if form is None:
-            msg = f"output must end in {', '.join(suffixes)}, got {output.name!r}"
-        else:
-            msg = f"format must be one of {forms}, got {form!r}{meant(form, forms.split(', '))}"
-        raise ArgumentError(msg)
+            raise ArgumentError(f"output must end in {', '.join(suffixes)}, got {output.name!r}")
+        hint = meant(form, forms.split(", "))
+        raise ArgumentError(f"format must be one of {forms}, got {form!r}{hint}")
     if output != STDOUT:
         check_target(output, force=force, sources=sources)
 
