@@ -1,16 +1,19 @@
-"""Assertions that a picture is legible, and clear to colour-blind readers."""
+"""Pictures: legible, clear to colour-blind readers, and outlined in words for golden files."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
+from unittest import mock
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
+from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 #: Scales of images whose lightness tells their values apart.
@@ -36,7 +39,7 @@ def assert_legible(picture: Figure) -> None:
         draw(text, *args, **kwargs)
 
     FigureCanvasAgg(picture)
-    with patch.object(Text, "draw", record):
+    with mock.patch.object(Text, "draw", record):
         picture.canvas.draw()
     boxes = {text: text.get_window_extent() for text in drawn}
     for text, box in boxes.items():
@@ -79,3 +82,55 @@ def _lab(kind: NDArray[np.float64], colour: Any) -> NDArray[np.float64]:
     xyz = TO_XYZ @ np.clip(kind @ linear, 0, 1) / TO_XYZ.sum(axis=1)
     x, y, z = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def outline(picture: Figure) -> str:
+    """Return what a picture shows, a line for each thing that is drawn, numbers in four digits."""
+    width, height = picture.get_size_inches()
+    lines = [f"{width:g} x {height:g} inches, title {picture.get_suptitle()!r}"]
+    for axes in picture.axes:
+        lines += [f"axes {axes.get_title()!r}", *(f"  {line}" for line in _outline(axes))]
+    legends = ([text.get_text() for text in legend.get_texts()] for legend in picture.legends)
+    return "\n".join([*lines, *(f"legend {texts}" for texts in legends)])
+
+
+def _outline(axes: Any) -> Iterator[str]:
+    for name in "xy":
+        axis, (low, high) = getattr(axes, f"{name}axis"), getattr(axes, f"get_{name}lim")()
+        label = axis.get_label_text()
+        yield f"{name} {label!r}, {axis.get_scale()} from {low:.4g} to {high:.4g}"
+        formatter = axis.get_major_formatter()
+        if isinstance(formatter, FixedFormatter):
+            yield f"{name} ticks {list(formatter.seq)}"
+    for line in axes.get_lines():
+        x, y = map(_range, line.get_data())
+        style = f"{to_hex(line.get_color())} {line.get_linestyle()} {line.get_marker()}"
+        yield f"line {line.get_label()!r}, {style}: x {x}, y {y}"
+    for image in axes.images:
+        low, high = image.get_clim()
+        values = np.ma.asarray(image.get_array()).filled(np.nan)
+        colours = f"{image.get_cmap().name} from {low:.4g} to {high:.4g}"
+        yield f"image {values.shape}, {colours}: {_range(values.ravel())}"
+    for each in axes.patches:
+        box = each.get_path().get_extents(each.get_patch_transform())
+        yield f"patch {_corners(box)}, {to_hex(each.get_facecolor())}"
+    for each in axes.collections:
+        boxes = [path.get_extents() for path in each.get_paths()]
+        if boxes:  # those of a colour bar have none
+            yield f"area {_corners(Bbox.union(boxes))}, {to_hex(each.get_facecolor()[0])}"
+    for text in axes.texts:
+        x, y = getattr(text, "xy", text.get_position())
+        yield f"text {text.get_text()!r} at {x:.4g}, {y:.4g}"
+
+
+def _corners(box: Bbox) -> str:
+    return f"{box.x0:.4g} to {box.x1:.4g}, {box.y0:.4g} to {box.y1:.4g}"
+
+
+def _range(data: Any) -> str:
+    """Return how many values there are, their first and last, least, largest and mean."""
+    values = np.asarray(data, np.float64)
+    seen = values[np.isfinite(values)]
+    found = (values[0], values[-1], seen.min(), seen.max(), seen.mean()) if len(seen) else ()
+    numbers = (f"{round(float(each), 12) + 0.0:.4g}" for each in found)  # less is rounding
+    return f"{len(seen)} of {len(values)}: {' '.join(numbers)}"

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.kernels import abel, cosine_sum
 from ropecli.kernels.jit import thread_count
 from ropecli.numbers import between, even, positive
-from ropecli.results import Axes, Drawable, Figure
+from ropecli.results import Drawable
 from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import DOUBLE
 
@@ -30,7 +31,7 @@ BEYOND = 4  #: A curve goes on to this multiple of the first negative position.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BaseBound(Drawable):
+class BaseBound(Comparable):
     """The longest context of an encoding by the sum of its cosines, B(m) = sum_i cos(m theta_i).
 
     A context L holds if B(m) >= 0 for every distance m = 0 ... L (Men et al. 2024, Eq. 10). A
@@ -46,18 +47,6 @@ class BaseBound(Drawable):
     last_position: NDArray[np.int64]  #: Last distance of each part, (parts,).
     lowest: NDArray[np.float64]  #: Smallest B(m) in each part, (parts,).
     highest: NDArray[np.float64]  #: Largest B(m) in each part, (parts,).
-
-    def _shown(self) -> BaseBounds:
-        return BaseBounds(bounds=(self,))
-
-    def figure(self, *others: BaseBound, ax: Axes | None = None) -> Figure:
-        """Return the sum of cosines against distance, with the first negative one marked.
-
-        Args:
-            *others: Further encodings for the same axes.
-            ax: As of every result.
-        """
-        return BaseBounds(bounds=(self, *others)).figure(ax=ax)
 
     @property
     def longest_context(self) -> int | None:
@@ -78,14 +67,7 @@ class BaseBound(Drawable):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BaseBounds(Drawable):
-    """Encodings that are shown together."""
-
-    bounds: tuple[BaseBound, ...]  #: At least one.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BaseScan(Drawable):
+class BaseScan(Drawable, view="base_scan"):
     """Bases of a grid, and those of them that hold a context, for plain RoPE.
 
     The bases that hold are not an interval: below `safe_above`, those that hold and those that do

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.policy import USUAL, Policy, rounded, rounding
+from ropecli.analyses.several import Comparable
 from ropecli.arrays import Array
 from ropecli.errors import ArgumentError
 from ropecli.kernels import abel, phase
 from ropecli.numbers import at_least, between, positive
-from ropecli.results import Axes, Drawable, Figure
 from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
 
@@ -59,7 +59,7 @@ class PolicyPrecision:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Precision(Drawable):
+class Precision(Comparable):
     """Errors of several policies on one encoding."""
 
     rope: Rotary  #: The encoding.
@@ -69,25 +69,6 @@ class Precision(Drawable):
     positions: NDArray[np.int64]  #: Positions of the curves, rising, (points,).
     policies: tuple[PolicyPrecision, ...]  #: In the order asked for.
     name: str | None = None  #: Name of the model, if any.
-
-    def _shown(self) -> Precisions:
-        return Precisions(results=(self,))
-
-    def figure(self, *others: Precision, ax: Axes | None = None) -> Figure:
-        """Return phase and table errors against position, as a Matplotlib figure.
-
-        Args:
-            *others: Those of other encodings, next to it.
-            ax: As of every result.
-        """
-        return Precisions(results=(self, *others)).figure(ax=ax)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Precisions(Drawable):
-    """Results that are shown together."""
-
-    results: tuple[Precision, ...]  #: At least one.
 
 
 def precision(

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ropecli.analyses.base_bound import LONGEST, BaseBound, base_bound
 from ropecli.analyses.coverage import Coverage, coverage
 from ropecli.analyses.decay import decay
+from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between, positive
-from ropecli.results import Axes, Drawable, Figure
 from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.pairs import Placement
@@ -70,7 +70,7 @@ class ScaledEncoding:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scale(Drawable):
+class Scale(Comparable):
     """Methods of context extension, on one encoding."""
 
     rope: Rotary  #: The encoding as it was given.
@@ -81,18 +81,6 @@ class Scale(Drawable):
     distance: NDArray[np.float64]  #: Middle of each part of the curves of the bound, (parts,).
     methods: tuple[ScaledEncoding, ...]  #: The first one is unscaled.
 
-    def _shown(self) -> Scales:
-        return Scales(scales=(self,))
-
-    def figure(self, *others: Scale, ax: Axes | None = None) -> Figure:
-        """Return frequency ratios, bounds and longest contexts, a column for each encoding.
-
-        Args:
-            *others: Further encodings.
-            ax: As of every result.
-        """
-        return Scales(scales=(self, *others)).figure(ax=ax)
-
     def unchanged(self, method: ScaledEncoding) -> int:
         """Return the number of pairs that keep their frequency."""
         return int(np.count_nonzero(np.abs(method.frequency_ratio - 1) <= ROUNDING))
@@ -101,14 +89,6 @@ class Scale(Drawable):
         """Return the number of pairs whose frequency is divided by the factor, or by more."""
         full = method.frequency_ratio >= self.factor * (1 - ROUNDING)
         return int(np.count_nonzero(full & (method.frequency_ratio > 1 + ROUNDING)))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Scales(Drawable):
-    """Encodings that are shown together."""
-
-    scales: tuple[Scale, ...]  #: At least one.
-    pairs: bool = False  #: Show the ratio of each pair instead of a row for each method.
 
 
 def scale(

@@ -60,8 +60,9 @@ def base_bound(
     first turns negative (Men et al. 2024): from there on a query attends less to a key that
     resembles it than to a random one. With --scan, find the bases that hold a context.
     """
-    from ropecli.analyses.base_bound import POSITIONS, BaseBounds
+    from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse
+    from ropecli.analyses.several import Several
 
     bases = {"low": low, "high": high, "grid": grid}
     if scan:
@@ -83,7 +84,7 @@ def base_bound(
         **rope.resolved(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
-    output.show(BaseBounds(bounds=tuple(found)), parameters)
+    output.show(Several(results=tuple(found)), parameters)
 
 
 def _scan(

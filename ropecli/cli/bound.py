@@ -51,7 +51,7 @@ def bound(
     Eq. 36, and the error of interpolating between positions.
     """
     from ropecli.analyses.bound import bound as analyse
-    from ropecli.analyses.several import together
+    from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes, read_vector
 
     query = read_vector("Q", q, q_row, option="--q-row")
@@ -67,4 +67,4 @@ def bound(
         for each in ropes
     ]
     resolved = rope.resolved(ropes) | {"q": q.strip(), "k": k.strip()}
-    output.show(together(found), output.parameters(**resolved))
+    output.show(Several(results=tuple(found)), output.parameters(**resolved))

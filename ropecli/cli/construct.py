@@ -73,7 +73,7 @@ def construct(
     attention needs. Also show which pairs keep the sign of a match within the context.
     """
     from ropecli.analyses.construct import construct as analyse
-    from ropecli.analyses.several import together
+    from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes
     from ropecli.files.load import load_vector
     from ropecli.render.save import check_savable
@@ -114,7 +114,7 @@ def construct(
         "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),
         "context": lengths[0] if len(lengths) == 1 else rope.context,
     }
-    output.show(together(found), output.parameters(**resolved))
+    output.show(Several(results=tuple(found)), output.parameters(**resolved))
 
 
 def _write(path: Path, rows: list[NDArray[np.float64]], *, force: bool) -> None:

@@ -376,22 +376,18 @@ class OutputOptions(FileOptions):
     ) -> Path | None:
         if self.output is None:
             return None
-        from ropecli import render
-        from ropecli.render import document
-        from ropecli.render.save import command_line, save, suffix_of
+        from ropecli.render.save import content_of, suffix_of, write_output
 
-        view, command, look = render.view_of(result), self.parsed.command, self._look
-        drawn = command_line(command, parameters | look.given, self.parsed.arguments)
-        save(
-            self.output,
-            suffix=suffix_of(self.output, self.format),
-            document=lambda: document.text(command, parameters, render.as_json(result, **options)),
-            table=lambda: render.columns(result),
-            figure=lambda: view.figure(result, **options),
-            look=look,
-            command=drawn,
-            force=self.force,
+        content = content_of(
+            result,
+            suffix_of(self.output, self.format),
+            self.parsed.command,
+            parameters,
+            look=self._look,
+            arguments=self.parsed.arguments,
+            options=options,
         )
+        write_output(self.output, content, force=self.force)
         return self.output
 
 

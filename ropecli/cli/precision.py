@@ -54,8 +54,9 @@ def precision(
     fp16-inv-freq, bf16-tables, fp16-tables and fp8-data.
     """
     from ropecli.analyses.policy import USUAL
-    from ropecli.analyses.precision import CONTEXT, TOLERANCES, Precisions
+    from ropecli.analyses.precision import CONTEXT, TOLERANCES
     from ropecli.analyses.precision import precision as analyse
+    from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes
 
     policies = list(dict.fromkeys(policy or USUAL))
@@ -82,4 +83,4 @@ def precision(
     }
     resolved = {} if rope.model else from_numbers
     parameters = output.parameters(policy=policies, tolerance=tolerances, **resolved)
-    output.show(Precisions(results=tuple(results)), parameters)
+    output.show(Several(results=tuple(results)), parameters)

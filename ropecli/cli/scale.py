@@ -75,8 +75,9 @@ def scale(
     frequencies, which pairs take angles that training lacked, the bound of decay, the longest
     context by the sum of cosines, and the factor on attention.
     """
-    from ropecli.analyses.scale import METHODS, Scales
+    from ropecli.analyses.scale import METHODS
     from ropecli.analyses.scale import scale as analyse
+    from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes, refuse_without_model
 
     if not rope.model:
@@ -127,7 +128,8 @@ def scale(
         "factor": _common([one.factor for one in found], factor),
         **rope.resolved(ropes),
     }
-    output.show(Scales(scales=tuple(found), pairs=pairs), output.parameters(**resolved))
+    shown = Several(results=tuple(found))
+    output.show(shown, output.parameters(**resolved), pairs=pairs)
 
 
 def _of_methods(words: list[str] | None) -> tuple[dict[str, dict[str, Any]], list[str]]:

@@ -38,7 +38,7 @@ def similarity(
     Show inner products of sinusoidal codes against distance. Next to them is their limit for many
     dims, [Ci(r) - Ci(r/b)] / ln b, and the figure has the heat map of the codes.
     """
-    from ropecli.analyses.several import together
+    from ropecli.analyses.several import Several
     from ropecli.analyses.similarity import similarity as analyse
     from ropecli.cli.encoding import named_notes
 
@@ -48,4 +48,4 @@ def similarity(
         analyse(each.rope, max_distance=max_dist, positions=positions, name=each.name)
         for each in ropes
     ]
-    output.show(together(found), output.parameters(**rope.resolved(ropes)))
+    output.show(Several(results=tuple(found)), output.parameters(**rope.resolved(ropes)))

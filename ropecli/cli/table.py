@@ -30,10 +30,10 @@ def table(
     Markdown or LaTeX.
     """
     from ropecli.analyses.frequencies import frequency_table
-    from ropecli.analyses.several import together
+    from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes
 
     ropes = rope.encodings(dim=128, uses_context=False)
     output.note(*named_notes(ropes))
     found = [frequency_table(each.rope, name=each.name) for each in ropes]
-    output.show(together(found), output.parameters(**rope.resolved(ropes)))
+    output.show(Several(results=tuple(found)), output.parameters(**rope.resolved(ropes)))

@@ -1,7 +1,9 @@
 """Results as text, tables, plots, figures and JSON: one view a command.
 
-A view is a module with `page`, and as far as its result has them `table`, `figure`, `html` and
-`as_json`.
+A view is a module with `page(result, screen)`, the lines to print, and as far as its result has
+them `as_json(result)`, the `result` of the document, `table(result)`, the columns of the .csv file,
+`figure(result)` and `html(result, docs=...)`. Options that a command hands to `output.show` are
+further arguments. `several.py` makes these functions of the view of one encoding.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ropecli.results import Drawable, HtmlResult, Result
 
@@ -23,31 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from ropecli.render.console import Screen
-
-
 SCALARS = (bool, int, float, str, Path, type(None))  #: What a cell of a table may be.
 
 
-class View(Protocol):
-    """Functions of a view; options are those that a command hands to `output.show`."""
-
-    def page(self, result: Any, screen: Screen, **options: Any) -> list[str]:
-        """Return the lines to print."""
-
-    def table(self, result: Any) -> Table:
-        """Return the columns of the .csv file; those of its records where a view has none."""
-
-    def figure(self, result: Any, **options: Any) -> Figure:
-        """Return the picture."""
-
-    def html(self, result: Any, *, docs: str | None) -> str:
-        """Return the page in HTML."""
-
-
-def view_of(result: Result) -> View:
+def view_of(result: Result) -> Any:
     """Return the module that shows a result."""
-    return cast("View", import_module(f"ropecli.render.{result.view}"))
+    return import_module(f"ropecli.render.{result.view}")
 
 
 def text(result: Result) -> str:
@@ -63,18 +46,19 @@ def draw(result: Drawable, ax: Axes | None = None) -> Figure:
     from ropecli.render.figure import in_place_of
 
     with in_place_of(ax) as whole:
-        picture = view_of(result).figure(result)
+        picture: Figure = view_of(result).figure(result)
     return whole or picture
 
 
-def columns(result: Result) -> Table:
+def columns(result: Result, **options: Any) -> Table:
     """Return the columns of a result: those of its view, or else a row for each of its records.
 
     The records are the objects of its first tuple of objects, or the result itself.
     """
-    make = getattr(view_of(result), "table", None)
+    shown = result._shown()
+    make = getattr(view_of(shown), "table", None)
     if make is not None:
-        found: Table = make(result._shown())
+        found: Table = make(shown, **options)
         return found
     lists = (getattr(result, each.name) for each in dataclasses.fields(cast("Any", result)))
     filled = (each for each in lists if isinstance(each, tuple) and each)
@@ -106,7 +90,8 @@ def write_csv(result: Result, path: str | os.PathLike[str], *, force: bool) -> N
 
 def html(result: HtmlResult, *, docs: str | None = None) -> str:
     """Return the page of a result in HTML."""
-    return view_of(result).html(result, docs=docs)
+    page: str = view_of(result).html(result, docs=docs)
+    return page
 
 
 def as_json(result: Result, **options: Any) -> Any:

@@ -1,116 +1,72 @@
-"""Pages, tables and figures of `base-bound`: one search of encodings, and a scan of bases."""
+"""Page, table and figure of `base-bound`: the longest context of an encoding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ropecli.analyses.base_bound import BaseBound, BaseBounds, BaseScan
+from ropecli.analyses.base_bound import BaseBound
 from ropecli.render import Table
-from ropecli.render.console import Screen, wrapped
+from ropecli.render.console import Screen
 from ropecli.render.figure import (
+    LINE,
     blank_figure,
-    colour,
     curve_style,
     ink,
     legend_below,
     printable,
     styled,
 )
-from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
+from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.table import Cell, Column, aligned, texts
+from ropecli.results import Axes, Figure
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-Shown = BaseBounds | BaseScan
-WIDTH = 80  #: Columns of sentences.
-LINE = 0.22  #: Inches of a line of the legend.
 CLOSE = 1.5  #: Contexts of a smaller ratio have labels one below the other.
 LABEL = 0.3  #: Height of a label, as a share of the axes'.
-#: Fields of a scan in its document.
-SCAN = (
-    *("head_dim", "rotary_dim", "context_length", "smallest", "safe_above", "proven_above"),
-    *("ratio", "runs", "base", "holds"),
+HEADING = "Sum of the pairs' cosines against distance (Men et al. 2024, Eq. 10)"
+SAVE = "Save the figure: -o base-bound.png    the numbers: -o base-bound.csv"
+LEFT = 0  #: Columns of words in `rows`.
+LISTED = "encodings"
+CURVE = ("position", "last_position", "lowest", "highest")
+
+
+def longest(result: BaseBound) -> Cell:
+    """Return the cell of the longest context, or of the last one that was tried."""
+    if result.longest_context is not None:
+        return Cell(f"{result.longest_context:,}", result.longest_context)
+    return Cell("all" if result.never_negative else f"{result.searched:,} or more", np.inf)
+
+
+VERDICTS = {None: "", True: "holds", False: "does not hold"}
+COLUMNS = (
+    Column("holds up to", longest),
+    Column("context", "context_length", ","),
+    Column("", lambda each: VERDICTS[each.holds]),
 )
-MOST_RUNS = 8  #: Runs of bases on the page.
 
 
-def as_json(result: Shown) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    if isinstance(result, BaseScan):
-        first = [None if m < 0 else int(m) for m in result.first_negative]
-        return {name: getattr(result, name) for name in SCAN} | {"first_negative": first}
+def as_json(result: BaseBound) -> dict[str, Any]:
+    """Return the facts and the curve of an encoding."""
     names = ("context_length", "holds", "longest_context", "first_negative", "never_negative")
-    curve = ("searched", "position", "last_position", "lowest", "highest")
-    return {
-        "encodings": [
-            {
-                "label": curve_label(each),
-                "dim": each.rope.head_dim,
-                "base": each.rope.base,
-                "rope_type": each.rope.rope_type,
-                **{name: getattr(each, name) for name in (*names, *curve)},
-            }
-            for each in result.bounds
-        ]
-    }
+    return encoding_as_json(result, *names, "searched", *CURVE)
 
 
-def table(result: Shown) -> Table:
-    """Return a row for each base of a scan, or each part of each encoding's curve."""
-    if isinstance(result, BaseScan):
-        return {
-            "base": result.base,
-            "holds": result.holds.astype(int),
-            "first_negative": ["" if m < 0 else str(m) for m in result.first_negative],
-        }
-    shown = result.bounds
-    names: dict[str, Any] = {}
-    if len(shown) > 1:
-        names["encoding"] = [curve_label(each) for each in shown for _ in each.position]
-    columns = ("position", "last_position", "lowest", "highest")
-    return names | {name: np.concatenate([getattr(e, name) for e in shown]) for name in columns}
+def table(result: BaseBound) -> Table:
+    """Return a row for each part of the curve."""
+    return {name: getattr(result, name) for name in CURVE}
 
 
-def page(result: Shown, screen: Screen) -> list[str]:
-    """Return the sums and the verdict of each encoding, or what a scan found."""
-    lines = _scan(result, screen) if isinstance(result, BaseScan) else _bounds(result, screen)
-    if not screen.brief and screen.saved is None:
-        lines += ["", "Save the figure: -o base-bound.png    the numbers: -o base-bound.csv"]
-    return lines
+def blocks(result: BaseBound, screen: Screen) -> list[list[str]]:
+    """Return the sums and the verdict of an encoding."""
+    sums = [plot([result], screen.width)] if screen.braille else _doublings(result)
+    return [[curve_label(result)], sums, screen.wrap(*_sentences(result))]
 
 
-def _bounds(result: BaseBounds, screen: Screen) -> list[str]:
-    shown = result.bounds
-    lines = ["Sum of the pairs' cosines against distance (Men et al. 2024, Eq. 10)"]
-    lines += [curve_label(shown[0])] if len(shown) == 1 else []
-    lines.append("")
-    if screen.braille:
-        lines += [_plot_sums(shown, screen.width), ""]
-    elif len(shown) == 1:
-        lines += [*_doublings(shown[0]), ""]
-    if len(shown) > 1:
-        rows = [["encoding", "holds up to", "context", ""], *(_row(each) for each in shown)]
-        return lines + aligned(rows, left=1)
-    width = min(screen.width, WIDTH)
-    return lines + [
-        part for said in _sentences(shown[0]) for part in wrapped(said, width, indent=2)
-    ]
-
-
-def _row(each: BaseBound) -> list[str]:
-    longest = "all" if each.never_negative else f"{each.searched:,} or more"
-    verdict = {None: "", True: "holds", False: "does not hold"}[each.holds]
-    return [
-        curve_label(each),
-        longest if each.longest_context is None else f"{each.longest_context:,}",
-        "-" if each.context_length is None else f"{each.context_length:,}",
-        verdict,
-    ]
+def rows(result: BaseBound) -> list[list[str]]:
+    """Return the verdict as a row, below the headings."""
+    return texts(COLUMNS, [result])
 
 
 def _sentences(each: BaseBound) -> list[str]:
@@ -148,7 +104,8 @@ def _doublings(each: BaseBound) -> list[str]:
     return aligned(rows)
 
 
-def _plot_sums(shown: Sequence[BaseBound], width: int) -> str:
+def plot(shown: Sequence[BaseBound], width: int) -> str:
+    """Return the lowest sums of all encodings, for a terminal."""
     from ropecli.render.curves import Curve, draw
 
     first = max(shown, key=lambda each: int(each.position[-1]))
@@ -165,64 +122,9 @@ def _plot_sums(shown: Sequence[BaseBound], width: int) -> str:
     return draw([zero, *lines], x_label="distance", columns=width, log="x")
 
 
-def _scan(result: BaseScan, screen: Screen) -> list[str]:
-    spacing = f"each {100 * (result.ratio - 1):.3g} % above the one before"
-    lines = [
-        f"Bases that hold a context of {result.context_length:,} (Men et al. 2024, Eq. 11)",
-        f"{_dims(result)}, {len(result.base):,} bases from {_base(result.base[0])} to "
-        f"{_base(result.base[-1])}, {spacing}",
-        "",
-    ]
-    if screen.braille:
-        lines += [_plot_scan(result, screen.width), ""]
-    rows = [
-        ["smallest that holds", "none" if result.smallest is None else _base(result.smallest)],
-        ["largest that fails", "none" if result.safe_above is None else _base(result.safe_above)],
-    ]
-    if result.proven_above is not None:
-        rows.append(["proven to hold above", _base(result.proven_above)])
-    lines += [f"  {line}" for line in aligned(rows, left=1)]
-    runs = [["from", "to"], *([_base(a), _base(b)] for a, b in result.runs[:MOST_RUNS])]
-    if len(runs) > 1:
-        lines += ["", "Runs of bases that hold", *aligned(runs)]
-    if len(result.runs) > MOST_RUNS:
-        lines += ["", f"{MOST_RUNS} of {len(result.runs):,} runs"]
-    if not screen.brief:
-        text = (
-            "A larger base may hold less: below the largest that fails, bases that hold alternate "
-            "with bases that do not, and runs between two bases of the grid are not seen."
-        )
-        lines += ["", *wrapped(text, min(screen.width, WIDTH), indent=0)]
-    return lines
-
-
-def _dims(result: BaseScan) -> str:
-    partial = "" if result.rotary_dim == result.head_dim else f", rotary dim {result.rotary_dim}"
-    return f"dim {result.head_dim}{partial}"
-
-
-def _base(value: float) -> str:
-    return f"{value:.6g}"
-
-
-def _held(result: BaseScan) -> np.ndarray[Any, Any]:
-    """Return the longest context of each base, cut off at the one that was asked about."""
-    return np.where(result.holds, result.context_length, result.first_negative - 1)
-
-
-def _plot_scan(result: BaseScan, width: int) -> str:
-    from ropecli.render.curves import Curve, draw
-
-    held = Curve(label="held", x=result.base, y=_held(result).astype(np.float64))
-    return f"  positions held\n{draw([held], x_label='base', columns=width, log='x', least=0.0)}"
-
-
 @styled
-def figure(result: Shown) -> Figure:
-    """Return the sums against distance, or the positions held against the base."""
-    if isinstance(result, BaseScan):
-        return _scan_figure(result)
-    shown = result.bounds
+def figure(*shown: BaseBound) -> Figure:
+    """Return the sums against distance."""
     picture = blank_figure(6.4, 4.0 + LINE * (len(shown) + 1) * (len(shown) > 1))
     axes = picture.add_subplot()
     axes.set(xlabel="distance", ylabel="sum of the pairs' cosines", xscale="log")
@@ -278,30 +180,3 @@ def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
             va="top",
             fontsize=8,
         )
-
-
-def _scan_figure(result: BaseScan) -> Figure:
-    picture = blank_figure(6.4, 4.0 + 3 * LINE)
-    axes = picture.add_subplot()
-    wide = result.base[-1] >= 10 * result.base[0]  # else hardly a tick of a log scale shows
-    axes.set(xlabel="base", ylabel="positions held", xscale="log" if wide else "linear")
-    axes.plot(result.base, _held(result), ".", markersize=2, label="bases of the grid")
-    for first, last in result.runs:
-        axes.axvspan(first, last, color=colour(2), alpha=0.2, linewidth=0)
-    axes.axhline(
-        result.context_length,
-        color=ink(),
-        linestyle=":",
-        linewidth=0.9,
-        label=f"context {result.context_length:,}",
-    )
-    marks = {"largest that fails": result.safe_above, "proven to hold above": result.proven_above}
-    styles = ("--", "-.")
-    for (name, base), style in zip(marks.items(), styles, strict=True):
-        if base is not None and base <= result.base[-1] * (1 + 1e-9):
-            axes.axvline(base, color=colour(1), linestyle=style, label=f"{name} {_base(base)}")
-    axes.set_xlim(result.base[0], result.base[-1])
-    axes.set_ylim(0, 1.05 * result.context_length)
-    axes.set_title(f"{_dims(result)}: bases that hold are shaded")
-    legend_below(picture)
-    return picture

@@ -11,32 +11,26 @@ from ropecli.render import console, identify
 from ropecli.render.console import Screen
 from ropecli.render.labels import label
 
-WIDTH = 80  #: Columns where there is no terminal.
+#: Fields of a verdict in its document.
+FIELDS = (
+    *("passed", "unfinished", "diagnosis", "checks", "identified", "convention"),
+    *("arrangements", "notes", "findings", "loosened", "seconds"),
+)
 
 
 def as_json(result: Verdict, **_: object) -> dict[str, Any]:
     """Return the `result` of the document."""
-    identified = result.identified
-    return {
-        "passed": result.passed,
-        "unfinished": result.unfinished,
-        "diagnosis": result.diagnosis,
-        "checks": result.checks,
-        "identified": None if identified is None else identify.as_json(identified),
-        "convention": result.convention.options(),
-        "arrangements": result.arrangements,
-        "notes": result.notes,
-        "findings": result.findings,
-        "loosened": result.loosened,
-        "seconds": result.seconds,
-    }
+    found = {name: getattr(result, name) for name in FIELDS}
+    if result.identified is not None:
+        found["identified"] = identify.as_json(result.identified)
+    return found | {"convention": result.convention.options()}
 
 
 def page(
     result: Verdict, screen: Screen, *, target: str = "The implementation", model: str | None = None
 ) -> list[str]:
     """Return the answer first, then the evidence."""
-    width = min(screen.width, WIDTH) if screen.width < console.UNCUT else WIDTH
+    width = min(screen.width, 80)
     lines = [_answer(result, console.visible(target), model)]
     if result.diagnosis is not None:
         sentence = result.diagnosis[0].upper() + result.diagnosis[1:]

@@ -40,26 +40,30 @@ def junit(result: Verdict, target: str, _code: Any = None) -> bytes:
     for check in result.checks:
         cases.setdefault((check.name, check.dtype), []).append(check)
     suite = ElementTree.Element("testsuite", name="ropecli check", time=f"{result.seconds:.3f}")
-    counts = {"tests": len(cases), "failures": 0, "errors": 0, "skipped": 0}
+    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+
+    def add(name: str, **outcome: Any) -> ElementTree.Element:
+        """Add a case, and below it its outcome unless it passed."""
+        known = {"classname": visible(target), "name": name, "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", known)
+        counts["tests"] += 1
+        for kind, attributes in outcome.items():
+            counts[kind if kind == "skipped" else f"{kind}s"] += 1
+            case = ElementTree.SubElement(case, kind, attributes)
+        return case
+
     for (law, dtype), checks in cases.items():
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=visible(target), name=f"{law} ({dtype})", time="0"
-        )
+        name = f"{law} ({dtype})"
         failed = [check for check in checks if check.passed is False]
         if failed:
-            counts["failures"] += 1
             words = _message(failed[0])
-            ElementTree.SubElement(case, "failure", message=words, type=law).text = words
+            add(name, failure={"message": words, "type": law}).text = words
         elif all(check.passed is None for check in checks):
-            counts["skipped"] += 1
-            ElementTree.SubElement(case, "skipped", message=visible(checks[0].note or ""))
+            add(name, skipped={"message": visible(checks[0].note or "")})
+        else:
+            add(name)
     if result.unfinished:
-        counts["tests"] += 1
-        counts["errors"] += 1
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=visible(target), name="budget", time="0"
-        )
-        ElementTree.SubElement(case, "error", message=result.unfinished, type="budget")
+        add("budget", error={"message": result.unfinished, "type": "budget"})
     suite.attrib.update({name: str(count) for name, count in counts.items()})
     said = [*result.findings, *result.notes, *result.loosened, result.diagnosis or ""]
     if text := "\n".join(visible(line) for line in said if line):
@@ -85,14 +89,19 @@ def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
     rules.append({"id": "finding", "shortDescription": {"text": "unusual, and yet correct"}})
     rules.append({"id": "budget", "shortDescription": {"text": "the budget ended the run"}})
     ids = [rule["id"] for rule in rules]
-    where = _location(target, code)
+    place = _place(target, code)
+    where: dict[str, Any] = {}
+    if place is not None:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": file_uri(_relative(place[0]))}}
+        physical |= {} if place[1] is None else {"region": {"startLine": place[1]}}
+        where = {"locations": [{"physicalLocation": physical}]}
     results = [
         {
             "ruleId": rule,
             "ruleIndex": ids.index(rule),
             "level": level,
             "message": {"text": f"{visible(target)}: {text}"},
-            **({} if where is None else {"locations": [{"physicalLocation": where}]}),
+            **where,
         }
         for rule, level, text in _results(result)
     ]
@@ -147,15 +156,6 @@ def _slug(law: str) -> str:
     return law.replace(",", "").replace(" ", "-")
 
 
-def _location(target: str, code: Any) -> dict[str, Any] | None:
-    place = _place(target, code)
-    if place is None:
-        return None
-    file, line = place
-    region = {} if line is None else {"region": {"startLine": line}}
-    return {"artifactLocation": {"uri": file_uri(_relative(file))}, **region}
-
-
 def _place(target: str, code: Any) -> tuple[Path, int | None] | None:
     """Return the file of an implementation, and the line where it begins if that is known."""
     if code is not None and not isinstance(code, str):
@@ -190,13 +190,8 @@ def _find_line(file: Path, attribute: str) -> int | None:
         return None
     first = attribute.partition(".")[0]
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            names = [node.name]
-        elif isinstance(node, ast.Assign):
-            names = [each.id for each in node.targets if isinstance(each, ast.Name)]
-        else:
-            continue
-        if first in names:
+        defined = node.targets if isinstance(node, ast.Assign) else [node]
+        if first in {getattr(each, "id", getattr(each, "name", None)) for each in defined}:
             return node.lineno
     return None
 

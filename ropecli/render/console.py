@@ -39,6 +39,15 @@ class Screen:
         """Return the screen behind stdout, which may be a file or a pipe."""
         return cls(width=out().width, braille=draws_braille(), brief=brief, saved=saved)
 
+    def wrap(self, *sentences: str, indent: int = 2) -> list[str]:
+        """Return sentences in lines of at most 80 columns."""
+        width = min(self.width, 80)
+        return [part for each in sentences for part in wrapped(each, width, indent=indent)]
+
+    def offer(self, hint: str) -> list[str]:
+        """Return a hint at what can be saved, below a blank line; none if brief or saved."""
+        return [] if self.brief or self.saved is not None else ["", hint]
+
 
 class _Console(Console):
     """A console that does not exit with code 1, which means a failed check, on a broken pipe."""

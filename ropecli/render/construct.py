@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.analyses.construct import Construct, ConstructedHead
 from ropecli.render import Table
-from ropecli.render.console import Screen, wrapped
+from ropecli.render.console import Screen
 from ropecli.render.figure import (
+    LINE,
     blank_figure,
     colour,
     column_title,
@@ -23,20 +25,34 @@ from ropecli.render.figure import (
     whole_ticks,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
+from ropecli.render.table import Column, aligned, texts
+from ropecli.results import Axes, Figure
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from ropecli.analyses.construct import Construct, ConstructedHead
-
-LINE = 0.22  #: Inches of a line of the legend.
 HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
 SAVE = "Save the figure: -o heads.png    the numbers: -o heads.csv"
+SAVE_ONE = "Save the figure: -o heads.png    the vectors: --write-q q.npy"
 LEFT = 1  #: Columns of words in `rows`.
 DOTS = 120  #: Values that a terminal shows.
 NAMES = {0: "diagonal", 1: "previous token"}
+
+
+def head_name(head: ConstructedHead) -> str:
+    """Return the name that the paper has for a head, or else its distance."""
+    return NAMES.get(head.distance, f"{head.distance:,} back")
+
+
+def _squared_norm(head: ConstructedHead) -> str:
+    return "none is enough" if head.squared_norm is None else f"{head.squared_norm:.6g}"
+
+
+COLUMNS = (
+    Column("head", head_name),
+    Column("|q|^2 = |k|^2", _squared_norm),
+    Column("attention", "attention", ".4g"),
+    Column("margin", "margin", ".3g"),
+    Column("next at", "runner_up", ","),
+    Column("ties in float32", "float32_ties", ","),
+)
 
 
 def as_json(result: Construct) -> dict[str, Any]:
@@ -67,44 +83,22 @@ def table(result: Construct) -> Table:
     }
 
 
-def page(result: Construct, screen: Screen) -> list[str]:
+def blocks(result: Construct, screen: Screen) -> list[list[str]]:
     """Return a row for each head, their scores on a terminal, and what pairs keep of a match."""
-    lines = [
-        HEADING,
-        f"{curve_label(result)}, context {result.context_length:,}, epsilon {result.epsilon:g}",
-        "",
-        *aligned(rows(result), left=LEFT),
-        "",
+    title = f"context {result.context_length:,}, epsilon {result.epsilon:g}"
+    shows_plot = screen.braille and result.context_length > 1
+    scale = "Scores are not divided by sqrt(dim): a layer that does so needs |q|^2 times sqrt(dim)."
+    return [
+        [f"{curve_label(result)}, {title}"],
+        aligned(rows(result), left=LEFT),
+        [plot([result], screen.width)] if shows_plot else [],
+        screen.wrap(_verdict(result), _meaning(result), *([] if screen.brief else [scale])),
     ]
-    if screen.braille and result.context_length > 1:
-        lines += [plot([result], screen.width), ""]
-    sentences = [_verdict(result), _meaning(result)]
-    if not screen.brief:
-        sentences.append(
-            "Scores are not divided by sqrt(dim): a layer that does so needs |q|^2 times sqrt(dim)."
-        )
-    for sentence in sentences:
-        lines += wrapped(sentence, min(screen.width, 80), indent=2)
-    if screen.saved is None and not screen.brief:
-        lines += ["", "Save the figure: -o heads.png    the vectors: --write-q q.npy"]
-    return lines
 
 
 def rows(result: Construct) -> list[list[str]]:
     """Return a row for each head, below the headings."""
-    headings = ["head", "|q|^2 = |k|^2", "attention", "margin", "next at", "ties in float32"]
-    heads = [
-        [
-            head_name(head),
-            "none is enough" if head.squared_norm is None else f"{head.squared_norm:.6g}",
-            f"{head.attention:.4g}",
-            "-" if head.margin is None else f"{head.margin:.3g}",
-            "-" if head.runner_up is None else f"{head.runner_up:,}",
-            f"{head.float32_ties:,}",
-        ]
-        for head in result.heads
-    ]
-    return [headings, *heads]
+    return texts(COLUMNS, result.heads)
 
 
 def _verdict(result: Construct) -> str:
@@ -132,11 +126,6 @@ def _meaning(result: Construct) -> str:
         f"Meaning (Theorem 6.1): {result.semantic_pairs:,} of {len(result.worst_match):,} pairs "
         f"turn less than a quarter within the context, and a match in them keeps its sign; {end}."
     )
-
-
-def head_name(head: ConstructedHead) -> str:
-    """Return the name that the paper has for a head, or else its distance."""
-    return NAMES.get(head.distance, f"{head.distance:,} back")
 
 
 def _shares(head: ConstructedHead) -> NDArray[np.float64]:

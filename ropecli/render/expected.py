@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,36 +11,27 @@ from ropecli.analyses.expected import ExpectedCurves
 from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, curve_style, distance_label, ink, plot_curve, styled
-from ropecli.render.labels import curve_label
+from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 LINEAR = 1.0  #: Scores within which the scale is linear.
 MOST_CURVES = 4  #: Curves that a plot of characters keeps apart.
 BOUND = "RoPE's bound"
+SAVE = "Save the figure: -o expected.png    the numbers: -o expected.csv"
 
 
 def as_json(result: ExpectedCurves) -> dict[str, Any]:
     """Return the `result` of the document: RoPE's bound, then a curve for each encoding."""
     bound = result.bound
     assert bound is not None
-    rope = bound.rope
-    first = {
-        "label": curve_label(bound),
-        "dim": rope.head_dim,
-        "base": rope.base,
-        "rope_type": rope.rope_type,
-        "relative_distance": bound.relative_distance,
-        "relative_upper_bound": bound.relative_upper_bound,
-        "expected_score": None,
-    }
+    names = ("relative_distance", "relative_upper_bound")
+    first = encoding_as_json(bound, *names) | {"expected_score": None}
     others = [
         dict.fromkeys(first)
         | {
             "label": curve.encoding,
-            "dim": rope.head_dim,
+            "dim": first["dim"],
             "relative_distance": curve.relative_distance,
             "expected_score": curve.expected_score,
         }
@@ -78,14 +69,9 @@ def page(result: ExpectedCurves, screen: Screen) -> list[str]:
     if screen.braille and len(result.curves) <= MOST_CURVES:
         lines += ["", *_plots(result, screen.width)]
     if not screen.brief:
-        lines += [
-            "",
-            "The bound is of RoPE's sums alone (RoFormer Eq. 37); "
-            "scores have the scale of the tokens.",
-        ]
-        if screen.saved is None:
-            lines.append("Save the figure: -o expected.png    the numbers: -o expected.csv")
-    return lines
+        scale = "scores have the scale of the tokens."
+        lines += ["", f"The bound is of RoPE's sums alone (RoFormer Eq. 37); {scale}"]
+    return lines + screen.offer(SAVE)[1:]
 
 
 def _columns(result: ExpectedCurves) -> dict[str, NDArray[np.float64]]:

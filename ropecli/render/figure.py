@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import textwrap
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from html import escape
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,7 @@ os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotl
 #: without a common divisor: 42 curves go by before two look the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
+LINE = 0.22  #: Inches of a line of the legend.
 MOST_POINTS = 4096  #: Distances up to which each one is plotted.
 TITLE = 40  #: Characters of a line of a column's title.
 BANDS = 256  #: Groups of neighbours beyond that.
@@ -68,18 +68,12 @@ _PLACE: ContextVar[Any] = ContextVar("place", default=None)  #: A part of anothe
 LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 
 
-Arguments = ParamSpec("Arguments")
+Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
-def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
+def styled(draw: Draw) -> Draw:
     """Let a function draw in the style of all figures."""
-
-    @functools.wraps(draw)
-    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
-        with style():
-            return draw(*args, **kwargs)
-
-    return run
+    return style()(draw)
 
 
 @contextlib.contextmanager
@@ -126,8 +120,8 @@ class Look:
                 raise ArgumentError(f"{name} must be above 0 and at most {most:,}, got {value:g}")
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The fields that were set, by name."""
+    def changes(self) -> dict[str, Any]:
+        """The fields that differ from the default, by name."""
         return {
             each.name: value
             for each in fields(self)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ropecli.analyses.info import Info
 from ropecli.render import Table
-
-if TYPE_CHECKING:
-    from ropecli.analyses.info import Info
-    from ropecli.render.console import Screen
+from ropecli.render.console import Screen
 
 
 def page(result: Info, _: Screen) -> list[str]:

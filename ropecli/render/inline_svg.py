@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from ropecli.render.figure import COLOURS, figure_bytes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 LINK = "{http://www.w3.org/1999/xlink}href"
 #: Colours as Matplotlib writes them, and the properties of the page in their place.

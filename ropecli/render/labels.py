@@ -63,6 +63,14 @@ def sequences(rope: Rotary) -> str | None:
     return "short sequences" if used is None else f"sequences of {used:,}"
 
 
+def encoding_as_json(result: NamedResult, *names: str) -> dict[str, Any]:
+    """Return what tells an encoding apart in a document, and those fields of its result."""
+    rope = result.rope
+    first = {"label": curve_label(result), "dim": rope.head_dim, "base": rope.base}
+    fields = {name: getattr(result, name) for name in names}
+    return first | {"rope_type": rope.rope_type} | fields
+
+
 class NamedResult(Protocol):
     """A result of one encoding."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,7 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import STYLE, blank_figure, colour, ink, styled
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ropecli.results import Axes, Figure
 
 HEADINGS = {
     "linear": "sums",
@@ -33,12 +30,22 @@ NAMES = {
     "linear_quadratic": "linear, all keys, N x N weights",
     "softmax": "softmax (Eq. 2), N x N weights",
 }
-#: Fields of `Importance` that are shown.
-IMPORTANCE = {
-    "total_variation": "  total variation",
-    "rank_correlation": "  rank correlation",
-    "entropy": "  entropy, linear",
-    "softmax_entropy": "  entropy, softmax",
+#: Formats of the fields of `Attention`, by the heading of their row.
+ROWS = {
+    "negative terms": "{0.negative_fraction:.2%}",
+    "row sum, smallest": "{0.row_sum.min:.4f}",
+    "row sum, mean": "{0.row_sum.mean:.4f}",
+    "row sum, largest": "{0.row_sum.max:.4f}",
+    "denominator, smallest": "{0.denominator_min:.4g}",
+    "  if it were rotated": "{0.rotated_denominator_min:.4g}",
+    "rows without output": "{0.undefined_rows}",
+    "O(N) against O(N^2)": "{0.error:.1e}",
+    "": "",
+    "next to softmax (Eq. 2)": "",
+    "  total variation": "{0.importance.total_variation:.4g}",
+    "  rank correlation": "{0.importance.rank_correlation:.4g}",
+    "  entropy, linear": "{0.importance.entropy:.4g}",
+    "  entropy, softmax": "{0.importance.softmax_entropy:.4g}",
 }
 MARKERS = ("o", "s", "^", "D")
 SIZES = (4, 7, 4, 7)
@@ -92,23 +99,9 @@ def page(result: Linear | LinearCost, _: Screen) -> list[str]:
     """Return a table with a column for each form, then the costs if they were measured."""
     attention, costs = _parts(result)
     forms = (attention.bidirectional, attention.causal)
-    rows = [
-        ["", "all keys", "causal"],
-        ["negative terms", *(f"{100 * form.negative_fraction:.2f} %" for form in forms)],
-        ["row sum, smallest", *(f"{form.row_sum.min:.4f}" for form in forms)],
-        ["row sum, mean", *(f"{form.row_sum.mean:.4f}" for form in forms)],
-        ["row sum, largest", *(f"{form.row_sum.max:.4f}" for form in forms)],
-        ["denominator, smallest", *(f"{form.denominator_min:.4g}" for form in forms)],
-        ["  if it were rotated", *(f"{form.rotated_denominator_min:.4g}" for form in forms)],
-        ["rows without output", *(str(form.undefined_rows) for form in forms)],
-        ["O(N) against O(N^2)", *(f"{form.error:.1e}" for form in forms)],
-        ["", *("" for _ in forms)],
-        ["next to softmax (Eq. 2)", *("" for _ in forms)],
-    ]
-    rows += [
-        [heading, *(f"{getattr(form.importance, name):.4g}" for form in forms)]
-        for name, heading in IMPORTANCE.items()
-    ]
+    rows = [["", "all keys", "causal"]]
+    for heading, form in ROWS.items():
+        rows.append([heading, *(form.format(each).replace("%", " %") for each in forms)])
     title = f"{attention.feature_map}, {attention.sequence_length:,} tokens"
     return [title, "", *aligned(rows, left=1), *(["", *cost_table(costs)] if costs else [])]
 
@@ -130,14 +123,8 @@ def cost_table(costs: Sequence[Cost]) -> list[str]:
 
 def extrapolated_from(costs: Sequence[Cost]) -> str | None:
     """Return the number of rows that stand for all where not all were computed, or None."""
-    counts = sorted(
-        {
-            rows
-            for each in costs
-            for rows, some in zip(each.rows, each.extrapolated, strict=True)
-            if some
-        }
-    )
+    pairs = (pair for each in costs for pair in zip(each.rows, each.extrapolated, strict=True))
+    counts = sorted({rows for rows, extrapolated in pairs if extrapolated})
     if not counts:
         return None
     if len(counts) > 1:
@@ -221,8 +208,7 @@ def _set_scales(axes: Axes, lengths: tuple[int, ...]) -> None:
     from matplotlib.ticker import NullLocator
 
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xlabel("tokens N")
+    axes.set(yscale="log", xlabel="tokens N")
     ticks = _ticks(lengths)
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
     axes.xaxis.set_minor_locator(NullLocator())

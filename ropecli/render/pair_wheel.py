@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
-MOST_RINGS = 32  #: More could not be told apart.
+MOST_RINGS = 32  #: A reader cannot tell more apart.
 OUTER, INNER = 92.0, 24.0  #: Radii of the first and the last ring, in a square of 200.
 TURN = 2 * math.pi
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from ropecli.analyses.precision import PolicyPrecision, Precision
+from ropecli.arrays import Array
 from ropecli.render import Table
-from ropecli.render.console import Screen, wrapped
-from ropecli.render.figure import blank_figure, column_title, curve_style, ink, legend_below, styled
+from ropecli.render.console import Screen
+from ropecli.render.figure import (
+    LINE,
+    blank_figure,
+    column_title,
+    curve_style,
+    ink,
+    legend_below,
+    styled,
+)
 from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from ropecli.analyses.precision import PolicyPrecision, Precision, Precisions
-    from ropecli.arrays import Array
-
+from ropecli.render.table import Cell, Column, aligned, texts
+from ropecli.results import Axes, Figure
 
 #: Fields of one policy in a document, after its name, encoding and dtypes.
 FIELDS = (
-    "positions",
     "max_phase_error",
     "phase_error",
     "max_table_error",
@@ -38,125 +41,105 @@ FIELDS = (
     "largest_group",
 )
 MOST_CURVES = 6  #: Curves that a terminal can tell apart.
-LINE = 0.22  #: Inches of a line of the legend.
 ROUNDING = 1e-9  #: A smaller part of the largest score is the rounding of float64.
 
 
-def as_json(result: Precisions) -> dict[str, Any]:
-    """Return the `result` of the document."""
+HEADING = "Errors that the dtypes of each stage make in RoPE"
+SAVE = "Save the figure: -o precision.png    the numbers: -o precision.csv"
+LISTED = "policies"
+
+
+def as_json(result: Precision) -> list[dict[str, Any]]:
+    """Return an object for each policy."""
+    return [
+        {
+            "name": each.policy.name,
+            "label": curve_label(result),
+            "context_length": result.context_length,
+            "dtype": each.policy.dtypes,
+            "positions": result.positions,
+            **{name: getattr(each, name) for name in FIELDS},
+            "safe_context": {f"{t:g}": length for t, length in each.safe_context.items()},
+        }
+        for each in result.policies
+    ]
+
+
+def table(result: Precision) -> Table:
+    """Return the curves, a row for each policy and position."""
+    policies, count = result.policies, len(result.positions)
+    curves = ("phase_error", "max_phase_error", "max_table_error")
     return {
-        "policies": [
-            {
-                "name": each.policy.name,
-                "label": curve_label(one),
-                "context_length": one.context_length,
-                "dtype": each.policy.dtypes,
-                **{name: getattr(one if name == "positions" else each, name) for name in FIELDS},
-                "safe_context": {f"{t:g}": length for t, length in each.safe_context.items()},
-            }
-            for one in result.results
-            for each in one.policies
-        ]
+        "encoding": [curve_label(result)] * count * len(policies),
+        "policy": [each.policy.name for each in policies for _ in range(count)],
+        "position": np.tile(result.positions, len(policies)),
+        **{name: np.concatenate([getattr(each, name) for each in policies]) for name in curves},
     }
 
 
-def table(result: Precisions) -> Table:
-    """Return the curves, a row for each encoding, policy and position."""
-    names = ("phase_error", "max_phase_error", "max_table_error")
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("encoding", "policy", "position", *names)
-    }
-    for one in result.results:
-        for each in one.policies:
-            columns["encoding"] += [curve_label(one)] * len(one.positions)
-            columns["policy"] += [each.policy.name] * len(one.positions)
-            columns["position"] += one.positions.tolist()
-            for name in names:
-                columns[name] += getattr(each, name).tolist()
-    return columns
-
-
-def page(result: Precisions, screen: Screen) -> list[str]:
+def blocks(result: Precision, screen: Screen) -> list[list[str]]:
     """Return two rows for each policy, angles and scores; on a terminal, a plot above them."""
-    lines = ["Errors that the dtypes of each stage make in RoPE"]
-    for one in result.results:
-        extent = f"positions 0 to {one.context_length - 1:,}, seed {one.seed}"
-        lines += [f"{curve_label(one)}, {extent}", ""]
-        if screen.braille and (plot := _plot(one, screen.width)):
-            lines += [plot, ""]
-        lines += [*_angles(one), "", *_scores(one), ""]
-    if not screen.brief:
-        for sentence in _sentences(result):
-            lines += wrapped(sentence, min(screen.width, 80), indent=2)
-        if screen.saved is None:
-            lines += ["", "Save the figure: -o precision.png    the numbers: -o precision.csv"]
-    return lines
-
-
-def _angles(result: Precision) -> list[str]:
-    """Return the rows of errors of angles, in radians."""
-    headings = [
-        ["", "phase", "worst at", "shift", *["safe to" for _ in result.tolerances]],
-        ["policy", "error", "position", "violation", *[f"{each:g}" for each in result.tolerances]],
+    extent = f"positions 0 to {result.context_length - 1:,}, seed {result.seed}"
+    plot = _plot(result, screen.width) if screen.braille else None
+    return [
+        [f"{curve_label(result)}, {extent}"],
+        [plot] if plot else [],
+        ["Angles, in radians", *aligned(texts(angles(result), facts(result)), left=1)],
+        ["Tables, scores and positions", *aligned(texts((POLICY, *SCORES), facts(result)), left=1)],
     ]
-    rows = [
-        [
-            each.policy.name,
-            _number(each.deviation),
-            f"{each.worst_position:,}",
-            _number(each.shift_violation),
-            *(spell_length(length, result) for length in each.safe_context.values()),
-        ]
-        for each in result.policies
-    ]
-    return ["Angles, in radians", *aligned([*headings, *rows], left=1)]
 
 
-def _scores(result: Precision) -> list[str]:
-    """Return the rows of errors of tables and scores, and of positions that become the same."""
-    headings = [
-        ["", "table", "score", "score shift", "first", "distinct", "largest"],
-        ["policy", "error", "error", "violation", "collision", "positions", "group"],
-    ]
-    rows = [
-        [
-            each.policy.name,
-            _number(each.table_error),
-            _number(each.score_error, rounding=ROUNDING),
-            _number(each.score_shift_violation, rounding=ROUNDING),
-            spell_collision(each.first_collision),
-            f"{each.distinct_positions:,}",
-            f"{each.largest_group:,}",
-        ]
-        for each in result.policies
-    ]
-    return ["Tables, scores and positions", *aligned([*headings, *rows], left=1)]
+def facts(result: Precision) -> Iterator[dict[Any, Any]]:
+    """Yield the numbers of each policy."""
+    for each in result.policies:
+        safe = {
+            tolerance: Cell("all" if n == result.context_length else f"{n:,}", n)
+            for tolerance, n in each.safe_context.items()
+        }
+        named = {"encoding": str(result.name), "policy": each.policy.name}
+        yield named | safe | {name: getattr(each, name) for name in FIELDS}
 
 
-def _number(value: float, rounding: float = 0.0) -> str:
-    if value < rounding:
-        return "0"
-    return f"{value:.4g}"
+def _spell_score(error: float) -> str:
+    return "0" if error < ROUNDING else f"{error:.4g}"
 
 
-def spell_length(length: int, result: Precision) -> str:
-    """Return a safe context; that of all positions in words."""
-    return "all" if length == result.context_length else f"{length:,}"
-
-
-def spell_collision(position: int) -> str:
+def _spell_collision(position: int) -> str:
     """Return a position; one past a large power of two as such."""
     return f"{position:,}" if position < 10**6 else f"2^{(position - 1).bit_length() - 1} + 1"
 
 
-def _sentences(result: Precisions) -> list[str]:
+POLICY = Column("policy", "policy")
+SCORES = (
+    Column("table\nerror", "table_error", ".4g"),
+    Column("score\nerror", "score_error", _spell_score),
+    Column("score shift\nviolation", "score_shift_violation", _spell_score),
+    Column("first\ncollision", "first_collision", _spell_collision),
+    Column("distinct\npositions", "distinct_positions", ","),
+    Column("largest\ngroup", "largest_group", ","),
+)
+
+
+def angles(result: Precision) -> list[Column]:
+    """Return the columns of errors of angles."""
+    return [
+        POLICY,
+        Column("phase\nerror", "deviation", ".4g"),
+        Column("worst at\nposition", "worst_position", ","),
+        Column("shift\nviolation", "shift_violation", ".4g"),
+        *(Column(f"safe to\n{each:g}", each) for each in result.tolerances),
+    ]
+
+
+def closing(results: Sequence[Precision], screen: Screen) -> list[str]:
+    """Return what the rows mean, and which policies only change frequencies."""
     sentences = [
         '"all": no position of the context is beyond the tolerance. Errors of scores are parts of '
         "the largest score, A^2 |q||k|, at sampled positions."
     ]
     invariant = dict.fromkeys(
         each.policy.name
-        for one in result.results
+        for one in results
         for each in one.policies
         if each.deviation > 0 and each.score_shift_violation < ROUNDING
     )
@@ -165,7 +148,7 @@ def _sentences(result: Precisions) -> list[str]:
             "Shift-invariant, with frequencies that are not the encoding's: "
             f"{', '.join(invariant)}."
         )
-    return sentences
+    return [] if screen.brief else screen.wrap(*sentences)
 
 
 def _plot(result: Precision, width: int) -> str | None:
@@ -200,9 +183,8 @@ def _same_curves(policies: tuple[PolicyPrecision, ...], name: str) -> dict[str, 
 
 
 @styled
-def figure(result: Precisions) -> Figure:
+def figure(*results: Precision) -> Figure:
     """Return phase and table errors against position, a column of panels for each encoding."""
-    results = result.results
     names = dict.fromkeys(
         each.policy.name for one in results for each in one.policies if each.max_table_error.any()
     )

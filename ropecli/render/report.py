@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,42 +17,50 @@ from numpy.typing import NDArray
 
 from ropecli import render
 from ropecli._version import __version__
-from ropecli.analyses.base_bound import BaseBound, BaseBounds
+from ropecli.analyses.base_bound import BaseBound
 from ropecli.analyses.coverage import Coverages
 from ropecli.analyses.decay import DecayCurves
-from ropecli.analyses.precision import Precision, Precisions
-from ropecli.analyses.scale import Scales
+from ropecli.analyses.precision import Precision
+from ropecli.analyses.several import Several
 from ropecli.errors import ArgumentError
-from ropecli.models.lint.rule import Finding, Rule, rules
+from ropecli.models.lint.rule import rules
 from ropecli.models.lint.run import Inspection
 from ropecli.models.report import DISTANCE as LAST
+from ropecli.models.report import MOST_ENCODINGS as ALL
 from ropecli.models.report import Report, ReportedEncoding
 from ropecli.render import Table, sheets
 from ropecli.render.console import Screen, visible, wrapped
 from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.lint import count
-from ropecli.render.pair_wheel import Ring, mean_cosine, rings
+from ropecli.render.pair_wheel import mean_cosine, rings
 from ropecli.render.table import aligned
+from ropecli.results import Drawable, Figure
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
-    from matplotlib.figure import Figure
 
+
+POSITION, DISTANCE = 64, 16  #: Of the picture that stands without scripts.
+THIN = 8  #: A page has one of this many neighbouring points of a long curve.
+POINTS = 72  #: Units of an SVG in an inch.
+WHOLE = 24  #: Positions that keep a point each.
 #: Analyses by the field of an encoding, each with the result that shows several of them.
 TOGETHER: dict[str, Any] = {
     "decay": lambda found: DecayCurves(curves=found),
     "coverage": lambda found: Coverages(coverages=found),
-    "base_bound": lambda found: BaseBounds(bounds=found),
-    "precision": lambda found: Precisions(results=found),
-    "scale": lambda found: Scales(scales=found),
+    "base_bound": lambda found: Several(results=found),
+    "precision": lambda found: Several(results=found),
+    "scale": lambda found: Several(results=found),
 }
-POSITION, DISTANCE = 64, 16  #: Of the picture that stands without scripts.
-THIN = 8  #: Of so many neighbouring points of a long curve, a page has one.
-POINTS = 72  #: Units of an SVG in an inch.
-WHOLE = 24  #: Positions that keep a point each.
-ACROSS = 3  #: Encodings in one figure, where each has panels of its own.
+#: Command, title, most encodings in a figure (fewer where each has its own panels), and tables.
+SECTIONS: dict[str, Any] = {
+    "coverage": ("coverage", "Frequencies and coverage", ALL, sheets.coverages, sheets.pairs),
+    "base_bound": ("base-bound", "Base bound", ALL, sheets.base_bounds),
+    "precision": ("precision", "Precision", 3, sheets.precisions),
+    "scale": ("scale", "Context extension", 3, sheets.scales),
+}
 
 
 def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
@@ -77,10 +85,16 @@ def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
         "models": models,
         "encodings": encodings,
         **{
-            name: render.as_json(TOGETHER[name](tuple(own))) if own else None
+            name: render.as_json(together(name, own)) if own else None
             for name, own in found.items()
         },
     }
+
+
+def together(name: str, found: Iterable[Any]) -> Drawable:
+    """Return results of one analysis as one that shows all of them."""
+    shown: Drawable = TOGETHER[name](tuple(found))
+    return shown
 
 
 def table(result: Report) -> Table:
@@ -102,8 +116,7 @@ def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[
     for each in result.models:
         lines.append(f"{visible(each.source)}: {visible(each.problem or count(each.findings))}")
     lines += [f"{visible(each.name)}: {note}" for each in result.encodings for note in each.notes]
-    if not screen.brief and screen.saved is None:
-        lines += ["", "Save the page: -o report.html    all numbers: --json"]
+    lines += screen.offer("Save the page: -o report.html    all numbers: --json")
     return [part for line in lines for part in _wrap(line, screen.width)]
 
 
@@ -112,30 +125,6 @@ def _wrap(line: str, width: int) -> list[str]:
 
 
 # The page of HTML.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A part of the page: a figure, what it means, and a table."""
-
-    id: str
-    title: str
-    command: str  #: Whose page explains the numbers.
-    figures: tuple[str, ...]  #: SVG.
-    sheet: sheets.Sheet
-    more: sheets.Sheet | None = None  #: A long table, which is folded.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wheel:
-    """The pairs of one encoding, at the position and the distance of the sliders."""
-
-    name: str
-    thetas: str  #: Frequencies of all pairs, for the script.
-    rings: list[Ring]
-    pairs: int
-    cosine: float  #: Mean cosine at the distance.
-    bound: float | None  #: Mean of |S_j| at the distance.
 
 
 def template(docs: str | None = None) -> Template:
@@ -158,6 +147,9 @@ def template(docs: str | None = None) -> Template:
 def html(result: Report, *, docs: str | None = None) -> str:
     """Return the page."""
     script = _template("report.js")
+    findings = [
+        (model.name, each, rules()[each.rule]) for model in result.models for each in model.findings
+    ]
     longest = max((each.coverage.context_length for each in result.encodings), default=1)
     content: str = template(docs).render(
         report=result,
@@ -169,8 +161,8 @@ def html(result: Report, *, docs: str | None = None) -> str:
         facts=layer_facts,
         layer_title=layer_title,
         count=count,
-        findings=_findings(result),
-        rules=_rules_that_fired(result),
+        findings=findings,
+        rules=[rules()[name] for name in sorted({each.rule for _, each, _ in findings})],
         summary=sheets.summary(result),
         decay=_decay(result),
         wheels=[_wheel(each) for each in result.encodings],
@@ -194,64 +186,24 @@ def _template(name: str) -> str:
     return (resources.files("ropecli.render") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _findings(result: Report) -> list[tuple[str, Finding, Rule]]:
-    return [
-        (model.name, finding, rules()[finding.rule])
-        for model in result.models
-        for finding in model.findings
-    ]
-
-
-def _rules_that_fired(result: Report) -> list[Rule]:
-    """Return the rules that found something, each once."""
-    fired = {finding.rule for model in result.models for finding in model.findings}
-    return [rules()[name] for name in sorted(fired)]
-
-
-def _sections(result: Report) -> Iterator[Section]:
-    if coverages := result.results("coverage"):
-        yield Section(
-            id="coverage",
-            title="Frequencies and coverage",
-            command="coverage",
-            figures=(_picture(TOGETHER["coverage"](tuple(coverages)).figure(), "coverage"),),
-            sheet=sheets.coverages(result),
-            more=sheets.pairs(result),
-        )
-    if bounds := result.results("base_bound"):
-        thin = tuple(_thin_sums(each) for each in bounds)
-        yield Section(
-            id="base-bound",
-            title="Base bound",
-            command="base-bound",
-            figures=(_picture(BaseBounds(bounds=thin).figure(), "base-bound"),),
-            sheet=sheets.base_bounds(result),
-        )
-    if precisions := result.results("precision"):
-        yield Section(
-            id="precision",
-            title="Precision",
-            command="precision",
-            figures=_row("precision", [_thin_errors(each) for each in precisions]),
-            sheet=sheets.precisions(result),
-        )
-    if scales := result.results("scale"):
-        yield Section(
-            id="scale",
-            title="Context extension",
-            command="scale",
-            figures=_row("scale", scales),
-            sheet=sheets.scales(result),
-        )
-
-
-def _row(name: str, found: Sequence[Any]) -> tuple[str, ...]:
-    """Return figures of a few encodings each, as equal in number as can be."""
-    across = -(-len(found) // -(-len(found) // ACROSS))
-    return tuple(
-        _picture(TOGETHER[name](tuple(found[start : start + across])).figure(), f"{name}-{start}")
-        for start in range(0, len(found), across)
-    )
+def _sections(result: Report) -> Iterator[dict[str, Any]]:
+    """Yield the title, the figures and the tables of each analysis that has an answer."""
+    for name, (command, title, across, *tables) in SECTIONS.items():
+        found = result.results(name)
+        if not found:
+            continue
+        found = [THINNED[name](each) for each in found] if name in THINNED else found
+        columns = -(-len(found) // -(-len(found) // across))  # as equal in number as can be
+        yield {
+            "id": name.replace("_", "-"),
+            "title": title,
+            "command": command,
+            "figures": [
+                _picture(together(name, found[i : i + columns]).figure(), f"{name}-{i}")
+                for i in range(0, len(found), columns)
+            ],
+            "sheets": [make(result) for make in tables],
+        }
 
 
 def _picture(figure: Figure, name: str) -> str:
@@ -290,53 +242,45 @@ def _thin_errors(precision: Precision) -> Precision:
     )
 
 
+THINNED: dict[str, Any] = {"base_bound": _thin_sums, "precision": _thin_errors}
+
+
 def _decay(result: Report) -> dict[str, Any] | None:
     """Return the figure of decay, with the marks that the slider of the distance moves."""
     curves = result.results("decay")
     if not curves:
         return None
-    picture = DecayCurves(curves=tuple(curves)).figure()
+    picture = together("decay", curves).figure()
     root = inline(picture, "decay")
     (axes,) = picture.axes
     box, (left, right), (low, high) = axes.get_position(), axes.get_xlim(), axes.get_ylim()
     width, height = picture.get_size_inches() * POINTS
-    x = _Scale.through((left, width * box.x0), (right, width * box.x1))
-    y = _Scale.through((low, height * (1 - box.y0)), (high, height * (1 - box.y1)))
-    marks = ET.SubElement(root, "g", {"id": "decay-marks", "data-x": str(x), "data-y": str(y)})
-    line = {"x1": x.at(DISTANCE), "x2": x.at(DISTANCE), "y1": y.at(low), "y2": y.at(high)}
-    ET.SubElement(marks, "line", line)
+    # Place on the figure of a value on an axis, as the first place and a unit.
+    units = width * (box.x1 - box.x0) / (right - left), -height * (box.y1 - box.y0) / (high - low)
+    firsts = width * box.x0 - units[0] * left, height * (1 - box.y0) - units[1] * low
+    scales = [f"{first:.4f} {unit:.8f}" for first, unit in zip(firsts, units, strict=True)]
+
+    def at(axis: int, value: float) -> str:
+        return f"{firsts[axis] + units[axis] * value:.2f}"
+
+    marks = dict(zip(("id", "data-x", "data-y"), ("decay-marks", *scales), strict=True))
+    group, x = ET.SubElement(root, "g", marks), at(0, DISTANCE)
+    ET.SubElement(group, "line", {"x1": x, "x2": x, "y1": at(1, low), "y2": at(1, high)})
     for place, curve in enumerate(curves):
-        where = {"cx": x.at(DISTANCE), "cy": y.at(float(curve.relative_upper_bound[DISTANCE]))}
-        ET.SubElement(marks, "circle", {**where, "r": "4", "style": f"fill: {shade(place)}"})
+        y = at(1, float(curve.relative_upper_bound[DISTANCE]))
+        fill = f"fill: {shade(place)}"
+        ET.SubElement(group, "circle", {"cx": x, "cy": y, "r": "4", "style": fill})
     return {"svg": text(root), "sheet": sheets.decays(result)}
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """Place on a figure of a value on an axis."""
-
-    first: float
-    unit: float
-
-    @classmethod
-    def through(cls, one: tuple[float, float], two: tuple[float, float]) -> _Scale:
-        unit = (two[1] - one[1]) / (two[0] - one[0])
-        return cls(one[1] - unit * one[0], unit)
-
-    def at(self, value: float) -> str:
-        return f"{self.first + self.unit * value:.2f}"
-
-    def __str__(self) -> str:
-        return f"{self.first:.4f} {self.unit:.8f}"
-
-
-def _wheel(each: ReportedEncoding) -> Wheel:
+def _wheel(each: ReportedEncoding) -> dict[str, Any]:
+    """Return the pairs of one encoding, at the position and the distance of the sliders."""
     thetas = [float(theta) for theta in each.rope.inv_freq]
-    return Wheel(
-        name=each.name,
-        thetas=" ".join(f"{theta:.12g}" for theta in thetas),
-        rings=rings(each.rope, position=POSITION, distance=DISTANCE),
-        pairs=len(thetas),
-        cosine=mean_cosine(each.rope, DISTANCE),
-        bound=None if each.decay is None else float(each.decay.relative_upper_bound[DISTANCE]),
-    )
+    return {
+        "name": each.name,
+        "thetas": " ".join(f"{theta:.12g}" for theta in thetas),  # for the script
+        "rings": rings(each.rope, position=POSITION, distance=DISTANCE),
+        "pairs": len(thetas),
+        "cosine": mean_cosine(each.rope, DISTANCE),
+        "bound": None if each.decay is None else float(each.decay.relative_upper_bound[DISTANCE]),
+    }

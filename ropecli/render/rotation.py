@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,7 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, colour, ink, styled
 from ropecli.render.labels import label, shortest_repr
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ropecli.results import Axes, Figure
 
 SMALL = 8  #: Head dim up to which coordinates in no pair are shown too.
 DISC = 8  #: Lines of a plane in the terminal; a character is 2 by 4 dots, so 2 * DISC wide.
@@ -58,10 +55,8 @@ def page(result: Rotation, screen: Screen) -> list[str]:
         lines += ["", *_complex(result), "", *_matrix(result)]
         if screen.braille:
             lines += ["", *_planes(result, screen.width)]
-    lines += ["", *_walk(result)]
-    if not screen.brief and screen.saved is None:
-        lines += ["", "Save Figure 1: -o figure1.png    the numbers: -o rotation.csv, or --json"]
-    return lines
+    hint = "Save Figure 1: -o figure1.png    the numbers: -o rotation.csv, or --json"
+    return [*lines, "", *_walk(result), *screen.offer(hint)]
 
 
 def _elements(result: Rotation) -> list[str]:
@@ -168,7 +163,7 @@ def figure(result: Rotation) -> Figure:
     above, below = halves
     planes = np.atleast_1d(above.subplots(1, count)).tolist()
     for axes, pair in zip(planes, result.pairs, strict=True):
-        _panel(axes, result.rotated[:, result.rope.pairs_out[pair]], result.positions)
+        _draw_plane(axes, result.rotated[:, result.rope.pairs_out[pair]], result.positions)
         theta = f"{result.rope.inv_freq[pair]:.3g} rad per position"
         axes.set_title(f"pair {pair}\n{theta}", fontsize=9)
     shown = _coordinates(result)
@@ -180,7 +175,7 @@ def figure(result: Rotation) -> Figure:
     names = [shortest_repr(position) for position in result.positions]
     panels = below.subplots(1, 2, sharey=True)
     for axes, (title, values) in zip(panels, cells.items(), strict=True):
-        image = _cells(axes, values, most=most)
+        image = _draw_cells(axes, values, most=most)
         axes.set_title(title, fontsize=9)
         axes.set_xlabel("coordinate")
         axes.set_xticks(range(len(shown)), [str(i) for i in shown])
@@ -190,7 +185,7 @@ def figure(result: Rotation) -> Figure:
     return picture
 
 
-def _cells(axes: Axes, values: NDArray[np.float64], *, most: float) -> Any:
+def _draw_cells(axes: Axes, values: NDArray[np.float64], *, most: float) -> Any:
     """Draw numbers as coloured cells: white is 0, red is positive, blue is negative."""
     axes.grid(visible=False)
     image = axes.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
@@ -218,7 +213,7 @@ def _labels(
     ]
 
 
-def _panel(axes: Axes, points: NDArray[np.float64], positions: Sequence[float]) -> None:
+def _draw_plane(axes: Axes, points: NDArray[np.float64], positions: Sequence[float]) -> None:
     """Draw arrows from the origin, on the circle that they share."""
     radius = float(np.hypot(*points[0])) or 1.0
     circle = np.linspace(0, 2 * np.pi, 181)

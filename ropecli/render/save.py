@@ -8,10 +8,11 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ropecli import render
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
 from ropecli.names import meant
@@ -19,9 +20,8 @@ from ropecli.render import Table
 from ropecli.render.labels import shortest_repr
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from ropecli.render.figure import Look
+    from ropecli.results import Result
 
 FIGURES = (".png", ".svg", ".pdf")
 TABLES = (".csv", ".md", ".tex")
@@ -44,10 +44,9 @@ def check_savable(
         raise ArgumentError(f"-o - needs --format, one of {forms}")
     if suffix not in suffixes:
         if form is None:
-            msg = f"output must end in {', '.join(suffixes)}, got {output.name!r}"
-        else:
-            msg = f"format must be one of {forms}, got {form!r}{meant(form, forms.split(', '))}"
-        raise ArgumentError(msg)
+            raise ArgumentError(f"output must end in {', '.join(suffixes)}, got {output.name!r}")
+        hint = meant(form, forms.split(", "))
+        raise ArgumentError(f"format must be one of {forms}, got {form!r}{hint}")
     if output != STDOUT:
         check_target(output, force=force, sources=sources)
 
@@ -57,34 +56,35 @@ def suffix_of(output: Path, form: str | None) -> str:
     return output.suffix.lower() if form is None else f".{form.lower().removeprefix('.')}"
 
 
-def save(
-    output: Path,
-    *,
+def content_of(
+    result: Result,
     suffix: str,
-    document: Callable[[], str],
-    table: Callable[[], Table],
-    figure: Callable[[], Figure],
-    look: Look,
     command: str,
-    force: bool,
-) -> None:
-    """Write the document, the table or the figure by the suffix, whole or not at all."""
+    parameters: dict[str, Any],
+    *,
+    look: Look,
+    arguments: Collection[str] = (),
+    options: dict[str, Any],
+) -> bytes:
+    """Return the document, the table or the figure of a result, by the suffix."""
     if suffix == ".json":
-        content = (document() + "\n").encode()
-    elif suffix in TABLES:
-        write = {".csv": csv, ".md": markdown, ".tex": latex}[suffix]
-        content = write(table()).encode()
-    else:
-        # In a notebook it names a backend that only the notebook's Python has, and importing
-        # Matplotlib would fail. No figure of ours is shown on a screen.
-        os.environ.pop("MPLBACKEND", None)
-        from ropecli.render.figure import figure_bytes
+        from ropecli.render import document
 
-        with look.applied():
-            picture = figure()
-            look.change(picture)
-            content = figure_bytes(picture, suffix=suffix, command=command, dpi=look.dpi)
-    write_output(output, content, force=force)
+        text = document.text(command, parameters, render.as_json(result, **options))
+        return (text + "\n").encode()
+    if suffix in TABLES:
+        write = {".csv": csv, ".md": markdown, ".tex": latex}[suffix]
+        return write(render.columns(result, **options)).encode()
+    # In a notebook it names a backend that only the notebook's Python has, and importing
+    # Matplotlib would fail. No figure of ours is shown on a screen.
+    os.environ.pop("MPLBACKEND", None)
+    from ropecli.render.figure import figure_bytes
+
+    drawn = command_line(command, parameters | look.changes, arguments)
+    with look.applied():
+        picture = render.view_of(result).figure(result, **options)
+        look.change(picture)
+        return figure_bytes(picture, suffix=suffix, command=drawn, dpi=look.dpi)
 
 
 def write_output(output: Path, content: bytes, *, force: bool) -> None:

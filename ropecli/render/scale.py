@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ropecli.analyses.scale import METHODS, OWN, UNSCALED, Scale, ScaledEncoding, Scales
+from ropecli.analyses.scale import METHODS, OWN, UNSCALED, Scale, ScaledEncoding
 from ropecli.render import Table
-from ropecli.render.console import Screen, wrapped
+from ropecli.render.console import Screen
 from ropecli.render.figure import (
+    LINE,
     blank_figure,
     colour,
     curve_style,
@@ -21,16 +23,11 @@ from ropecli.render.figure import (
     styled,
 )
 from ropecli.render.labels import curve_label, shortest_repr
-from ropecli.render.table import aligned
+from ropecli.render.table import Column, aligned, texts
+from ropecli.results import Axes, Figure
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-LINE = 0.22  #: Inches of a line of the legend.
 TITLE = 48  #: Characters of a line of a title.
 ROWS = 16  #: Pairs on the page.
-WIDTH = 80  #: Columns of sentences.
 MEANINGS = (
     ("kept, ramp, full", "pairs slowed by 1, by less than the factor, by it or more"),
     ("new angles", "pairs at angles in the context that training lacked"),
@@ -39,40 +36,49 @@ MEANINGS = (
 )
 
 
-def as_json(result: Scales) -> dict[str, Any]:
-    """Return the `result` of the document."""
+HEADING = "Methods that extend the context"
+SAVE = "Save the figure: -o scale.png    the table: -o scale.csv or .tex"
+LISTED = "encodings"
+#: Columns of the methods, by the names of `facts`.
+COLUMNS = (
+    Column("method", "method"),
+    Column("kept", "unchanged"),
+    Column("ramp", "between"),
+    Column("full", "stretched"),
+    Column("new angles", "new_angles"),
+    Column("attention", "attention_factor", ".6g"),
+    Column("bound", "last_upper_bound", ".4f"),
+)
+
+
+def as_json(result: Scale) -> dict[str, Any]:
+    """Return the lengths of an encoding, and what each method makes of it."""
     return {
-        "encodings": [
+        "label": curve_label(result),
+        "original_length": result.original_length,
+        "context_length": result.context_length,
+        "factor": result.factor,
+        "distance": result.distance,
+        "methods": [
             {
-                "label": curve_label(one),
-                "original_length": one.original_length,
-                "context_length": one.context_length,
-                "factor": one.factor,
-                "distance": one.distance,
-                "methods": [
-                    {
-                        "method": each.method,
-                        "rope_type": each.rope.rope_type,
-                        "base": each.rope.base,
-                        **_facts(one, each),
-                        "new_angle_pairs": each.new_angles,
-                        "inv_freq": each.rope.inv_freq,
-                        "frequency_ratio": each.frequency_ratio,
-                        "turns": each.coverage.turns,
-                        "upper_bound": each.upper_bound,
-                    }
-                    for each in one.methods
-                ],
+                "method": each.method,
+                "rope_type": each.rope.rope_type,
+                "base": each.rope.base,
+                **facts(result, each),
+                "new_angle_pairs": each.new_angles,
+                **_pairs(each),
+                "upper_bound": each.upper_bound,
             }
-            for one in result.scales
-        ]
+            for each in result.methods
+        ],
     }
 
 
-def _facts(one: Scale, each: ScaledEncoding) -> dict[str, Any]:
+def facts(result: Scale, each: ScaledEncoding) -> dict[str, Any]:
     """Return what a row of the table says, by name."""
-    kept, full = one.unchanged(each), one.stretched(each)
+    kept, full = result.unchanged(each), result.stretched(each)
     return {
+        "method": each.method,
         "unchanged": kept,
         "between": len(each.frequency_ratio) - kept - full,
         "stretched": full,
@@ -87,75 +93,57 @@ def _facts(one: Scale, each: ScaledEncoding) -> dict[str, Any]:
     }
 
 
-def table(result: Scales) -> Table:
-    """Return a row for each method of each encoding, or with `pairs` for each of its pairs."""
+def _pairs(each: ScaledEncoding) -> dict[str, NDArray[np.float64]]:
+    """Return what a method makes of each pair, by name."""
+    own = {"inv_freq": each.rope.inv_freq, "frequency_ratio": each.frequency_ratio}
+    return own | {"turns": each.coverage.turns}
+
+
+def table(result: Scale, *, pairs: bool = False) -> Table:
+    """Return a row for each method, or for each of its pairs."""
     rows: list[dict[str, Any]] = []
-    for one in result.scales:
-        named = {"encoding": curve_label(one)} if len(result.scales) > 1 else {}
-        for each in one.methods:
-            row = named | {"method": each.method}
-            if not result.pairs:
-                facts = _facts(one, each)
-                longest = facts["longest_context"]
-                facts["longest_context"] = "" if longest is None else str(longest)
-                rows.append(row | facts | {"holds": int(facts["holds"])})
-                continue
-            columns = (each.rope.inv_freq, each.frequency_ratio, each.coverage.turns)
-            names = ("inv_freq", "frequency_ratio", "turns")
+    for each in result.methods:
+        if pairs:
+            columns = _pairs(each)
             rows += [
-                row | {"pair": pair} | dict(zip(names, cells, strict=True))
-                for pair, cells in enumerate(zip(*columns, strict=True))
+                {"method": each.method, "pair": pair, **dict(zip(columns, cells, strict=True))}
+                for pair, cells in enumerate(zip(*columns.values(), strict=True))
             ]
+        else:
+            row = facts(result, each)
+            longest = row["longest_context"]
+            spelled = {"longest_context": "" if longest is None else str(longest)}
+            rows.append(row | spelled | {"holds": int(row["holds"])})
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def page(result: Scales, screen: Screen) -> list[str]:
-    """Return a table for each encoding, and on a terminal a plot of the ratios."""
-    lines = ["Methods that extend the context"]
-    for one in result.scales:
-        lines += [
-            curve_label(one),
-            f"{one.original_length:,} to {one.context_length:,} positions, "
-            f"factor {one.factor:.10g}",
-            "",
-        ]
-        if screen.braille:
-            lines += [_plot(one, screen.width), ""]
-        lines += [*(_ratios(one, screen) if result.pairs else _methods(one)), ""]
-    if screen.brief:
-        return lines
-    if not result.pairs:
-        width = max(len(name) for name, _ in MEANINGS)
-        for name, meaning in MEANINGS:
-            words = f"{name:<{width}}  {meaning}"
-            lines += wrapped(words, min(screen.width, WIDTH), indent=width + 2)
-        lines.append("")
-    if screen.saved is None:
-        lines.append("Save the figure: -o scale.png    the table: -o scale.csv or .tex")
-    return lines
-
-
-def _methods(one: Scale) -> list[str]:
-    rows = [
-        ["method", "kept", "ramp", "full", "new angles", "attention", "bound", "holds up to"],
+def blocks(result: Scale, screen: Screen, *, pairs: bool = False) -> list[list[str]]:
+    """Return a row for each method, or the ratios of pairs; on a terminal a plot of the ratios."""
+    lengths = f"{result.original_length:,} to {result.context_length:,} positions"
+    return [
+        [curve_label(result), f"{lengths}, factor {result.factor:.10g}"],
+        [_plot(result, screen.width)] if screen.braille else [],
+        *(_ratios(result, screen) if pairs else [_methods(result)]),
     ]
-    for each in one.methods:
-        facts = _facts(one, each)
-        longest = facts["longest_context"]
-        more = f"{each.base_bound.searched:,}+"
-        rows.append(
-            [
-                each.method,
-                *(str(facts[name]) for name in ("unchanged", "between", "stretched", "new_angles")),
-                f"{each.attention_factor:.6g}",
-                f"{facts['last_upper_bound']:.4f}",
-                more if longest is None else f"{longest:,}",
-            ]
-        )
-    return aligned(rows, left=1)
 
 
-def _ratios(one: Scale, screen: Screen) -> list[str]:
+def closing(_: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[str]:
+    """Return what the columns mean."""
+    width = max(len(name) for name, _ in MEANINGS)
+    lines = (f"{name:<{width}}  {meaning}" for name, meaning in MEANINGS)
+    return [] if pairs or screen.brief else screen.wrap(*lines, indent=width + 2)
+
+
+def _methods(result: Scale) -> list[str]:
+    def longest(row: dict[str, Any]) -> str:
+        found = row["longest_context"]
+        return f"{row['searched']:,}+" if found is None else f"{found:,}"
+
+    rows = [facts(result, each) for each in result.methods]
+    return aligned(texts((*COLUMNS, Column("holds up to", longest)), rows), left=1)
+
+
+def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
     """Return the ratio of some pairs, a column for each method that changes any."""
     shown = [(names, each) for names, each in _distinct(one) if each.method != UNSCALED]
     count = len(one.methods[0].frequency_ratio)
@@ -164,17 +152,14 @@ def _ratios(one: Scale, screen: Screen) -> list[str]:
     rows += [
         [str(pair), *(f"{each.frequency_ratio[pair]:.5g}" for _, each in shown)] for pair in pairs
     ]
-    lines = ["Frequency without scaling over that with it", "", *aligned(rows)]
-    lines += ["", *(f"{each.method} is also {rest}" for rest, each in _also(shown))]
-    if len(pairs) < count and not screen.brief:
-        lines.append(f"{len(pairs)} of {count:,} pairs; all of them: --json, or -o scale.csv")
-    return lines
-
-
-def _also(shown: Sequence[tuple[str, ScaledEncoding]]) -> list[tuple[str, ScaledEncoding]]:
-    return [
-        (names.removeprefix(f"{each.method}, "), each) for names, each in shown if ", " in names
+    notes = [
+        f"{each.method} is also {names.removeprefix(f'{each.method}, ')}"
+        for names, each in shown
+        if ", " in names
     ]
+    if len(pairs) < count and not screen.brief:
+        notes.append(f"{len(pairs)} of {count:,} pairs; all of them: --json, or -o scale.csv")
+    return [["Frequency without scaling over that with it"], aligned(rows), notes]
 
 
 def _distinct(one: Scale) -> list[tuple[str, ScaledEncoding]]:
@@ -201,9 +186,8 @@ def _plot(one: Scale, width: int) -> str:
 
 
 @styled
-def figure(result: Scales) -> Figure:
+def figure(*shown: Scale) -> Figure:
     """Return ratio by pair, bound by distance, and longest context, a column for each encoding."""
-    shown = result.scales
     names = list(dict.fromkeys(name for one in shown for name, _ in _distinct(one)))
     picture = blank_figure(
         6.4 if len(shown) == 1 else 4.6 * len(shown), 8.4 + LINE * -(-len(names) // 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,7 @@ from ropecli.render import Table
 from ropecli.render.console import Screen, wrapped
 from ropecli.render.figure import blank_figure, styled
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 HEADINGS = {
     "translation_invariance": "invariant",
@@ -27,6 +25,7 @@ HEADINGS = {
     "decay": "decaying",
     "linear_shift": "linear",
 }
+PROPERTY = ("holds", "max_error", "tolerance", "theory", "agrees")  #: Fields in the document.
 WORDS = {True: "yes", False: "no", None: "-"}
 #: The four terms of Eq. 6, and what they are products of.
 TERMS = {
@@ -70,39 +69,38 @@ def as_json(result: Scores, **_: Any) -> dict[str, Any]:
                 "attention": scored.attention,
                 "output": scored.output,
                 "terms": {name: _rms(term) for name, term in scored.terms.items()},
-                **{name: _property(each) for name, each in measured.properties.items()},
+                **{
+                    name: {field: getattr(each, field) for field in PROPERTY}
+                    for name, each in measured.properties.items()
+                },
             }
             for scored, measured in zip(result.maps, result.invariances, strict=True)
         ],
     }
 
 
-def _property(measured: Property) -> dict[str, Any]:
-    names = ("holds", "max_error", "tolerance", "theory", "agrees")
-    return {name: getattr(measured, name) for name in names}
-
-
-def table(result: Scores | Invariance) -> Table:
+def table(result: Scores | Invariance, **_: Any) -> Table:
     """Return a row for each encoding, query and key; or for each property of one encoding."""
     if not isinstance(result, Scores):
         found = result.properties.values()
         names = ("max_error", "tolerance", "theory", "holds", "agrees")
         measured = {name: [getattr(each, name) for each in found] for name in names}
         return {"property": [*result.properties], **measured}
-    queries, keys = result.maps[0].scores.shape
-    count = len(result.maps)
-    none = np.full(queries * keys, np.nan)
-    columns = {
-        "encoding": [each.name for each in result.maps for _ in range(queries * keys)],
-        "query_position": np.tile(np.repeat(np.arange(queries), keys), count),
-        "key_position": np.tile(np.arange(keys), queries * count),
-        "score": np.concatenate([each.scores.ravel() for each in result.maps]),
-        "attention": np.concatenate([each.attention.ravel() for each in result.maps]),
+    maps, shape = result.maps, result.maps[0].scores.shape
+    query, key = np.indices(shape).reshape(2, -1)
+    none = np.full(shape, np.nan)
+
+    def joined(parts: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.concatenate([part.ravel() for part in parts])
+
+    return {
+        "encoding": [each.name for each in maps for _ in query],
+        "query_position": np.tile(query, len(maps)),
+        "key_position": np.tile(key, len(maps)),
+        "score": joined(each.scores for each in maps),
+        "attention": joined(each.attention for each in maps),
+        **{name: joined(each.terms.get(name, none) for each in maps) for name in TERMS},
     }
-    for name in TERMS:
-        parts = [each.terms[name].ravel() if each.terms else none for each in result.maps]
-        columns[name] = np.concatenate(parts)
-    return columns
 
 
 def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
@@ -122,8 +120,7 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
         lines += ["", *properties(result.invariances)]
         lines += ["", "The number is the largest error; decaying: the largest rise over a step."]
         lines += ["", *_attention(result), "", *_terms(result)]
-        if screen.saved is None:
-            lines += ["", "Save the heat maps: -o scores.png    all of it: --json"]
+        lines += screen.offer("Save the heat maps: -o scores.png    all of it: --json")
     return [
         part
         for line in lines  # a line of the table keeps its gaps
@@ -158,12 +155,12 @@ def _terms(result: Scores) -> list[str]:
         sizes = [each.terms.get(name) for name in TERMS]
         rows.append([each.name, *("-" if term is None else f"{_rms(term):.4g}" for term in sizes)])
     width = max(len(each.name) for each in result.maps)
-    lines = [f"{each.name:<{width}}  {CHANGES[each.name]}" for each in result.maps]
+    changes = [f"{each.name:<{width}}  {CHANGES[each.name]}" for each in result.maps]
     return [
         "Terms of Eq. 6, by what they are products of: root mean square over the map",
         *aligned(rows, left=1),
         "",
-        *(line for line in lines if line.strip()),
+        *changes,
     ]
 
 
@@ -199,6 +196,7 @@ def _disagreements(encoding: Invariance) -> list[str]:
     ]
 
 
+@styled
 def figure(result: Scores, *, attention: bool = False) -> Figure:
     """Return a heat map for each encoding, each with its own scale.
 
@@ -209,33 +207,21 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
     tokens = "one token at every position, " if result.same_token else ""
     masked = ", causal" if result.causal else ""
     title = f"{what} of head {result.head}, {tokens}seed {result.seed}{masked}"
-    shown = [
-        (map_title(each), np.where(np.isneginf(each.scores), np.nan, each.attention))
-        if attention
-        else (map_title(each), each.scores)
-        for each in result.maps
-    ]
-    return heat_maps(shown, title=title)
-
-
-@styled
-def heat_maps(maps: Sequence[tuple[str, NDArray[np.float64]]], *, title: str) -> Figure:
-    """Return a value against the positions of query and key, a panel for each map."""
-    columns = min(len(maps), COLUMNS)
-    rows = math.ceil(len(maps) / columns)
+    columns = min(len(result.maps), COLUMNS)
+    rows = math.ceil(len(result.maps) / columns)
     picture = blank_figure(SIDE * 1.25 * columns, SIDE * 1.1 * rows + 0.4)
     picture.suptitle("\n".join(textwrap.wrap(title, 34 * columns)), fontsize=10)
     panels = picture.subplots(rows, columns, squeeze=False).ravel()
-    for axes in panels[len(maps) :]:
+    for axes in panels[len(result.maps) :]:
         axes.remove()
-    for axes, (name, values) in zip(panels, maps, strict=False):
+    for axes, each in zip(panels, result.maps, strict=False):
         axes.grid(visible=False)
-        masked = np.ma.masked_invalid(values)
-        image = axes.imshow(masked, interpolation="nearest", **_scale(masked.compressed()))
+        weights = np.where(np.isneginf(each.scores), np.nan, each.attention)
+        values = np.ma.masked_invalid(weights if attention else each.scores)
+        image = axes.imshow(values, interpolation="nearest", **_scale(values.compressed()))
         picture.colorbar(image, ax=axes, shrink=0.8)
-        axes.set_title(name, fontsize=9, parse_math=False)
-        axes.set_xlabel("key n")
-        axes.set_ylabel("query m")
+        axes.set_title(map_title(each), fontsize=9, parse_math=False)
+        axes.set(xlabel="key n", ylabel="query m")
     return picture
 
 

@@ -1,12 +1,20 @@
-"""Page, table and figure of an analysis on several encodings.
+"""Page, table, document and figure of an analysis on one encoding, or on several side by side.
 
-The view of the analysis has what is put together here: `HEADING`, `SAVE`, `rows` with `LEFT`
-columns of words, `table`, `as_json`, a `figure` of several results, and a `plot` if it has curves.
+The view of the analysis shows one result, and this module all of them. It has `HEADING`, `SAVE`
+(and `SAVE_ONE` if that differs), `table`, `as_json`, a `figure` of all results, and
+
+* `blocks`, the parts of the page of one result, the first of which has its title, or else `page`;
+* `closing`, what is said once below the blocks of all results, if there is something to say;
+* for a page with a table of several encodings in place of their blocks, `rows` with `LEFT` columns
+  of words, and a `plot` of all of them if they have curves;
+* `LISTED`, the key of the results in the document if they are in a list even if there is one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ropecli import render
 from ropecli.analyses.several import Several
@@ -14,48 +22,60 @@ from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ropecli.results import Figure
 
 
-def as_json(result: Several) -> dict[str, Any]:
-    """Return the `result` of the document: that of each encoding."""
-    return {"encodings": [render.as_json(each) for each in result.results]}
+def as_json(result: Several, **_: Any) -> Any:
+    """Return the `result` of the document: a list of all results, or that of the only one."""
+    parts: list[Any] = []
+    for each in result.results:
+        own = render.as_json(each)
+        parts += own if isinstance(own, list) else [own]
+    listed = getattr(_view(result), "LISTED", None)
+    return parts[0] if listed is None and len(parts) == 1 else {listed or "encodings": parts}
 
 
-def table(result: Several) -> Table:
+def table(result: Several, **options: Any) -> Table:
     """Return the rows of all encodings; a column that one does not have is empty there."""
-    view = _view(result)
-    tables = [(_label(each), view.table(each)) for each in result.results]
+    tables = [_view(result).table(each, **options) for each in result.results]
+    if len(tables) == 1:
+        return tables[0]  # type: ignore[no-any-return]
     columns: dict[str, list[Any]] = {"encoding": []}
-    columns |= {name: [] for _, own in tables for name in own}
-    for label, own in tables:
+    columns |= {name: [] for own in tables for name in own}
+    for each, own in zip(result.results, tables, strict=True):
         count = len(next(iter(own.values())))
-        for name, column in columns.items():
-            filler = label if name == "encoding" else ""
-            column += list(own.get(name, [filler] * count))
+        named = {"encoding": [curve_label(each)] * count}
+        for name in columns:
+            columns[name] += np.asarray((named | own).get(name, [""] * count)).tolist()
     return columns
 
 
-def page(result: Several, screen: Screen) -> list[str]:
-    """Return the curves on a terminal, and the rows of all encodings."""
-    view = _view(result)
-    lines = [view.HEADING, ""]
-    if screen.braille and hasattr(view, "plot"):
-        lines += [view.plot(result.results, screen.width), ""]
-    rows: list[list[str]] = []
-    for each in result.results:
-        headings, *own = view.rows(each)
-        rows += [] if rows else [["encoding", *headings]]
-        rows += [[_label(each), *row] for row in own]
-    lines += aligned(rows, left=1 + view.LEFT)
+def page(result: Several, screen: Screen, **options: Any) -> list[str]:
+    """Return the parts of each encoding's page, or the curves and rows of several."""
+    view, shown = _view(result), result.results
+    if len(shown) == 1 and hasattr(view, "page"):
+        return view.page(shown[0], screen, **options)  # type: ignore[no-any-return]
+    if len(shown) > 1 and hasattr(view, "rows"):
+        blocks = [[], *_side_by_side(view, shown, screen)]
+    else:
+        blocks = [block for each in shown for block in view.blocks(each, screen, **options)]
+    blocks[0] = [view.HEADING, *blocks[0]]
+    if hasattr(view, "closing"):
+        blocks.append(view.closing(shown, screen, **options))
     if not screen.brief and screen.saved is None:
-        lines += ["", view.SAVE]
-    return lines
+        blocks.append([getattr(view, "SAVE_ONE" if len(shown) == 1 else "SAVE", view.SAVE)])
+    return [line for block in blocks if block for line in (*block, "")]
 
 
-def figure(result: Several) -> Figure:
+def _side_by_side(view: Any, shown: tuple[Any, ...], screen: Screen) -> list[list[str]]:
+    """Return a plot of all encodings on a terminal, and a table of their rows."""
+    headings = view.rows(shown[0])[0]
+    rows = [[curve_label(each), *row] for each in shown for row in view.rows(each)[1:]]
+    plot = [view.plot(shown, screen.width)] if screen.braille and hasattr(view, "plot") else []
+    return [plot, aligned([["encoding", *headings], *rows], left=1 + view.LEFT)]
+
+
+def figure(result: Several, **_: Any) -> Figure:
     """Return one picture of all encodings."""
     picture: Figure = _view(result).figure(*result.results)
     return picture
@@ -63,7 +83,3 @@ def figure(result: Several) -> Figure:
 
 def _view(result: Several) -> Any:
     return render.view_of(result.results[0])
-
-
-def _label(each: Any) -> str:
-    return curve_label(each)

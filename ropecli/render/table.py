@@ -1,8 +1,11 @@
-"""Tables that are never cut."""
+"""Tables: columns that are declared once, for pages, which are never cut, and for HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 GAP = 2  #: Spaces between columns.
 
@@ -19,3 +22,76 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
         .rstrip()
         for row in rows
     ]
+
+
+class Cell(NamedTuple):
+    """A cell of a table."""
+
+    text: str
+    value: float | None = None  #: Of a number: it is flush right in HTML, and sorted by this.
+
+    @property
+    def key(self) -> str:
+        """The value, or nothing where the text says it too."""
+        try:
+            float(self.text)
+        except ValueError:
+            return f"{self.value:.9g}".replace("inf", "Infinity")  # as JavaScript spells it
+        return ""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    heading: str  #: On a page, in two lines where it has a line break.
+    key: Any  #: Of its value in a row: a key, a field, or a function of the row.
+    form: str | Callable[[Any], str] = ""  #: Format of the value, or a function that spells it.
+
+    def cell(self, row: Any) -> Cell:
+        """Return the cell of a row, which is an object or a dictionary."""
+        if callable(self.key):
+            value = self.key(row)
+        else:
+            value = row[self.key] if isinstance(row, dict) else getattr(row, self.key)
+        if isinstance(value, Cell):
+            return value
+        if value is None or isinstance(value, str):
+            return Cell(text="-" if value is None else value)
+        text = self.form(value) if callable(self.form) else format(value, self.form)
+        number = float(len(value) if isinstance(value, tuple) else value)
+        return Cell(text=text, value=None if math.isnan(number) else number)
+
+
+def texts(columns: Sequence[Column], rows: Iterable[Any]) -> list[list[str]]:
+    """Return the headings of columns, and below them the cells of rows."""
+    headings = [column.heading.split("\n") for column in columns]
+    height = max(map(len, headings))
+    above = zip(*([""] * (height - len(each)) + each for each in headings), strict=True)
+    cells = ([column.cell(row).text for column in columns] for row in rows)
+    return [*map(list, above), *cells]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table of an HTML page."""
+
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """For each column, True if it holds numbers."""
+        return [
+            any(cell.value is not None for cell in column)
+            for column in zip(*self.rows, strict=True)
+        ]
+
+
+def sheet(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> Sheet:
+    """Return a table of an HTML page."""
+    return Sheet(
+        caption=caption,
+        headings=tuple(column.heading.replace("\n", " ").strip() for column in columns),
+        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows),
+    )

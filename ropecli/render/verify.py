@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ropecli.checks.law import Check
+from ropecli.checks.verify import Verification
 from ropecli.render import console
 from ropecli.render.console import Screen
 from ropecli.render.labels import label
 from ropecli.render.table import aligned
-
-if TYPE_CHECKING:
-    from ropecli.checks.law import Check
-    from ropecli.checks.verify import Verification
-    from ropecli.rotary import Rotary
+from ropecli.rotary import Rotary
 
 
 def as_json(result: Verification, **_: object) -> dict[str, Any]:

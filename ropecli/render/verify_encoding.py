@@ -31,7 +31,7 @@ def page(
     errors: bool = False,
     explain: bool = False,
 ) -> list[str]:
-    """Return a row for each law with what theory says of it, what failed, and the count."""
+    """Return a row for each law, measured and in theory, the failures, and the count."""
     lines: list[str] = []
     parts = (result,) if isinstance(result, EncodingVerification) else result.parts
     for part in parts:

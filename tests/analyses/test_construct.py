@@ -327,20 +327,3 @@ def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
 def test_an_encoding_that_is_not_a_rotation_is_refused() -> None:
     with pytest.raises(ArgumentError, match="xPos changes lengths"):
         construct(rope("xpos", head_dim=8))
-
-
-def test_the_figure_marks_every_peak() -> None:
-    result = construct(Rotary(head_dim=16), context_length=64)
-    above, below = result.figure().axes
-    peaks = [
-        np.asarray(line.get_xydata()).tolist() for line in above.lines if line.get_marker() == "v"
-    ]
-    assert peaks == [[[0, 1]], [[1, 1]], [[32, 1]]]
-    curves = [line for line in above.lines if line.get_marker() != "v"]
-    for curve, head in zip(curves, result.heads, strict=True):
-        assert np.array_equal(curve.get_ydata(), head.score / head.score.max())
-    assert np.array_equal(below.lines[1].get_ydata(), result.worst_match)
-    assert (above.get_xlabel(), above.get_ylabel()) == (
-        "relative distance",
-        "score / largest score",
-    )

@@ -56,10 +56,7 @@ def test_document_has_the_library_s_numbers() -> None:
 
 
 def test_words_say_what_is_sampled() -> None:
-    out, err = read_output(*SMALL, "--rows", "5")
-    assert out.startswith("elu, 40 tokens\n\n")
-    assert "all keys" in out.splitlines()[2]
-    assert "negative terms" in out
+    _, err = read_output(*SMALL, "--rows", "5")
     assert err.startswith("note: negative terms and O(N^2) are of 5 sampled rows")
     assert read_stdout(*SMALL, "--rows", "5", "-q")
     assert read_stdout(*SMALL, "--rows", "40")

@@ -71,9 +71,6 @@ def test_every_model_has_its_context_and_its_rows(here: Path) -> None:
         assert rope is not None
         (own,) = precision(rope, "bf16-inv-freq", context_length=each["context_length"]).policies
         assert each["deviation"] == own.deviation
-    text = read_stdout("precision", *words, "--context", "500", "-q")
-    assert "llama: dim 128, base 500000, llama3 factor 8, positions 0 to 499, seed 0\n" in text
-    assert "llama: dim 128, base 500000, positions 0 to 499, seed 0\n" in text
 
 
 def test_a_policy_given_twice_is_shown_once() -> None:

@@ -18,16 +18,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_page_on_the_terminal_has_a_row_for_each_rotation(folder: Path) -> None:
-    out = read_stdout("report", "tiny.json", "two.json", "none.json")
-    rows = out.split("\n\n")[0].splitlines()
-    assert [row.split()[0] for row in rows] == ["encoding", "llama", "gemma3_text", "gemma3_text"]
-    assert "none.json: no rotary position embedding found" in out
-    assert "gemma3_text sliding_attention: extension left out" in out
-    assert "-o report.html" in out
-    assert "-o report.html" not in read_stdout("report", "tiny.json", "-q")
-
-
 def test_file_is_written_whole_and_replaced_only_with_force(folder: Path) -> None:
     out = read_stdout("report", "none.json", "-o", "report.html")
     assert out.endswith("Written: report.html\n")

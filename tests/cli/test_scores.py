@@ -81,11 +81,6 @@ def test_measurement_against_theory_fails_with_1(monkeypatch: pytest.MonkeyPatch
     assert got["result"]["encodings"][0]["symmetry"]["agrees"] is False
 
 
-def test_quiet_leaves_the_verdict() -> None:
-    text = read_stdout("scores", "--encodings", "rope", *SMALL, "--quiet")
-    assert text == "PASS: measurement and theory agree on 1 encoding, seed 0\n"
-
-
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
 def test_weights_by_the_encoding_s_name(suffix: str, here: Path) -> None:
     query = np.random.default_rng(3).standard_normal((2, 8, 4))
@@ -156,13 +151,3 @@ def test_a_model(here: Path) -> None:
     (here / "config.json").write_text(json.dumps(LLAMA_31))
     got = read_json("scores", "--encodings", "rope", "--model", "config.json", "--length", "3")
     assert np.array(got["result"]["encodings"][0]["output"]).shape == (3, 128)
-
-
-def test_page_goes_on_to_attention_and_terms() -> None:
-    text = read_stdout("scores", "--encodings", "nope,t5", *SMALL, "--causal")
-    assert "one token at 4 x 4 positions, head 0, causal\n" in text
-    entropy = np.log([1, 2, 3, 4]).mean()
-    nope = next(line for line in text.splitlines() if line.startswith("nope") and "." in line[20:])
-    assert f"{entropy:.4g}" in text.split("highest")[1]
-    assert nope
-    assert "t5    Eq. 8: a bias by distance in place of all three" in text

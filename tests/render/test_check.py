@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from golden import assert_golden
 from helpers import ROOT
 
 from ropecli.checks.implementation.calling.convention import Convention
@@ -65,88 +66,44 @@ def silent(name: str, note: str) -> Check:
     return check(name, passed=None, samples=0, note=note)
 
 
-def test_what_is_so_of_several_laws_is_said_once() -> None:
+def test_pages_are_as_they_were_looked_at() -> None:
     unknown = "no rotation was recognised"
-    text = page(
-        check("rotation", passed=False, note="nothing is rotated"),
-        check("norm"),
-        silent("score", unknown),
-        silent("axes", "positions have one axis"),
-        silent("batched positions", unknown),
-        silent("batched positions", unknown),
-        silent("negative positions", "refuses negative positions: ValueError"),
-        silent("precision", unknown),
-    )
-    assert text[-4:] == [
-        "  score, batched positions, precision: no rotation was recognised",
-        "  negative positions: refuses negative positions: ValueError",
-        "",
-        "1 of 2 laws fails (20 rows, seed 0, 1.0 s).",
-    ]
-
-
-def test_many_laws_are_listed_line_by_line() -> None:
     names = [f"law number {count}" for count in range(9)]
-    text = page(check("norm"), *(silent(name, "a decoder counts") for name in names))
-    listed = text[text.index("  PASS  norm") + 2 : -2]
-    assert len(listed) == 2
-    assert listed[0].startswith("  law number 0, law number 1, ")
-    assert listed[1].startswith("    ")
-    assert listed[1].endswith("law number 8: a decoder counts")
-
-
-def test_a_law_that_holds_says_only_what_it_found() -> None:
-    text = page(
-        check("long positions", note="the frequencies change"),
-        silent("long positions", "refuses float16 data: TypeError"),
-    )
-    assert "  long positions: the frequencies change" in text
-    assert not any("float16" in line for line in text)
-
-
-def test_failures_that_follow_from_another_are_one_line() -> None:
-    text = page(
-        check("rotation", passed=False, note="nothing is rotated"),
-        check("norm"),
-        check("score", passed=False, follows="rotation"),
-        check("long, short, long", passed=False, follows="rotation"),
-    )
-    assert "  FAIL  because of rotation: score, long, short, long" in text
-    assert text[-1] == "1 of 4 laws fails, 2 because of it (40 rows, seed 0, 1.0 s)."
-
-
-def test_findings_notes_and_what_was_loosened_are_said_in_eighty_columns() -> None:
-    text = page(
-        check("norm"),
-        findings=("positions are offset by 1: a row at position 0 is turned as at 1",),
-        notes=("it ran in this process, since it can't be pickled: cannot pickle '_x' object\x1b",),
-        loosened=("tolerance of float32 at least 0.001", "not judged by score, composition"),
-    )
-    assert text[0] == "PASS  rope.py:turn keeps the laws that it was judged by"
-    assert text[2:9] == [
-        '  called    --call "turn(x, positions)" --axes-of-x "b h s d"',
-        "  note      positions are offset by 1: a row at position 0 is turned as at 1",
-        "  note      it ran in this process, since it can't be pickled: cannot pickle",
-        "            '_x' object\\x1b",
-        "  loosened  tolerance of float32 at least 0.001; not judged by score,",
-        "            composition",
-        "",
-    ]
-
-
-def test_a_long_call_is_broken_where_a_shell_reads_on() -> None:
     long = Convention(
         call="apply_rotary_emb(q, k, freqs)", axes_of_x="b*s h d", freqs="complex",
         axes_of_tables="b*s d", tables_dtype="float32", framework="torch",
     )  # fmt: skip
-    text = page(check("norm"), convention=long)
-    first = next(i for i, line in enumerate(text) if "called" in line)
-    lines = text[first : text.index("", first)]
-    assert len(lines) > 1
-    assert all(line.endswith(" \\") for line in lines[:-1])
-    assert max(map(len, lines)) <= 80
-    joined = " ".join(line.removesuffix(" \\").strip() for line in lines)
-    assert joined == f"called  {long.options()}"
+    pages = {
+        "what several laws share": page(
+            check("rotation", passed=False, note="nothing is rotated"),
+            check("norm"),
+            silent("score", unknown),
+            silent("axes", "positions have one axis"),
+            silent("batched positions", unknown),
+            silent("batched positions", unknown),
+            silent("negative positions", "refuses negative positions: ValueError"),
+            silent("precision", unknown),
+        ),
+        "many laws": page(check("norm"), *(silent(name, "a decoder counts") for name in names)),
+        "a law that holds, with a note": page(
+            check("long positions", note="the frequencies change"),
+            silent("long positions", "refuses float16 data: TypeError"),
+        ),
+        "failures that follow from another": page(
+            check("rotation", passed=False, note="nothing is rotated"),
+            check("norm"),
+            check("score", passed=False, follows="rotation"),
+            check("long, short, long", passed=False, follows="rotation"),
+        ),
+        "findings, notes and what was loosened": page(
+            check("norm"),
+            findings=("positions are offset by 1: a row at position 0 is turned as at 1",),
+            notes=("it ran in this process, since it can't be pickled: '_x' object\x1b",),
+            loosened=("tolerance of float32 at least 0.001", "not judged by score, composition"),
+        ),
+        "a long call": page(check("norm"), convention=long),
+    }
+    assert_golden("pages/check-by-hand", ((name, "\n".join(text)) for name, text in pages.items()))
 
 
 MANY = (

@@ -1,4 +1,4 @@
-"""What goes where, and what a line may hold."""
+"""Streams of results and notes, and the text of a line."""
 
 from __future__ import annotations
 

@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli import ArgumentError, FileError, Rotary, __version__, decay
-from ropecli.analyses.decay import DecayCurves
-from ropecli.render import decay as pages
+from ropecli import ArgumentError, FileError, Rotary, __version__, base_bound
+from ropecli.analyses.several import Several
 from ropecli.render.document import show, text
 from ropecli.render.figure import Look
-from ropecli.render.save import check_savable, command_line, save
+from ropecli.render.save import check_savable, command_line, content_of, write_output
 
 
-def parsed(result: dict[str, Any]) -> Any:
+def parse_result(result: dict[str, Any]) -> Any:
     def refuse(name: str) -> None:
         raise AssertionError(name)  # NaN and Infinity are not JSON
 
@@ -38,39 +37,40 @@ def test_keys_of_the_document() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32(np.nan)])
 def test_what_is_not_finite_is_null(value: float) -> None:
-    assert parsed({"x": value, "list": [value, 1.0]}) == {"x": None, "list": [None, 1.0]}
+    assert parse_result({"x": value, "list": [value, 1.0]}) == {"x": None, "list": [None, 1.0]}
 
 
 def test_what_is_not_finite_in_arrays_is_null() -> None:
-    assert parsed({"x": np.array([[1.5, np.nan], [-np.inf, 0.0]])}) == {
+    assert parse_result({"x": np.array([[1.5, np.nan], [-np.inf, 0.0]])}) == {
         "x": [[1.5, None], [None, 0]]
     }
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_come_back_to_the_bit(value: float) -> None:
-    got = parsed({"x": value, "array": np.array([value])})
+    got = parse_result({"x": value, "array": np.array([value])})
     assert got["x"].hex() == value.hex()
     assert got["array"][0].hex() == value.hex()
 
 
 def test_numpy_values_are_plain() -> None:
-    got = parsed({"i": np.int64(3), "b": np.bool_(True), "f": np.float32(0.5), "s": np.str_("a")})
+    values = {"i": np.int64(3), "b": np.bool_(True), "f": np.float32(0.5), "s": np.str_("a")}
+    got = parse_result(values)
     assert got == {"i": 3, "b": True, "f": 0.5, "s": "a"}
     assert type(got["b"]) is bool
 
 
 def test_paths_and_other_things_are_their_text() -> None:
-    got = parsed({"path": Path("a") / "b.npy", "dtype": np.dtype("f4"), "none": None})
+    got = parse_result({"path": Path("a") / "b.npy", "dtype": np.dtype("f4"), "none": None})
     assert got == {"path": "a/b.npy", "dtype": "float32", "none": None}
 
 
 def test_tuples_and_nested_values() -> None:
-    assert parsed({"a": ({"b": (1, np.array(2))},)}) == {"a": [{"b": [1, 2]}]}
+    assert parse_result({"a": ({"b": (1, np.array(2))},)}) == {"a": [{"b": [1, 2]}]}
 
 
 def test_big_integers_keep_every_digit() -> None:
-    assert parsed({"n": 2**70 + 1}) == {"n": 2**70 + 1}
+    assert parse_result({"n": 2**70 + 1}) == {"n": 2**70 + 1}
 
 
 def test_document_is_one_line_of_ascii() -> None:
@@ -106,27 +106,15 @@ def test_output_that_can_not_be_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["x.CSV", "x.csv", "x.json", "x.svg"])
 def test_output_is_written_by_suffix_and_kept_without_force(name: str, tmp_path: Path) -> None:
-    curve = decay(Rotary(head_dim=4), max_distance=1)
-    target, curves = tmp_path / name, DecayCurves(curves=(curve,))
-
-    def write(*, force: bool) -> None:
-        save(
-            target,
-            suffix=target.suffix.lower(),
-            document=lambda: "{}",
-            table=lambda: pages.table(curves),
-            figure=curve.figure,
-            look=Look(),
-            command="ropecli decay --dim 4",
-            force=force,
-        )
-
+    result = Several(results=(base_bound(Rotary(head_dim=4), positions=9),))
+    target, suffix = tmp_path / name, Path(name).suffix.lower()
+    content = content_of(result, suffix, "base-bound", {"dim": 4}, look=Look(), options={})
     target.write_text("mine")
     with pytest.raises(FileError, match="pass force"):
-        write(force=False)
+        write_output(target, content, force=False)
     assert target.read_text() == "mine"
-    write(force=True)
-    begin = {".csv": "relative_distance,", ".json": "{}\n", ".svg": "<?xml"}[target.suffix.lower()]
+    write_output(target, content, force=True)
+    begin = {".csv": "position,", ".json": '{"schema"', ".svg": "<?xml"}[suffix]
     assert target.read_text().startswith(begin)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 

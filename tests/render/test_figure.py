@@ -1,4 +1,4 @@
-"""What figures share: the same bytes each time, what made them, and curves told apart."""
+"""Properties of all figures: the same bytes each time, their command, and distinct curves."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_neighbours_differ_in_both_colour_and_line() -> None:
 # How a figure is to look.
 
 
-def changed(**look: Any) -> Figure:
+def picture_with(**look: Any) -> Figure:
     wanted = Look(**look)
     with wanted.applied():
         picture = FIGURES["decay"]()
@@ -148,11 +148,11 @@ def changed(**look: Any) -> Figure:
 
 
 def test_size_and_title() -> None:
-    picture = changed(width=4.0, title="a $b")
+    picture = picture_with(width=4.0, title="a $b")
     assert picture.get_size_inches()[0] == 4
     assert [axes.get_title() for axes in picture.axes] == ["a $b"]
-    assert changed(title="").axes[0].get_title() == ""
-    assert changed(height=9.0).get_size_inches().tolist() == pytest.approx([6.4, 9])
+    assert picture_with(title="").axes[0].get_title() == ""
+    assert picture_with(height=9.0).get_size_inches().tolist() == pytest.approx([6.4, 9])
 
 
 def test_title_of_several_panels() -> None:
@@ -164,7 +164,7 @@ def test_title_of_several_panels() -> None:
 
 
 def test_logarithmic_axis_begins_at_the_first_value_above_0() -> None:
-    (axes,) = changed(log_x=True).axes
+    (axes,) = picture_with(log_x=True).axes
     assert axes.get_xscale() == "log"
     assert axes.get_xlim() == (1, 64)
 
@@ -172,7 +172,7 @@ def test_logarithmic_axis_begins_at_the_first_value_above_0() -> None:
 def test_style_has_its_own_colours(tmp_path: Path) -> None:
     path = tmp_path / "my.mplstyle"
     path.write_text("axes.prop_cycle: cycler('color', ['00ff00'])\npdf.fonttype: 3\n")
-    (axes,) = changed(style=str(path)).axes
+    (axes,) = picture_with(style=str(path)).axes
     assert to_hex(axes.get_lines()[0].get_color()) == "#00ff00"
     (axes,) = FIGURES["decay"]().axes
     assert axes.get_lines()[0].get_color() == COLOURS[0]
@@ -241,7 +241,7 @@ def test_description_names_axes_and_curves() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", BEGIN)
 def test_a_matplotlibrc_changes_nothing(suffix: str) -> None:
-    def drawn() -> bytes:
+    def draw() -> bytes:
         return figure_bytes(FIGURES["decay"](), suffix=suffix, command="c")
 
     theirs: dict[Any, Any] = {
@@ -252,6 +252,6 @@ def test_a_matplotlibrc_changes_nothing(suffix: str) -> None:
     }
     with mpl.rc_context(theirs):
         assert mpl.rcParams["font.size"] == 30
-        changed = drawn()
+        changed = draw()
         assert mpl.rcParams["font.size"] == 30  # theirs again
-    assert changed == drawn()
+    assert changed == draw()

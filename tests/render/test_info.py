@@ -1,4 +1,4 @@
-"""Words of `info`."""
+"""The page of `info`."""
 
 from __future__ import annotations
 

@@ -1,15 +1,20 @@
-"""Words and numbers for `linear`, from costs made by hand."""
+"""Words, numbers and the picture of `linear`, from costs made by hand."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from render.costs import costs
 
 from ropecli import Rotary
 from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import linear as pages
 from ropecli.render.console import Screen
+from ropecli.render.figure import figure_bytes
 
 COST = (
     Cost(
@@ -87,3 +92,41 @@ def test_page_has_attention_then_cost() -> None:
     assert str(RESULT).splitlines()[0] == plain[0] == "elu, 2 tokens"
     assert measured[: len(plain)] == plain
     assert measured[len(plain) :] == ["", *pages.cost_table(COST)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lengths",
+    [(5,), (64, 65), (64, 128, 200), tuple(64 * 2**i for i in range(19)), (64, 128, 256, 512, 513)],
+)
+def test_nothing_is_cut_or_collides(lengths: tuple[int, ...]) -> None:
+    picture = costs(lengths, 256).figure()
+    canvas = FigureCanvasAgg(picture)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    width, height = picture.bbox.width, picture.bbox.height
+    for axes in picture.axes:
+        labels = [text for text in axes.get_xticklabels() if text.get_text()]
+        assert labels[-1].get_text() == f"{lengths[-1]:,}"
+        boxes = [text.get_window_extent() for text in labels]
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+        assert boxes[0].x0 >= 0
+        assert boxes[-1].x1 <= width
+        low, high = axes.get_ylim()
+        drawn_values = np.concatenate([np.asarray(line.get_ydata()) for line in axes.get_lines()])
+        assert low <= drawn_values.min() <= drawn_values.max() <= high
+        assert high >= 10 * low
+    (legend,) = picture.legends
+    box = legend.get_window_extent()
+    assert min(box.x0, box.y0) >= 0
+    assert box.x1 <= width
+    assert box.y1 <= height
+    around = [axes.get_tightbbox() for axes in picture.axes]
+    assert box.y1 < min(0.0 if each is None else each.y0 for each in around)
+
+
+@pytest.mark.slow
+def test_a_map_may_have_any_name() -> None:
+    picture = costs((64, 128), 128, "my$map").figure()
+    title = "Attention with RoPE, dim 8, base 10000; linear with feature map my$map"
+    assert picture.get_suptitle() == title
+    assert figure_bytes(picture, suffix=".png", command="c").startswith(b"\x89PNG")

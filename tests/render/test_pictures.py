@@ -8,11 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from golden import assert_golden
 from matplotlib.figure import Figure
-from pictures import assert_clear, assert_legible, least_difference
+from pictures import assert_clear, assert_legible, least_difference, outline
+from render.costs import costs
 
 import ropecli
 from ropecli import Rotary
+from ropecli.encodings import with_table
+from ropecli.render import scores
 from ropecli.render.figure import COLOURS
 from ropecli.results import Drawable
 
@@ -71,6 +75,52 @@ def test_picture_is_legible_and_clear(name: str) -> None:
     picture = RESULTS[name]()
     assert_legible(picture)
     assert_clear(picture)
+
+
+def _expected(name: str) -> ropecli.Expected:
+    encoding = with_table(name, 21, model_dim=16, head_dim=4)
+    return ropecli.expected_score(encoding, max_distance=20)
+
+
+def _scores() -> ropecli.Scores:
+    encodings = [ropecli.encoding(name, model_dim=8, heads=2) for name in ("alibi", "rope", "fire")]
+    return ropecli.scores(encodings, queries=3, keys=4, causal=True)
+
+
+BOUND = ropecli.decay(Rotary(head_dim=4), max_distance=20)
+X = np.arange(1.0, 9.0)
+#: Pictures by the name of their golden file.
+OUTLINES: dict[str, Callable[[], Figure]] = {
+    "base-bound": lambda: ropecli.base_bound(PLAIN, context_length=600).figure(),
+    "base-bounds": lambda: _several(ropecli.base_bound, context_length=600),
+    "base-scan": lambda: ropecli.base_scan(context_length=60, head_dim=16, grid=30).figure(),
+    "construct": lambda: ropecli.construct(PLAIN, context_length=64).figure(),
+    "constructs": lambda: _several(ropecli.construct, context_length=64),
+    "expected": lambda: _expected("alibi").figure(),
+    "expected-bound": lambda: _expected("alibi").figure(bound=BOUND),
+    "expected-several": lambda: _expected("alibi").figure(_expected("rope"), bound=BOUND),
+    "linear": lambda: costs((64, 128, 256, 512), 128).figure(),
+    "linear-extrapolated": lambda: costs((64, 128), 3).figure(),
+    "linear-one": lambda: costs((64,), 64).figure(),
+    "precision": lambda: ropecli.precision(Rotary(8), context_length=70_000).figure(),
+    "precision-none": lambda: ropecli.precision(PLAIN, "float64", context_length=9).figure(),
+    "precisions": lambda: ropecli.precision(PLAIN, context_length=500).figure(
+        ropecli.precision(LARGE, ["float32", "bf16-positions"], context_length=500)
+    ),
+    "rotation": lambda: ropecli.rotation(X, Rotary(8), positions=(0, 1)).figure(),
+    "rotation-pairs": lambda: ropecli.rotation(
+        X, Rotary(8), positions=(0, 1, 5), pairs=(0, 3)
+    ).figure(),
+    "scales": lambda: _several(ropecli.scale, factor=4.0, original_length=64),
+    "scores": lambda: _scores().figure(),
+    "scores-attention": lambda: scores.figure(_scores(), attention=True),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OUTLINES)
+def test_pictures_are_as_they_were_looked_at(name: str) -> None:
+    assert_golden(f"figures/{name}", [(name, outline(OUTLINES[name]()))])
 
 
 def test_colours_are_told_apart_by_everybody() -> None:

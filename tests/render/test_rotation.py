@@ -24,7 +24,7 @@ def planes(picture: Any) -> list[Any]:
 
 
 def arrows(picture: Any, panel: int) -> list[complex]:
-    """Where the arrows of a panel end."""
+    """The points at which the arrows of a panel end."""
     texts = picture.axes[panel].texts
     return [complex(*text.xy) for text in texts if hasattr(text, "arrow_patch")]
 
@@ -38,12 +38,6 @@ def test_each_arrow_is_the_pair_turned_by_its_angle() -> None:
         assert arrows(picture, panel) == pytest.approx(turned, abs=1e-14)  # of lengths below 10
 
 
-def test_slow_pairs_share_a_label() -> None:
-    fast, slow = planes(figure(X, ROPE, positions=(0, 1, 2), pairs=(0, 3)))
-    assert [t.get_text() for t in fast.texts if t.get_text()] == ["0", "1", "2"]
-    assert [t.get_text() for t in slow.texts if t.get_text()] == ["0 to 2"]
-
-
 @pytest.mark.parametrize("direction", [1, -1, 1j, -1j, 1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j])
 def test_labels_stand_outside_the_circle(direction: complex) -> None:
     picture = figure(np.array([direction.real, direction.imag]), Rotary(head_dim=2, base=1e9))
@@ -53,25 +47,6 @@ def test_labels_stand_outside_the_circle(direction: complex) -> None:
         box = text.get_window_extent().transformed(axes.transData.inverted())
         nearest = np.clip(0, [box.x0, box.y0], [box.x1, box.y1])
         assert np.hypot(*nearest) >= abs(direction)
-
-
-def test_four_pairs_from_fast_to_slow_by_default() -> None:
-    titles = [axes.get_title().splitlines()[0] for axes in planes(figure(X, ROPE))]
-    assert titles == ["pair 0", "pair 1", "pair 2", "pair 3"]
-    assert len(planes(figure(np.ones(2), Rotary(head_dim=2)))) == 1
-
-
-def test_cells_below_are_the_vector_before_and_after() -> None:
-    picture = figure(X, ROPE, positions=(0, 1, 5), pairs=(0, 2))
-    before, after = (axes for axes in picture.axes if axes.get_xlabel() == "coordinate")
-    shown = [0, 1, 4, 5]
-    rotated = rotation(X, ROPE, positions=(0, 1, 5)).rotated
-    assert np.asarray(before.images[0].get_array()).tolist() == [X[shown].tolist()] * 3
-    assert np.asarray(after.images[0].get_array()).tolist() == rotated[:, shown].tolist()
-    assert [text.get_text() for text in before.get_yticklabels()] == ["0", "1", "5"]
-    assert [text.get_text() for text in after.get_xticklabels()] == ["0", "1", "4", "5"]
-    most = after.images[0].get_clim()[1]
-    assert most == max(X[shown].max(), np.abs(rotated[:, shown]).max())
 
 
 @pytest.mark.parametrize(
@@ -85,20 +60,3 @@ def test_cells_below_are_the_vector_before_and_after() -> None:
 def test_what_is_refused(x: Any, pairs: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         figure(x, ROPE, pairs=pairs)
-
-
-def test_print_shows_the_columns_and_the_coordinates() -> None:
-    lines = str(rotation([1.0, 0.0], Rotary(head_dim=2), positions=(0, 1))).splitlines()
-    assert lines == [
-        "R_m x at position m = 1, dim 2, base 10000",
-        "",
-        "Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum",
-        "coordinate  pair  x     cos  swap(x)     sin     sum",
-        "         0     0  1  0.5403        0  0.8415  0.5403",
-        "         1     0  0  0.5403        1  0.8415  0.8415",
-        "",
-        "Figure 1, lower half: the vector at each position",
-        "position            pair 0",
-        "       0            (1, 0)",
-        "       1  (0.5403, 0.8415)",
-    ]

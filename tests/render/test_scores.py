@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow_rows
 
 from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
@@ -50,45 +48,11 @@ def page(measured: list[Invariance]) -> str:
     return "\n".join(pages.page(scores(measured=measured), Screen(brief=True)))
 
 
-def test_table_has_measured_above_theory() -> None:
-    heading, measured, theory = (line.split() for line in pages.properties([judged()]))
-    assert heading == ["invariant", "symmetric", "bounded", "decaying", "linear"]
-    assert measured == ["made", "yes", "1e-15", "no", "3e+00", "yes", "1e-15", "yes", "-5e-01", "-"]
-    assert theory == ["theory", "yes", "no", "yes", "-", "-"]
-
-
-def test_table_cells_stand_under_their_headings() -> None:
-    lines = pages.properties([judged(), judged("a_longer_name")])
-    ends = [lines[0].index(word) + len(word) for word in lines[0].split()]
-    for line in lines[1::2]:
-        assert line[ends[0] - 9 : ends[0]].strip() == "yes 1e-15"
-
-
 def test_disagreement_is_told_with_its_numbers() -> None:
     assert page([judged(), judged("bad", boundedness=WRONG)]) == (
         "FAIL: 1 disagreement with theory, seed 7\n\n"
         "  bad: bounded was measured no (error 3.4, tolerance 1e-12), theory says yes"
     )
-
-
-def test_agreement_is_one_line() -> None:
-    assert page([judged()]) == "PASS: measurement and theory agree on 1 encoding, seed 7"
-
-
-@pytest.mark.parametrize(("count", "panels"), [(1, 1), (2, 2), (5, 5), *slow_rows((14, 14))])
-def test_a_panel_and_a_scale_for_each_encoding(count: int, panels: int) -> None:
-    picture = scores(*(shown(str(index)) for index in range(count)), measured=[]).figure()
-    images = [axes for axes in picture.axes if axes.images]
-    assert [axes.get_title() for axes in images] == [f"{i} (Eq. 16)" for i in range(panels)]
-    assert len(picture.axes) == 2 * panels
-
-
-def test_a_panel_shows_the_scores_and_leaves_masked_ones_blank() -> None:
-    picture = scores(shown(), measured=[]).figure()
-    values: Any = np.ma.asarray(picture.axes[0].images[0].get_array())
-    assert values.mask.tolist() == [[False, True], [False, False]]
-    assert values.compressed().tolist() == [1.0, 2.0, 3.0]
-    assert (picture.axes[0].get_xlabel(), picture.axes[0].get_ylabel()) == ("key n", "query m")
 
 
 def with_scores(values: list[list[float]]) -> ScoreMap:
@@ -111,15 +75,6 @@ def test_the_scale_is_that_of_the_scores(
     assert picture.get_suptitle() == "scores of head 0, seed 7"
     assert picture.axes[0].images[0].get_clim() == limits
     assert picture.axes[0].images[0].get_cmap().name == colours
-
-
-def test_the_figure_of_attention_is_the_softmax() -> None:
-    picture = pages.figure(scores(shown(), measured=[]), attention=True)
-    values: Any = np.ma.asarray(picture.axes[0].images[0].get_array())
-    assert values.mask.tolist() == [[False, True], [False, False]]
-    e = np.exp(1)
-    assert values.compressed() == pytest.approx([1, 1 / (1 + e), e / (1 + e)])
-    assert picture.get_suptitle() == "attention of head 0, seed 7"
 
 
 def test_titles_name_equations_of_the_paper_alone() -> None:

@@ -1,0 +1,119 @@
+"""Page, table and figure of `base-bound --scan`: the bases of a grid that hold a context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ropecli.analyses.base_bound import BaseScan
+from ropecli.render import Table
+from ropecli.render.base_bound import SAVE
+from ropecli.render.console import Screen
+from ropecli.render.figure import LINE, blank_figure, colour, ink, legend_below, styled
+from ropecli.render.table import aligned
+from ropecli.results import Figure
+
+#: Fields of a scan in its document.
+SCAN = (
+    *("head_dim", "rotary_dim", "context_length", "smallest", "safe_above", "proven_above"),
+    *("ratio", "runs", "base", "holds"),
+)
+MOST_RUNS = 8  #: Runs of bases on the page.
+
+
+def as_json(result: BaseScan) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    first = [None if m < 0 else int(m) for m in result.first_negative]
+    return {name: getattr(result, name) for name in SCAN} | {"first_negative": first}
+
+
+def table(result: BaseScan) -> Table:
+    """Return a row for each base."""
+    return {
+        "base": result.base,
+        "holds": result.holds.astype(int),
+        "first_negative": ["" if m < 0 else str(m) for m in result.first_negative],
+    }
+
+
+def page(result: BaseScan, screen: Screen) -> list[str]:
+    """Return the smallest base that holds, the largest that fails, and the runs that hold."""
+    spacing = f"each {100 * (result.ratio - 1):.3g} % above the one before"
+    lines = [
+        f"Bases that hold a context of {result.context_length:,} (Men et al. 2024, Eq. 11)",
+        f"{_dims(result)}, {len(result.base):,} bases from {_base(result.base[0])} to "
+        f"{_base(result.base[-1])}, {spacing}",
+        "",
+    ]
+    if screen.braille:
+        lines += [_plot(result, screen.width), ""]
+    rows = [
+        ["smallest that holds", "none" if result.smallest is None else _base(result.smallest)],
+        ["largest that fails", "none" if result.safe_above is None else _base(result.safe_above)],
+    ]
+    if result.proven_above is not None:
+        rows.append(["proven to hold above", _base(result.proven_above)])
+    lines += [f"  {line}" for line in aligned(rows, left=1)]
+    runs = [["from", "to"], *([_base(a), _base(b)] for a, b in result.runs[:MOST_RUNS])]
+    if len(runs) > 1:
+        lines += ["", "Runs of bases that hold", *aligned(runs)]
+    if len(result.runs) > MOST_RUNS:
+        lines += ["", f"{MOST_RUNS} of {len(result.runs):,} runs"]
+    if not screen.brief:
+        text = (
+            "A larger base may hold less: below the largest that fails, bases that hold alternate "
+            "with bases that do not, and runs between two bases of the grid are not seen."
+        )
+        lines += ["", *screen.wrap(text, indent=0)]
+    return lines + screen.offer(SAVE)
+
+
+def _dims(result: BaseScan) -> str:
+    partial = "" if result.rotary_dim == result.head_dim else f", rotary dim {result.rotary_dim}"
+    return f"dim {result.head_dim}{partial}"
+
+
+def _base(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _held(result: BaseScan) -> np.ndarray[Any, Any]:
+    """Return the longest context of each base, cut off at the one that was asked about."""
+    return np.where(result.holds, result.context_length, result.first_negative - 1)
+
+
+def _plot(result: BaseScan, width: int) -> str:
+    from ropecli.render.curves import Curve, draw
+
+    held = Curve(label="held", x=result.base, y=_held(result).astype(np.float64))
+    return f"  positions held\n{draw([held], x_label='base', columns=width, log='x', least=0.0)}"
+
+
+@styled
+def figure(result: BaseScan) -> Figure:
+    """Return the positions held against the base."""
+    picture = blank_figure(6.4, 4.0 + 3 * LINE)
+    axes = picture.add_subplot()
+    wide = result.base[-1] >= 10 * result.base[0]  # else hardly a tick of a log scale shows
+    axes.set(xlabel="base", ylabel="positions held", xscale="log" if wide else "linear")
+    axes.plot(result.base, _held(result), ".", markersize=2, label="bases of the grid")
+    for first, last in result.runs:
+        axes.axvspan(first, last, color=colour(2), alpha=0.2, linewidth=0)
+    axes.axhline(
+        result.context_length,
+        color=ink(),
+        linestyle=":",
+        linewidth=0.9,
+        label=f"context {result.context_length:,}",
+    )
+    marks = {"largest that fails": result.safe_above, "proven to hold above": result.proven_above}
+    styles = ("--", "-.")
+    for (name, base), style in zip(marks.items(), styles, strict=True):
+        if base is not None and base <= result.base[-1] * (1 + 1e-9):
+            axes.axvline(base, color=colour(1), linestyle=style, label=f"{name} {_base(base)}")
+    axes.set_xlim(result.base[0], result.base[-1])
+    axes.set_ylim(0, 1.05 * result.context_length)
+    axes.set_title(f"{_dims(result)}: bases that hold are shaded")
+    legend_below(picture)
+    return picture
