@@ -305,15 +305,6 @@ def test_a_process_that_was_forked_has_workers_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_elsewhere_than_on_linux_each_worker_is_a_new_interpreter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    verdict = judged("aborts")
-    assert "killed by SIGABRT" in str(verdict.diagnosis)
-
-
-@pytest.mark.slow
 def test_the_environment_is_that_of_the_call(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ropecli.checks.implementation.calling.convention import Convention
 from ropecli.checks.implementation.calling.foreign import escape_unprintable
-from ropecli.checks.implementation.calling.launch import start_worker
+from ropecli.checks.implementation.calling.launch import Worker
 from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
 from ropecli.checks.implementation.calling.worker import (
     ANSWER,
@@ -344,7 +344,7 @@ class _Process:
     """A worker and the threads that write and read its pipes: neither may wait for the other."""
 
     def __init__(self, printed: _Printed) -> None:
-        self._worker = start_worker()
+        self._worker = Worker()
         self._printed = printed
         printed.last.clear()
         self._mark = os.urandom(MARK)
@@ -385,12 +385,12 @@ class _Process:
 
     def end(self) -> int | None:
         """End it, and return its exit code."""
-        self._worker.kill()
-        code = self._worker.wait(10)
+        code = self._worker.end(10)
         self._requests.put(None)
         for thread in self._threads:
             thread.join(1)
-        self._worker.release()
+        with contextlib.suppress(OSError):
+            self._worker.stdin.close()
         return code
 
     def _describe_end(self, error: Exception) -> str:

@@ -16,12 +16,10 @@ import math
 import os
 import pickle
 import resource
-import signal
 import sys
-import threading
 from operator import is_
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -45,11 +43,10 @@ _all, _map = all, map  # before foreign code replaces them
 WATCHED = (builtins, json, math, np, np.linalg, pickle)
 
 
-def main(lifeline: int) -> None:
+def serve() -> NoReturn:
     """Serve one parent, over stdin and stdout, until it closes them."""
     requests = os.fdopen(_move_out_of_reach(os.dup(0)), "rb")
     answers = os.fdopen(_move_out_of_reach(os.dup(1)), "wb")
-    _end_with_parent(_move_out_of_reach(lifeline))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -161,31 +158,8 @@ def _move_out_of_reach(descriptor: int) -> int:
     return moved
 
 
-def _end_with_parent(lifeline: int) -> None:
-    """End this process, and those that it started, when the parent does, even by SIGKILL.
-
-    Linux sends the signal itself, whatever foreign code is doing. Elsewhere a thread waits.
-    """
-    if hasattr(fcntl, "F_SETSIG"):
-        os.set_blocking(lifeline, False)
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-        with contextlib.suppress(BlockingIOError):
-            os.read(lifeline, 1)
-            os._exit(0)  # it had ended before
-        return
-
-    def wait() -> None:
-        os.read(lifeline, 1)
-        os.killpg(os.getpgrp(), signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 def _end_first_without_memory() -> None:
-    """Let this process alone end where memory is short, and leave no core."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    """Let this process end before others where memory is short."""
     with contextlib.suppress(OSError):  # Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
 
