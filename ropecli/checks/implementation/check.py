@@ -15,25 +15,22 @@ import numpy as np
 
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
-from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
-from ropecli.checks.implementation.calling.implementation import (
-    CalledImplementation,
-    CalledInstance,
-)
-from ropecli.checks.implementation.calling.process import TIMEOUT, IsolatedEngine
-from ropecli.checks.implementation.calling.request import Request, Response
-from ropecli.checks.implementation.calling.run import Clock, TimedEngine
-from ropecli.checks.implementation.calling.source import engine_of, source_of
-from ropecli.checks.implementation.diagnosis import diagnose, findings
-from ropecli.checks.implementation.failing_call import FailingCall, Recorder, smallest
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
+    Convention,
     Died,
     ImplementationError,
     OutOfTime,
+    Request,
+    Response,
     Unsupported,
 )
+from ropecli.checks.implementation.calling.discover import Search
+from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
+from ropecli.checks.implementation.calling.run import TIMEOUT, Caller, Clock, calls_of
+from ropecli.checks.implementation.calling.source import source_of
+from ropecli.checks.implementation.diagnosis import diagnose, findings
+from ropecli.checks.implementation.failing_call import FailingCall, Recorder, smallest
+from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe
@@ -229,33 +226,36 @@ def check(
         head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
     )
     texts, objects = keyword_texts(keywords)
-    source = source_of(target, command, apply_with, objects, device)
     run = functools.partial(
-        engine_of, source, isolated=isolated, timeout=timeout, memory=memory, echo=echo
+        calls_of,
+        source_of(target, command, apply_with, objects, device),
+        isolated=isolated,
+        timeout=timeout,
+        memory=memory,
+        echo=echo,
     )
     clock = Clock(budget, progress)
     clock.begin("searching how to call it")
-    with _within_budget(clock), run(seconds_left=clock.seconds_left) as (made, notes):
-        engine = TimedEngine(made, clock)
+    with _within_budget(clock), run(clock=clock) as caller:
         known = {FIELDS.get(k, k): v for k, v in given.items() if v is not None and k != "form"}
-        conventions, description, chosen = find_convention(
-            engine,
-            form,
-            known,
-            texts,
+        search = Search(
+            caller=caller,
             rope=rope,
             context=context,
+            given=known,
+            init=texts,
             axes=count,
             dtypes=arguments.dtypes(dtypes),
         )
+        conventions, description, chosen = find_convention(search, form)
         convention = conventions[0]
         results = () if result_dtype is None else (f"results are {result_dtype}",)
         tolerances, loosened = arguments.tolerances(
             tolerance, chosen, result_dtype, convention.tables_dtype or None
         )
-        recorder = Recorder(engine)
-        implementation = CalledImplementation(
-            engine if files is None else recorder,
+        recorder = Recorder()
+        implementation = Implementation(
+            caller,
             conventions,
             description,
             rope,
@@ -263,7 +263,8 @@ def check(
             init=keywords,
             axes=count,
         )
-        engine.end_search()  # a wrong convention may crash a kernel
+        caller.end_search()  # a wrong convention may crash a kernel
+        caller.listener = None if files is None else recorder.hear
         clock.begin("finding which RoPE it is")
         subject = Subject(
             implementation=implementation,
@@ -284,11 +285,11 @@ def check(
         if form != "score":
             with np.errstate(all="ignore"):  # an implementation may return what is not finite
                 subject = probe(subject)
-        checks, explains, cut = _judge(laws, subject, engine.deaths, recorder, clock)
+        checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
     clock.stop()
-    told = list(notes)
+    told = list(caller.notes)
     if files is not None and any(check.passed is False for check in checks):
-        with run() as (again, _):
+        with run() as again:
             answer = functools.partial(_answer, again, rope, context)
             case = smallest(recorder.kept, subject, answer)
         write = functools.partial(
@@ -377,21 +378,21 @@ def _judge(
 
 
 def _answer(
-    engine: Engine | IsolatedEngine,
+    caller: Caller,
     rope: Rotary,
     context: int,
     convention: Convention,
     *requests: Request,
 ) -> Response:
     """Make requests of a new instance, and return the response to the last one."""
-    number = engine.make(convention, rope, context)
+    number = caller.make(convention, rope, context)
     try:
         for request in requests[:-1]:
             with contextlib.suppress(ImplementationError, Unsupported):
-                engine.call(number, request)
-        return engine.call(number, requests[-1])
+                caller.call(number, request)
+        return caller.call(number, requests[-1])
     finally:
-        engine.drop(number)
+        caller.drop(number)
 
 
 def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> list[str]:
@@ -410,7 +411,7 @@ def _list_names(names: Sequence[str]) -> str:
     return ", ".join(repr(name) if "," in name else name for name in names)
 
 
-def _first_instance(implementation: CalledImplementation) -> CalledInstance:
+def _first_instance(implementation: Implementation) -> Instance:
     try:
         return implementation.fresh()
     except (ImplementationError, Unsupported) as error:

@@ -14,16 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ropecli.checks.implementation.call import ROLES, Convention, Request, called_name, parse_call
 from ropecli.checks.implementation.calling import kernel_file
 from ropecli.checks.implementation.calling.arguments import arguments, arrange
-from ropecli.checks.implementation.calling.convention import (
-    ROLES,
-    Convention,
-    called_name,
-    parse_call,
-)
 from ropecli.checks.implementation.calling.engine import VECTORS
-from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.failing_call import FailingCall
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing

@@ -36,7 +36,7 @@ CALL: dict[str, Any] = {"axes_of_x": "b h s d", "positions_dtype": "int64"}
 
 
 def judged(name: str, **options: Any) -> Verdict:
-    return ropecli.check(f"{MODULE}:{name}", **SMALL, **options)
+    return ropecli.check(f"{MODULE}:{name}", **SMALL | options)
 
 
 def alive(pid: int) -> bool:
@@ -129,6 +129,12 @@ def test_functions_that_a_call_replaces_are_named(name: str, words: str) -> None
     (law,) = checks_of(verdict, "long, short, long")
     assert f"({words.replace('it', 'it had', 1)}" in str(law.note)  # after its own error
     assert failures(verdict) == [law.name]
+
+
+def test_functions_that_a_class_replaces_are_named() -> None:
+    verdict = judged("SpoilsWhenMade", select="norm")
+    assert verdict.notes == ("it replaced json.dumps when an instance was made",)
+    assert failures(verdict) == []
 
 
 @pytest.mark.parametrize("name", ["closes", "leaves", "writes", *slow("foreign_defaults")])

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.configuration import Configuration
-from ropecli.checks.implementation.calling.convention import (
+from ropecli.checks.implementation.call import (
     CACHES,
     PACKED,
     TABLES,
     Convention,
+    Request,
+    Unsupported,
+    WrongResult,
     letters,
 )
-from ropecli.checks.implementation.calling.request import Request
-from ropecli.checks.implementation.interface import Unsupported, WrongResult
+from ropecli.checks.implementation.calling.configuration import Configuration
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary

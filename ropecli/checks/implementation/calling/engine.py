@@ -18,6 +18,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.checks.implementation.call import (
+    NOTHING_WRITTEN,
+    ROLES,
+    Convention,
+    Request,
+    Response,
+    ScaledRequest,
+    Unsupported,
+    WrongResult,
+    called_name,
+    parse_call,
+)
 from ropecli.checks.implementation.calling.arguments import (
     arguments,
     arrange,
@@ -27,24 +39,11 @@ from ropecli.checks.implementation.calling.arguments import (
     unpack,
 )
 from ropecli.checks.implementation.calling.configuration import Configuration
-from ropecli.checks.implementation.calling.convention import (
-    ROLES,
-    Convention,
-    called_name,
-    parse_call,
-)
-from ropecli.checks.implementation.calling.describe import describe
+from ropecli.checks.implementation.calling.describe import Description, describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
-from ropecli.checks.implementation.calling.request import (
-    Description,
-    Request,
-    Response,
-    ScaledRequest,
-)
 from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.calling.vocabulary import roles
-from ropecli.checks.implementation.interface import NOTHING_WRITTEN, Unsupported, WrongResult
 from ropecli.rotary.rotary import Rotary
 
 VECTORS = ("x", "q", "k", "qkv")
@@ -70,7 +69,6 @@ class Engine:
     ) -> None:
         """Take an implementation."""
         self._origin = origin
-        self.deaths: list[Any] = []  #: Calls that ended its process, which is this one.
         self.target = target
         self.name = name
         self.other = other
@@ -105,22 +103,15 @@ class Engine:
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
         """Call an instance."""
-        return self._instances[number].call(request.whole())
-
-    def announce(self, number: int, request: Request | ScaledRequest) -> None:
-        """Wait for the call: it runs in this process."""
-
-    def end_search(self) -> None:
-        """Count calls that ended the process anew."""
-        self.deaths.clear()
+        instance, request = self._instances[number], request.whole()
+        with translate_errors():
+            if request.beside is not None:
+                return instance.respond_twice(request, request.beside)
+            return instance.respond(request)
 
     def drop(self, number: int) -> None:
         """Forget an instance."""
         self._instances.pop(number, None)
-
-    def restart(self) -> bool:
-        """Return False: what runs in this process cannot start again."""
-        return False
 
     def names(self) -> dict[str, Any]:
         """Return what an expression may name: the target's own module, the target, the other."""
@@ -182,14 +173,8 @@ class _Instance:
         sizes["config"] = Configuration(sizes)
         return bound(eval(self._construction, {**self._names, **sizes}))
 
-    def call(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         """Make one call, and read its result."""
-        with translate_errors():
-            if request.beside is not None:
-                return self._call_beside(request, request.beside)
-            return self._respond(request)
-
-    def _respond(self, request: Request) -> Response:
         if self._step is not None:
             return self._decode(request)
         if request.gradient is not None:
@@ -198,7 +183,7 @@ class _Instance:
         value = self._evaluate(self._call, handed)
         return self._response(request, handed, value)
 
-    def _call_beside(self, request: Request, beside: Request) -> Response:
+    def respond_twice(self, request: Request, beside: Request) -> Response:
         """Make two calls at the same time, in two threads."""
         other = copy.copy(self)
         if request.apart:
@@ -206,7 +191,7 @@ class _Instance:
             other._object(other._arguments(beside))
 
         def rows(instance: _Instance, alone: Request) -> NDArray[Any]:
-            response = instance._respond(alone)
+            response = instance.respond(alone)
             keys = [] if response.k is None else [response.k]
             return np.concatenate([response.q, *keys], axis=1)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ropecli.checks.implementation.calling.convention import ROLES
+from ropecli.checks.implementation.call import ROLES
 from ropecli.checks.implementation.calling.vocabulary import ROLE
 from ropecli.errors import ArgumentError
 

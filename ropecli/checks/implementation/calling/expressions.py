@@ -7,15 +7,13 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ropecli.checks.implementation.call import CACHES, PREFILL, TABLES
 from ropecli.checks.implementation.calling.configuration import FIELDS, size_of
-from ropecli.checks.implementation.calling.convention import CACHES, PREFILL, TABLES
+from ropecli.checks.implementation.calling.describe import Description, Parameter
 from ropecli.checks.implementation.calling.likelihood import likely_first
 from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
-
-if TYPE_CHECKING:
-    from ropecli.checks.implementation.calling.request import Description, Parameter
 
 MAIN = ("forward", "__call__", "call")
 NOTHING = roles("", 1)  #: What a name may mean that says nothing.

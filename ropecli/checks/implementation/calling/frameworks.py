@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, DTYPES, as_array
+from ropecli.checks.implementation.call import Unsupported, WrongResult
 from ropecli.checks.implementation.calling.foreign import describe_exception
-from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 

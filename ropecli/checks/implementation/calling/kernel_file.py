@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ropecli.checks.implementation.calling.convention import ROLES
+from ropecli.checks.implementation.call import ROLES
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.errors import FileError
 

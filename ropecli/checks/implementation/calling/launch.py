@@ -44,11 +44,10 @@ class Worker:
             raise
         finally:
             os.close(end)
-        self.stdin: Any = self._process.stdin
-        self.stdout: Any = self._process.stdout
-        self.stderr: Any = self._process.stderr
+        pipes: list[Any] = [self._process.stdin, self._process.stdout, self._process.stderr]
+        self.stdin, self.stdout, self.stderr = pipes
         if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux: otherwise a call's arrays go in 64 KiB at once
-            for pipe in (self.stdin, self.stdout):
+            for pipe in pipes[:2]:
                 with contextlib.suppress(OSError):  # the user's quota of pipes is exceeded
                     fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
 

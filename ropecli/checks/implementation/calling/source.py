@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-import numpy as np
 
 from ropecli.checks.implementation.calling import kernel_file
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.executable import Executable
-from ropecli.checks.implementation.calling.foreign import describe_exception, translate_errors
-from ropecli.checks.implementation.calling.process import IsolatedEngine
+from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.shared_library import SUFFIXES, SharedFunction
 from ropecli.checks.implementation.calling.worker import IN_WORKER
-from ropecli.checks.implementation.interface import Died, ImplementationError
 from ropecli.errors import ArgumentError
-from ropecli.numbers import positive
 
 
 class Source(Protocol):
@@ -158,63 +151,6 @@ def source_of(
             "put that call under `if __name__ == '__main__':`",
         )
     return Named(target=target, other=other or "", device=device)
-
-
-@contextlib.contextmanager
-def engine_of(
-    source: Source,
-    *,
-    isolated: bool,
-    timeout: float,
-    memory: float | None = None,
-    seconds_left: Callable[[], float] = lambda: math.inf,
-    echo: Callable[[str], None] | None,
-) -> Iterator[tuple[Engine | IsolatedEngine, list[str]]]:
-    """Run an engine in a process of its own; here if it must be, or if it can't be pickled.
-
-    Yields:
-        The engine, and what a reader should know of how it ran, which may grow.
-    """
-    timeout = positive("timeout", timeout)
-    memory = None if memory is None else positive("memory", memory)
-    if not isolated or IN_WORKER in os.environ:
-        with _keep_state():
-            yield source.engine(), []
-        return
-    try:
-        there = source.pickled() if isinstance(source, Here) else source
-    except Exception as error:  # foreign objects raise anything when they are pickled
-        yield source.engine(), [_NOT_PICKLED + describe_exception(error)]
-        return
-    engine = IsolatedEngine(
-        there, timeout=timeout, memory=memory, seconds_left=seconds_left, echo=echo
-    )
-    try:
-        try:
-            if isinstance(source, Here):
-                engine.load()
-        except Died:  # which is reported by whoever asks next
-            pass
-        except ImplementationError as error:
-            yield source.engine(), [_NOT_PICKLED + str(error)]
-            return
-        yield engine, engine.notes
-    finally:
-        engine.close()
-
-
-_NOT_PICKLED = "it ran in this process, since it can't be pickled for another: "
-
-
-@contextlib.contextmanager
-def _keep_state() -> Iterator[None]:
-    """Undo what loading an implementation changes here for all."""
-    before = [*sys.path]
-    try:
-        with np.errstate():
-            yield
-    finally:
-        sys.path[:] = before
 
 
 def _last_name(target: str) -> str:

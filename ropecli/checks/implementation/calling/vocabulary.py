@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ropecli.checks.implementation.calling.convention import FREQS as FORMS_OF_FREQS
+from ropecli.checks.implementation.call import FREQS as FORMS_OF_FREQS
 
 #: Annotation of a parameter whose name is that of a role.
 ROLE = "a role"

@@ -23,13 +23,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ropecli.checks.implementation.calling.foreign import describe_exception, memory_in_use
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
     Exhausted,
     ImplementationError,
     Unsupported,
     WrongResult,
 )
+from ropecli.checks.implementation.calling.foreign import describe_exception, memory_in_use
 from ropecli.errors import RopecliError
 
 #: Set in a worker: code that is loaded there and calls `check` itself must not start another.
@@ -69,7 +69,8 @@ def serve() -> NoReturn:
         except EOFError:
             leave(0)  # whatever threads and exit handlers foreign code has left
         arrays: list[pickle.PickleBuffer] = []
-        answer = dump(served.answer(method, values), protocol=5, buffer_callback=arrays.append)
+        answer = (*served.outcome(method, values), served.find_replaced())
+        data = dump(answer, protocol=5, buffer_callback=arrays.append)
         parts = [each.raw() for each in arrays]
         if number() != own:  # a child that foreign code forked, and that came back from the call
             leave(0)
@@ -77,7 +78,7 @@ def serve() -> NoReturn:
             answers.write(mark + dump([part.nbytes for part in parts]))
             for part in parts:
                 answers.write(part)
-            answers.write(answer)
+            answers.write(data)
             answers.flush()
         except BrokenPipeError:  # foreign code wrote into it, and nobody reads on
             leave(0)
@@ -95,15 +96,8 @@ class _Served:
         self._engine: Any = None
         self._known = [_Names(module) for module in WATCHED]
 
-    def answer(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any, tuple[str, ...]]:
-        """Return the outcome of a request, and which functions it replaced.
-
-        The outcome is an answer, or what kind of error and its text.
-        """
-        outcome, value = self._outcome(method, values)
-        return outcome, value, self._find_replaced()
-
-    def _outcome(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
+    def outcome(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
+        """Return what comes of a request: ANSWER and the answer, or the kind of error and text."""
         work = self._load if method == "load" else getattr(self._engine, method)
         try:
             return ANSWER, work(*values)
@@ -124,7 +118,7 @@ class _Served:
         _bound_memory(memory)
         self._engine = source.engine()
 
-    def _find_replaced(self) -> tuple[str, ...]:
+    def find_replaced(self) -> tuple[str, ...]:
         """Return functions that are others than after the last request."""
         return tuple(name for known in self._known for name in known.changed())
 
