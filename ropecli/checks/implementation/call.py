@@ -18,7 +18,7 @@ from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.units import UNIT
 
-#: What a call may name, besides the implementation itself; `arguments.py` makes them.
+#: What a call may name, besides the implementation itself; `calling/values.py` makes them.
 ROLES = {
     "x": "vectors",
     "q": "queries",

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from ropecli.checks.implementation.call import ROLES, Convention, Request, called_name, parse_call
-from ropecli.checks.implementation.calling import kernel_file
-from ropecli.checks.implementation.calling.arguments import arguments, arrange
+from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import VECTORS
+from ropecli.checks.implementation.calling.source import name_of
+from ropecli.checks.implementation.calling.values import arguments, arrange
 from ropecli.checks.implementation.failing_call import FailingCall
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
@@ -79,7 +80,7 @@ def write(
         "tolerance": arrange(call.tolerance, axes),
     }
     for prefix, request in _requests(call):
-        names = sorted(convention.names & ROLES.keys() - {_name(target), "config"})
+        names = sorted(convention.names & ROLES.keys() - {name_of(target), "config"})
         made = arguments(names, request, convention, rope, context)
         held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
     stream = io.BytesIO()
@@ -111,7 +112,7 @@ def _script(
     held: dict[str, Any],
 ) -> list[str]:
     """Return the lines of the script."""
-    shown = command or (target if isinstance(target, str) else _name(target))
+    shown = command or (target if isinstance(target, str) else name_of(target))
     needed, convert, back = FRAMEWORKS[convention.framework]
     lines = [
         f'"""Shows what {_docstring(shown)} gets wrong: python {_docstring(arrays.stem)}.py"""',
@@ -175,20 +176,20 @@ def _implementation(
     """Return the lines that load an implementation, that make it, and that call it."""
     if command is not None:
         return _program(command)
-    if isinstance(target, str) and _is_library(target):
+    if isinstance(target, str) and target.rpartition(":")[0].endswith(native.LIBRARIES):
         return _library(target)
-    if isinstance(target, str) and target.endswith(kernel_file.SUFFIXES):
+    if isinstance(target, str) and target.endswith(native.KERNELS):
         return _kernel(target), [], [f"y = {convention.call}"]
     used = {n.id for n in ast.walk(parse_call(convention.call)) if isinstance(n, ast.Name)}
-    further = used - (ROLES.keys() - {"config"}) - {_name(target)}
+    further = used - (ROLES.keys() - {"config"}) - {name_of(target)}
     objects = sorted(name for name in further if name == "config" or name.startswith("init_"))
     further -= {*objects}
     setup = [f"{name} = ...  # an object that was given: make it here" for name in objects]
     if other is not None:
         setup += _import(other, set())
-        further -= {_name(other)}
+        further -= {name_of(other)}
     tree = parse_call(convention.call)
-    made = next((node for node in _chain(tree.body) if called_name(node) == _name(target)), None)
+    made = next((node for node in _chain(tree.body) if called_name(node) == name_of(target)), None)
     once = []
     if made is not None and made is not tree.body:
         once = [f"instance = {ast.unparse(made)}"]
@@ -220,7 +221,7 @@ def _import(target: Any, further: set[str]) -> list[str]:
         folder = Path.cwd() if file is None else Path(file).absolute().parents[module.count(".")]
         module = Path(file).stem if module == "__main__" and file else module
     if not path or "<" in path or not all(word.isidentifier() for word in module.split(".")):
-        return [f"# from ... import {_name(target)}  # it was given as an object: name it here"]
+        return [f"# from ... import {name_of(target)}  # it was given as an object: name it here"]
     first, *rest = path.split(".")
     names = ", ".join(sorted({first, *(name for name in further if not _is_builtin(name))}))
     lines = ["", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {names}"]
@@ -235,25 +236,8 @@ def _qualify(target: Any) -> str:
     return str(getattr(target, "__qualname__", "")) if hasattr(target, "__name__") else ""
 
 
-def _name(target: Any) -> str:
-    if isinstance(target, str) and target.endswith(kernel_file.SUFFIXES):
-        return kernel_file.kernel_name(target)
-    if isinstance(target, str):
-        return target.rpartition(":")[2].rpartition(".")[2]
-    name = str(getattr(target, "__name__", ""))
-    return name if name.isidentifier() else "target"
-
-
-def _is_library(target: str) -> bool:
-    from ropecli.checks.implementation.calling.shared_library import SUFFIXES
-
-    return target.rpartition(":")[0].endswith(SUFFIXES)
-
-
 def _program(command: str) -> tuple[list[str], list[str], list[str]]:
-    from ropecli.checks.implementation.calling.executable import Executable
-
-    parsed = Executable(command)
+    parsed = native.Executable(command)
     places = ", ".join(f"{name}='{name}.npy'" for name in (*parsed.inputs, *parsed.outputs))
     run = [f"np.save('{name}.npy', {name})" for name in parsed.inputs]
     run += [
@@ -276,10 +260,10 @@ def _library(target: str) -> tuple[list[str], list[str], list[str]]:
 
 def _kernel(target: str) -> list[str]:
     """Return the lines that load the kernel of a file by its name in calls."""
-    name, path = kernel_file.kernel_name(target), str(Path(target).absolute())
-    if target.endswith(kernel_file.SCRIPTED):
+    name, path = native.kernel_name(target), str(Path(target).absolute())
+    if target.endswith(native.SCRIPTED):
         return [f"{name} = torch.jit.load({path!r})"]
-    if target.endswith(kernel_file.EXPORTED):
+    if target.endswith(native.EXPORTED):
         return [f"{name} = torch.export.load({path!r}).module()"]
     return [
         "import onnxruntime",

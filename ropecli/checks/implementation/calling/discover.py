@@ -28,8 +28,7 @@ from ropecli.checks.implementation.call import (
     real_numbers,
 )
 from ropecli.checks.implementation.calling.describe import Description
-from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack
-from ropecli.checks.implementation.calling.likelihood import of_sum
+from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack, of_sum
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
 from ropecli.errors import ArgumentError

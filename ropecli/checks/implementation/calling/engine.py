@@ -30,7 +30,12 @@ from ropecli.checks.implementation.call import (
     called_name,
     parse_call,
 )
-from ropecli.checks.implementation.calling.arguments import (
+from ropecli.checks.implementation.calling.configuration import Configuration
+from ropecli.checks.implementation.calling.describe import Description, describe
+from ropecli.checks.implementation.calling.foreign import translate_errors
+from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
+from ropecli.checks.implementation.calling.together import call_together
+from ropecli.checks.implementation.calling.values import (
     arguments,
     arrange,
     consecutive,
@@ -38,11 +43,6 @@ from ropecli.checks.implementation.calling.arguments import (
     restore,
     unpack,
 )
-from ropecli.checks.implementation.calling.configuration import Configuration
-from ropecli.checks.implementation.calling.describe import Description, describe
-from ropecli.checks.implementation.calling.foreign import translate_errors
-from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
-from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.calling.vocabulary import roles
 from ropecli.rotary.rotary import Rotary
 

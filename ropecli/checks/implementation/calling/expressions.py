@@ -6,14 +6,15 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, TypeVar
 
 from ropecli.checks.implementation.call import CACHES, PREFILL, TABLES
 from ropecli.checks.implementation.calling.configuration import FIELDS, size_of
 from ropecli.checks.implementation.calling.describe import Description, Parameter
-from ropecli.checks.implementation.calling.likelihood import likely_first
 from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
+
+T = TypeVar("T")
 
 MAIN = ("forward", "__call__", "call")
 NOTHING = roles("", 1)  #: What a name may mean that says nothing.
@@ -320,3 +321,37 @@ def _on_grid(call: str) -> bool:
 def _count(call: str) -> Counter[str]:
     """Return how often each name is used in a call, those of keywords and attributes apart."""
     return Counter(re.findall(r"(?<![\w.'\"])([A-Za-z_]\w*)(?![\w'\"])(?!=[^=])", call))
+
+
+def likely_first(
+    choices: Sequence[Sequence[T]], fits: Callable[[tuple[T, ...]], bool] = lambda _: True
+) -> Iterator[tuple[T, ...]]:
+    """Yield one of each of the choices, by the sum of their ranks.
+
+    Combinations of one sum come in the order of `itertools.product`.
+    """
+    if all(choices):
+        for total in range(_largest_sum(choices) + 1):
+            yield from of_sum(choices, total, fits)
+
+
+def of_sum(
+    choices: Sequence[Sequence[T]],
+    total: int,
+    fits: Callable[[tuple[T, ...]], bool] = lambda _: True,
+    before: tuple[T, ...] = (),
+) -> Iterator[tuple[T, ...]]:
+    """Yield the combinations whose ranks add up to a total, each after what comes before it."""
+    if not choices:
+        yield from [before] if total == 0 else []
+        return
+    first, rest = choices[0], choices[1:]
+    least = max(0, total - _largest_sum(rest))
+    for rank in range(least, min(total, len(first) - 1) + 1):
+        begin = (*before, first[rank])
+        if fits(begin):
+            yield from of_sum(rest, total - rank, fits, begin)
+
+
+def _largest_sum(choices: Sequence[Sequence[T]]) -> int:
+    return sum(len(each) - 1 for each in choices)

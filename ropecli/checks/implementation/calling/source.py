@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ropecli.checks.implementation.calling import kernel_file
+from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.executable import Executable
 from ropecli.checks.implementation.calling.foreign import translate_errors
-from ropecli.checks.implementation.calling.shared_library import SUFFIXES, SharedFunction
 from ropecli.checks.implementation.calling.worker import IN_WORKER
 from ropecli.errors import ArgumentError
 
@@ -37,18 +35,18 @@ class Named:
         """Load both, with their folder in reach of imports that wait until the first call."""
         from ropecli.files.function import folder_of, load_function
 
-        if self.target.endswith(kernel_file.SUFFIXES):
-            name = kernel_file.kernel_name(self.target)
-            return Engine(kernel_file.load_kernel(self.target), name=name, device=self.device)
+        name = name_of(self.target)
+        if self.target.endswith(native.KERNELS):
+            return Engine(native.load_kernel(self.target), name=name, device=self.device)
         library, _, symbol = self.target.rpartition(":")
-        if library.endswith(SUFFIXES):
-            return Engine(SharedFunction(library, symbol), name=symbol)
+        if library.endswith(native.LIBRARIES):
+            return Engine(native.SharedFunction(library, symbol), name=symbol)
         sys.path.append(folder_of(self.target))
         return Engine(
             load_function(self.target),
-            name=_last_name(self.target),
+            name=name,
             other=load_function(self.other) if self.other else None,
-            other_name=_last_name(self.other),
+            other_name=name_of(self.other),
             device=self.device,
             origin=self.target,
         )
@@ -62,7 +60,7 @@ class Command:
 
     def engine(self) -> Engine:
         """Parse the command."""
-        return Engine(Executable(self.command), name="program")
+        return Engine(native.Executable(self.command), name="program")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +76,9 @@ class Here:
         """Take it as it is."""
         return Engine(
             self.target,
-            name=_name_of(self.target),
+            name=name_of(self.target),
             other=self.other,
-            other_name="" if self.other is None else _name_of(self.other),
+            other_name="" if self.other is None else name_of(self.other),
             device=self.device,
             values=self.values,
         )
@@ -153,14 +151,14 @@ def source_of(
     return Named(target=target, other=other or "", device=device)
 
 
-def _last_name(target: str) -> str:
+def name_of(target: Any) -> str:
+    """Return the name by which a call names an implementation."""
+    if not isinstance(target, str):
+        name = str(getattr(target, "__name__", ""))
+        return name if name.isidentifier() else "target"
+    if target.endswith(native.KERNELS):
+        return native.kernel_name(target)
     return target.rpartition(":")[2].rpartition(".")[2]
-
-
-def _name_of(target: Any) -> str:
-    """Return the name by which a call names an object."""
-    name = str(getattr(target, "__name__", ""))
-    return name if name.isidentifier() else "target"
 
 
 def _module_of(target: Any) -> Any:
