@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,16 +19,14 @@ from ropecli.checks.implementation.call import (
     Died,
     ImplementationError,
     OutOfTime,
-    Request,
-    Response,
     Unsupported,
 )
 from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
-from ropecli.checks.implementation.calling.run import TIMEOUT, Caller, Clock, calls_of
+from ropecli.checks.implementation.calling.run import TIMEOUT, Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.diagnosis import diagnose, findings
-from ropecli.checks.implementation.failing_call import FailingCall, Recorder, smallest
+from ropecli.checks.implementation.failing_call import Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
@@ -206,11 +203,8 @@ def check(
         "tables": tables,
         "tables_dtype": tables_dtype,
     }
-    arguments.check_strings(**{k: v for k, v in given.items() if v is not None})
-    if device is not None:
-        arguments.check_strings(device=device)
-    arguments.framework(framework)
-    form = arguments.form(form)
+    arguments.check_strings(**given, device=device, result_dtype=result_dtype)
+    arguments.check_names(framework, form, result_dtype)
     known_laws = SCORE_LAWS if form == "score" else LAWS
     laws = arguments.laws(known_laws, select, ignore)
     expect = arguments.expectation(expect, form)
@@ -220,7 +214,6 @@ def check(
     seed = at_least("seed", seed, 0)
     count = arguments.axes(axes, expect, form)
     keywords = arguments.keywords(init)
-    result_dtype = arguments.result_dtype(result_dtype)
     files = None if save_failure is None else failure_script.check_path(save_failure, force=force)
     rope = expect or Rotary(
         head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
@@ -290,18 +283,19 @@ def check(
     told = list(caller.notes)
     if files is not None and any(check.passed is False for check in checks):
         with run() as again:
-            answer = functools.partial(_answer, again, rope, context)
-            case = smallest(recorder.kept, subject, answer)
-        write = functools.partial(
-            failure_script.write,
-            command=command,
-            other=apply_with,
-            device=device,
-            rope=rope,
-            context=context,
-            force=force,
-        )
-        told.append(_save(case, target, files, write))
+            repeated = Repeated(subject=subject, caller=again, rope=rope, context=context)
+            case = repeated.smallest(recorder.kept)
+        told.append("no failure is saved: no call by itself shows one")
+        if case is not None:
+            script = failure_script.Script(
+                call=case,
+                target=target,
+                command=command,
+                other=apply_with,
+                device=device,
+            )
+            script.write(files, rope, context, force=force)
+            told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
     diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
@@ -326,16 +320,6 @@ def check(
     )
 
 
-def _save(
-    case: FailingCall | None, target: Any, files: tuple[Path, Path], write: Callable[..., None]
-) -> str:
-    """Write a failing call if there is one, and return a note of it."""
-    if case is None:
-        return "no failure is saved: no call by itself shows one"
-    write(case, target, files=files)
-    return f"the smallest failing call is in {files[0]}; {files[1]} shows it"
-
-
 @contextlib.contextmanager
 def _within_budget(clock: Clock) -> Iterator[None]:
     """Refuse an implementation that is not called and recognised within the budget."""
@@ -356,12 +340,7 @@ def _judge(
     recorder: Recorder,
     clock: Clock,
 ) -> tuple[list[Check], dict[str, Explains], int]:
-    """Judge by each law, and keep its smallest failing call.
-
-    Returns:
-        The checks; what the failure of a law explains of others, by its name; and how many laws
-        the budget left without a verdict.
-    """
+    """Judge by each law, and keep its smallest failing call."""
     checks: list[Check] = []
     explains: dict[str, Explains] = {}
     cut = 0
@@ -375,24 +354,6 @@ def _judge(
         checks += judged
         explains[law.name] = next((each.explains for each in every if each.explains), "")
     return checks, explains, cut
-
-
-def _answer(
-    caller: Caller,
-    rope: Rotary,
-    context: int,
-    convention: Convention,
-    *requests: Request,
-) -> Response:
-    """Make requests of a new instance, and return the response to the last one."""
-    number = caller.make(convention, rope, context)
-    try:
-        for request in requests[:-1]:
-            with contextlib.suppress(ImplementationError, Unsupported):
-                caller.call(number, request)
-        return caller.call(number, requests[-1])
-    finally:
-        caller.drop(number)
 
 
 def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> list[str]:
@@ -423,13 +384,7 @@ def _first_instance(implementation: Implementation) -> Instance:
 def _outcomes(
     law: Law[Subject], subject: Subject, deaths: list[Died]
 ) -> tuple[list[Outcome], bool]:
-    """Judge by a law; an exception does not undo what was found before it.
-
-    A call within the context that ended its process is a failure, also where others may be refused.
-
-    Returns:
-        The outcomes, and whether they are those of the whole law, or a failure, which is enough.
-    """
+    """Judge by a law; an exception does not undo what was found before it."""
     found: list[Outcome] = []
     whole = True
     try:

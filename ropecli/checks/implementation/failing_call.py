@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,10 @@ from ropecli.checks.implementation.call import (
     ScaledRequest,
     Unsupported,
 )
+from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
 from ropecli.checks.implementation.subject import Subject
+from ropecli.rotary.rotary import Rotary
 
 LARGEST = 2**22  #: Numbers in a call that is kept.
 MOST_TRIALS = 60  #: Calls by which one is made smaller.
@@ -145,44 +147,59 @@ def compare(
     return None
 
 
-def smallest(
-    calls: list[FailingCall], subject: Subject, answer: Callable[..., Response]
-) -> FailingCall | None:
-    """Return the smallest of failing calls, made smaller while it fails."""
-    for each in sorted(calls, key=lambda call: call.size):
-        for before in ([], [each.before]) if each.before is not None else ([],):
-            found = _try(subject, answer, each.convention, *before, each.request)
-            if found is not None:
-                alone = replace(found, before=before[0] if before else None)
-                return alone if before else _shrink(alone, subject, answer)
-    return None
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Repeated:
+    """Failing calls that are made again, each of a new instance."""
 
+    subject: Subject
+    caller: Caller
+    rope: Rotary
+    context: int
 
-def _try(
-    subject: Subject, answer: Callable[..., Response], convention: Convention, *requests: Any
-) -> FailingCall | None:
-    try:
-        return compare(subject, convention, requests[-1], answer(convention, *requests))
-    except ImplementationError as error:
-        return compare(subject, convention, requests[-1], error)
-    except Unsupported:
+    def smallest(self, calls: list[FailingCall]) -> FailingCall | None:
+        """Return the smallest of failing calls, made smaller while it fails."""
+        for each in sorted(calls, key=lambda call: call.size):
+            for before in ([], [each.before]) if each.before is not None else ([],):
+                found = self._try(each.convention, *before, each.request)
+                if found is not None:
+                    alone = replace(found, before=before[0] if before else None)
+                    return alone if before else self._shrink(alone)
         return None
 
+    def _try(self, convention: Convention, *requests: Request) -> FailingCall | None:
+        """Return the last call, if it fails after the others."""
+        *before, last = requests
+        answer: Response | ImplementationError
+        number = None
+        try:
+            number = self.caller.make(convention, self.rope, self.context)
+            for request in before:
+                with contextlib.suppress(ImplementationError, Unsupported):
+                    self.caller.call(number, request)
+            answer = self.caller.call(number, last)
+        except ImplementationError as error:
+            answer = error
+        except Unsupported:
+            return None
+        finally:
+            if number is not None:
+                self.caller.drop(number)
+        return compare(self.subject, convention, last, answer)
 
-def _shrink(call: FailingCall, subject: Subject, answer: Callable[..., Response]) -> FailingCall:
-    """Leave out sequences, heads and rows of a call while it fails in the same way."""
-    trials, smaller = 0, True
-    while smaller:
-        smaller = False
-        for request in _parts(call.request):
-            trials += 1
-            if trials > MOST_TRIALS:
-                return call
-            found = _try(subject, answer, call.convention, request)
-            if found is not None and (found.error is None) == (call.error is None):
-                call, smaller = found, True
-                break
-    return call
+    def _shrink(self, call: FailingCall) -> FailingCall:
+        """Leave out sequences, heads and rows of a call while it fails in the same way."""
+        trials, smaller = 0, True
+        while smaller:
+            smaller = False
+            for request in _parts(call.request):
+                trials += 1
+                if trials > MOST_TRIALS:
+                    return call
+                found = self._try(call.convention, request)
+                if found is not None and (found.error is None) == (call.error is None):
+                    call, smaller = found, True
+                    break
+        return call
 
 
 def _parts(request: Request) -> Iterator[Request]:

@@ -115,10 +115,7 @@ def _has(target: Any, *names: str) -> bool:
 
 
 def _methods(owner: type) -> dict[str, tuple[Parameter, ...]]:
-    """Return the parameters of the public methods that a class has of its own module.
-
-    Of a framework's own class only what computes counts, and of no class what writes elsewhere.
-    """
+    """Return the parameters of a class's public methods that compute, and write nothing."""
     found = {}
     for base in owner.__mro__:
         of_framework = base.__module__.partition(".")[0] in _BASES
@@ -207,10 +204,7 @@ def _describe_docstring(target: Any) -> tuple[Parameter, ...] | None:
 
 
 def _made_by(target: Any, parameter: inspect.Parameter) -> tuple[str, tuple[Parameter, ...]] | None:
-    """Return the name and parameters of the class that a parameter is annotated with.
-
-    It must be a class of Python code that the target's module names, as that of a configuration.
-    """
+    """Return the name and parameters of the class that a parameter is annotated with."""
     function = inspect.unwrap(target.__init__ if inspect.isclass(target) else target)
     around = getattr(function, "__globals__", {})
     annotation = parameter.annotation

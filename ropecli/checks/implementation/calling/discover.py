@@ -211,10 +211,7 @@ class Search:
     def _with_positions(
         self, trial: Trial, tried: Sequence[Trial], rest: Iterator[Convention], dtype: str
     ) -> Convention:
-        """Return a right call with the positions that it leaves out, if they are taken for such.
-
-        They are if most rows of the result are those of the call without them, at any position.
-        """
+        """Return a right call with the positions that it lacks, if they choose most rows."""
         alone = trial.convention
         if alone.names & {*PLACES, *TABLES, *CACHES} or alone.scores:
             return alone
@@ -363,12 +360,7 @@ class Search:
 def _find_arrangement(
     every: Sequence[Sequence[Convention]], found: Convention, attempt: Attempt
 ) -> Convention | None:
-    """Return the arrangement that is meant of those of as many axes of x; None if there is none.
-
-    It is the one that makes most rows right of those with as many axes of positions as in the
-    arrangement found: with another number it is another call. If none makes any row right, the
-    first accepted one whose axes are those found with some left out, or more.
-    """
+    """Return the arrangement that makes most rows right, or else is nearest to the one found."""
     count = len(found.axes_of_positions.split())
     like, unlike = (
         [
@@ -409,10 +401,7 @@ def _most_right(
 
 
 def _with_other_tables(convention: Convention, attempt: Attempt) -> Convention | None:
-    """Return the convention with tables of all sequences in place of those of each.
-
-    None if it is called without tables of each, or no others make any row right.
-    """
+    """Return the convention with tables of all sequences, if it is taken, for those of each."""
     if not convention.names & {*TABLES} or "b" not in convention.axes_of_tables:
         return None
     for text in AXES_OF_TABLES:
@@ -548,10 +537,7 @@ def _level(
     rope: Rotary,
     convention: Convention,
 ) -> tuple[float, float]:
-    """Return how much results are like a rotation of one vector, and the share that is right.
-
-    A wrong implementation is called as well, by the convention that makes most of it right.
-    """
+    """Return how much results are like a rotation of one vector, and the share that is right."""
     near = 1e-3 * np.abs(x).max()  # float32 keeps 1e-6, and half precision tables a few times 1e-4
     heads = got.reshape(-1, *got.shape[2:])
     if convention.names & {*TABLES, *CACHES}:
@@ -579,11 +565,7 @@ def _moving(heads: NDArray[np.float64], near: float) -> NDArray[np.bool_]:
 
 
 def _alike(heads: NDArray[np.float64], near: float) -> float:
-    """Return the share of heads that have the rows of most of those that move.
-
-    A head that does not move belongs to a wrong arrangement of axes, or a wrong implementation
-    leaves it out: neither says anything of the other heads.
-    """
+    """Return the share of heads that have the rows of most of those that move."""
     moving, most = heads[_moving(heads, near)], 0
     while len(moving):
         alike = np.abs(moving - moving[0]).max(axis=(-1, -2)) <= near
@@ -592,10 +574,7 @@ def _alike(heads: NDArray[np.float64], near: float) -> float:
 
 
 def _has_heads(got: NDArray[np.float64], x: NDArray[Any], one_head: NDArray[np.float64]) -> bool:
-    """Return True if each head of a call is changed, and one as in a call with one head.
-
-    One head that is wider has other frequencies, or is rotated in part.
-    """
+    """Return True if each head of a call is changed, and one as in a call with one head."""
     near = 1e-3 * np.abs(x).max()
     changed = np.abs(got - x).max(axis=(0, 2, 3)) > near
     alike = np.abs(got - one_head).max(axis=(0, 2, 3)) <= near
@@ -609,10 +588,7 @@ def _rotated_as_told(
     rope: Rotary,
     near: float,
 ) -> tuple[float, float]:
-    """Return the shares of numbers and of rows that are rotated by the tables given.
-
-    The layout and the direction may be any. Rows that the rotation leaves as they are do not count.
-    """
+    """Return the shares of numbers and of rows that are rotated by the tables, in any layout."""
     axis = rope.axis if rope.axes > 1 else None
     angles = float64.angles(places.astype(np.float64), rope.inv_freq, axis=axis)[:, None]
     count = len(rope.inv_freq)

@@ -125,10 +125,7 @@ class Engine:
 
 
 class _Instance:
-    """One instance: its class is called once, its calls as often as they are asked for.
-
-    A class that is told how many heads there are, or another of `TOLD`, is called once for each.
-    """
+    """One instance: its class is called once, or once for each value of what is in `TOLD`."""
 
     def __init__(
         self,
@@ -382,11 +379,7 @@ class _Hoist(ast.NodeTransformer):
 
 @functools.lru_cache(maxsize=1024)
 def _codes(call: str, step: str, made: str) -> tuple[Any, Any, Any]:
-    """Return the code of a call, of a step if there is one, and of the class that is called.
-
-    It is compiled once: many conventions have the same expression, and Python 3.11 fails to compile
-    in one thread while another one does.
-    """
+    """Return the code of a call, of a step, and of the class that is called, compiled once."""
     hoist = _Hoist(made)
     code = _compile(hoist.visit(parse_call(call)))
     code_of_step = _compile(hoist.visit(parse_call(step))) if step else None

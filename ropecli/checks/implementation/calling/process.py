@@ -83,10 +83,9 @@ class Process:
         self._mark = os.urandom(MARK)
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._ahead: deque[Any] = deque()  # what was announced,
-        self._early: list[
-            tuple[Any, Outcome]
-        ] = []  # and what of it was answered before it was asked
+        #: What was announced, and what of it was answered before it was asked for.
+        self._ahead: deque[Any] = deque()
+        self._early: list[tuple[Any, Outcome]] = []
         self._threads = [
             threading.Thread(target=self._write, daemon=True),
             threading.Thread(target=self._read, daemon=True),

@@ -97,10 +97,7 @@ def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
 
 
 def _in_order(array: NDArray[Any], names: str, axes: Sequence[tuple[str, ...]]) -> NDArray[Any]:
-    """Return an array with its leading axes, named by letters, in the order of others.
-
-    Those that are left out have length 1, as have axes of no letter.
-    """
+    """Return an array with its leading axes, named by letters, in the order of others."""
     lengths = dict(zip(names, array.shape, strict=False))
     order = [letter for axis in axes for letter in axis]
     rest = array.shape[len(names) :]
@@ -275,10 +272,7 @@ def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
 
 
 def _arrange_table(table: NDArray[Any], text: str, batch: int) -> NDArray[Any]:
-    """Return a table (batch or 1, sequence, columns, ...) with its axes in the order of the text.
-
-    Where the text has no axis of a batch, one comes first if sequences have rows of their own.
-    """
+    """Return a table (batch or 1, sequence, columns, ...) with its axes as the text says."""
     axes = letters("axes", text)
     if len(table) > 1 and not any("b" in axis for axis in axes):
         axes = (("b",), *axes)

@@ -159,10 +159,7 @@ def _end_first_without_memory() -> None:
 
 
 def _bound_memory(gigabytes: float | None) -> None:
-    """Turn a call that needs more memory into a MemoryError.
-
-    The limit is on data, not on addresses, of which frameworks reserve many times what they use.
-    """
+    """Turn a call that needs more data than the limit into a MemoryError."""
     with contextlib.suppress(OSError, ValueError):
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         wanted = int(SHARE * machine if gigabytes is None else 1e9 * gigabytes)
