@@ -247,15 +247,7 @@ def check(
             tolerance, chosen, result_dtype, convention.tables_dtype or None
         )
         recorder = Recorder()
-        implementation = Implementation(
-            caller,
-            conventions,
-            description,
-            rope,
-            context,
-            init=keywords,
-            axes=count,
-        )
+        implementation = Implementation(search, conventions, description, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
         caller.listener = None if files is None else recorder.hear
         clock.begin("finding which RoPE it is")

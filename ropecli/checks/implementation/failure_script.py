@@ -19,7 +19,7 @@ from ropecli.checks.implementation.call import ROLES, Request, called_name, pars
 from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import VECTORS
 from ropecli.checks.implementation.calling.source import name_of
-from ropecli.checks.implementation.calling.values import arguments, arrange
+from ropecli.checks.implementation.calling.values import Values, arrange
 from ropecli.checks.implementation.failing_call import FailingCall
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
@@ -79,7 +79,8 @@ class Script:
         }
         for prefix, request in _requests(call):
             names = sorted(convention.names & ROLES.keys() - {name_of(self.target), "config"})
-            made = arguments(names, request, convention, rope, context)
+            values = Values(request=request, convention=convention, rope=rope, context=context)
+            made = values.of(names)
             held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
         stream = io.BytesIO()
         np.savez(stream, **held)

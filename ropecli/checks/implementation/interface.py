@@ -31,10 +31,9 @@ from ropecli.checks.implementation.call import (
     as_float64,
 )
 from ropecli.checks.implementation.calling.describe import Description
-from ropecli.checks.implementation.calling.run import Caller
+from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.vocabulary import BASES
 from ropecli.checks.implementation.calling.vocabulary import DTYPES as DTYPE_NAMES
-from ropecli.rotary.rotary import Rotary
 
 PROGRAM = "program"  #: By which calls name a command.
 ONE_LIST = "takes no separate positions for each sequence"
@@ -93,27 +92,22 @@ class Implementation:
 
     def __init__(
         self,
-        caller: Caller,
+        search: Search,
         conventions: Sequence[Convention],
         description: Description,
-        rope: Rotary,
-        context: int,
         init: Mapping[str, Any],
-        axes: int = 1,
     ) -> None:
-        self.caller = caller
+        self.caller = search.caller
         self.convention = convention = conventions[0]  #: How it is called.
         self.arrangements = tuple(conventions)  #: The axes in which it is called.
         self._takes_own: dict[Convention, bool] = {}
         self.description = description
-        self._rope = rope
-        self._context = context
+        self._rope, self._context, self._axes = search.rope, search.context, search.axes
         self._init = init
-        self._axes = axes
         self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
         self.kind = description.kind  #: "function", "class" or "instance".
         #: The encoding of the cos and sin that it is given; None if it makes them.
-        self.tables = rope if convention.names & {*TABLES, *CACHES} else None
+        self.tables = search.rope if convention.names & {*TABLES, *CACHES} else None
         #: True if a call in a new shape takes long, as a program or a compiler does.
         self.costly = description.name == PROGRAM or convention.framework == "jax"
         #: Name of a parameter that is a dtype, and its default where that is half precision.

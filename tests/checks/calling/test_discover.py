@@ -710,8 +710,7 @@ def test_who_is_given_tables_is_known(cos: str, sin: str) -> None:
     search = searching(names["rotate"])
     convention, _ = search.discover()
     assert "cos_cache, sin_cache, offset" in convention.call
-    caller = search.caller
-    implementation = Implementation(caller, [convention], caller.describe(), ROPE, 64, init={})
+    implementation = Implementation(search, [convention], search.caller.describe(), {})
     assert implementation.tables is ROPE
 
 

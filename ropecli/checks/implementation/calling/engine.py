@@ -36,7 +36,7 @@ from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
 from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.calling.values import (
-    arguments,
+    Values,
     arrange,
     consecutive,
     pack,
@@ -197,13 +197,10 @@ class _Instance:
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the framework's arguments of a request."""
-        made = arguments(
-            self._convention.names & ROLES.keys() - {self._target},
-            request,
-            self._convention,
-            self._rope,
-            self._context,
+        values = Values(
+            request=request, convention=self._convention, rope=self._rope, context=self._context
         )
+        made = values.of(self._convention.names & ROLES.keys() - {self._target})
         return {
             name: self._hand(value, request.memory if name in VECTORS else "contiguous")
             for name, value in made.items()
