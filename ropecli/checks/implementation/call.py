@@ -274,19 +274,17 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScaledRequest:
-    """A call in which all heads have the same vectors, but for a factor.
-
-    It is what is sent to another process, which makes the request of it.
-    """
+    """A call in which all heads have the same vectors, but for a factor; short to send."""
 
     #: (rows, head_dim), in the dtype of the data; a longer sequence has them once more.
     rows: NDArray[Any]
     scales: NDArray[np.float64]  #: (batch, heads), powers of two that the dtype does not round.
     heads: int  #: Of the queries.
     key_heads: int | None  #: None: no keys.
-    positions: NDArray[np.int64]  #: As of `Request`,
-    own: bool  #: the same,
-    memory: str  #: and the same.
+    #: As in `Request`.
+    positions: NDArray[np.int64]
+    own: bool
+    memory: str
     gradient: bool  #: The vectors are gradients of the result; it takes others.
 
     @property
@@ -296,7 +294,7 @@ class ScaledRequest:
         return (self.rows.dtype.name, len(self.scales), self.heads, length, self.rows.shape[1])
 
     def whole(self) -> Request:
-        """Return the request."""
+        """Return the request with all its vectors."""
         held = self.rows.dtype
         exact = np.dtype(np.float32) if held.itemsize == 2 else held  # which multiplies faster
         factors = self.scales.astype(exact)[:, :, None, None]
@@ -322,7 +320,7 @@ class ScaledRequest:
 class Unlike:
     """A result unlike that of the same call alone; heads of keys follow those of queries."""
 
-    when: str  #: What was otherwise.
+    when: str  #: What the other thread did.
     second: bool  #: It is that of the second of two calls.
     alone: NDArray[Any]
     together: NDArray[Any] | None  #: None if it raised.

@@ -1,4 +1,4 @@
-"""Where an implementation of this process is found by another one, and what passes between them."""
+"""An implementation of this process is found by another one, and passed to it."""
 
 from __future__ import annotations
 

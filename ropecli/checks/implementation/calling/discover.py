@@ -593,8 +593,13 @@ def _rotated_as_told(
     angles = float64.angles(places.astype(np.float64), rope.inv_freq, axis=axis)[:, None]
     count = len(rope.inv_freq)
     half = np.stack([np.arange(count), np.arange(count) + count], axis=1)
-    beside = np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], axis=1)
-    layouts = [(half, half), (beside, beside), (beside, half), (rope.pairs_in, rope.pairs_out)]
+    adjacent = np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], axis=1)
+    layouts = [
+        (half, half),
+        (adjacent, adjacent),
+        (adjacent, half),
+        (rope.pairs_in, rope.pairs_out),
+    ]
     every = np.broadcast_to(x, (*angles.shape[:-1], len(x)))
     most = 0.0, 0.0
     for (pairs_in, pairs_out), sign in itertools.product(layouts, (1, -1)):

@@ -17,7 +17,7 @@ from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
 T = TypeVar("T")
 
 MAIN = ("forward", "__call__", "call")
-NOTHING = roles("", 1)  #: What a name may mean that says nothing.
+ROLES_OF_UNKNOWN_NAME = roles("", 1)
 MOST_CALLS = 200
 MOST_COMBINATIONS = 4000  #: Of what the parameters of one function may mean.
 VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
@@ -114,7 +114,7 @@ def _of_two(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
         if apart
         else ("{}", "*{}", "{}[:, None]", "{}[:, :, None]")
     )
-    meant = [roles(name, 1)[:1] for name in names if roles(name, 1) != NOTHING]
+    meant = [roles(name, 1)[:1] for name in names if roles(name, 1) != ROLES_OF_UNKNOWN_NAME]
     looked_up = ("positions",) in meant and any({*each} & {*TABLES, *PAIRS} for each in meant)
     for tables in _tables(description, init, whole=looked_up):
         for form in forms:
@@ -266,7 +266,7 @@ def _words(parameter: Parameter, place: int, optional: Set[str]) -> list[str]:
         meant = ("k",) if meant == ("values",) else meant
         made = [text.partition("=")[2] for text in _configuration(parameter)]
         return [by_name + text for text in (*made, *meant)]
-    if place > 0 and roles(parameter.name, 1) == NOTHING:
+    if place > 0 and roles(parameter.name, 1) == ROLES_OF_UNKNOWN_NAME:
         return [""]  # its name says nothing
     given = [f"{parameter.name}={role}" for role in meant if role in optional]
     # A dim of its own is changed only where it does not fit.
@@ -301,7 +301,7 @@ def _rotates(call: str) -> bool:
 
 
 def _is_once(words: tuple[str, ...]) -> bool:
-    """Return True if words of a call say nothing twice."""
+    """Return True if arguments of a call say nothing twice."""
     count = _count(", ".join(words))
     once = {*VECTORS, *TABLES, *CACHES}
     return max((count[role] for role in once), default=0) <= 1 and (

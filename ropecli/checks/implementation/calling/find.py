@@ -146,7 +146,7 @@ def _explain(
 def _adapter(description: Description) -> str:
     """Return a file to fill in that calls an implementation with what it requires."""
 
-    def needed(parameters: Sequence[Parameter] | None) -> str:
+    def list_required(parameters: Sequence[Parameter] | None) -> str:
         return ", ".join(
             f"{each.name}={each.name}" if each.kind == "KEYWORD_ONLY" else each.name
             for each in parameters or ()
@@ -156,10 +156,10 @@ def _adapter(description: Description) -> str:
     path = description.path or description.name
     call = path
     if description.kind != "instance":
-        call += f"({needed(description.parameters)})"
+        call += f"({list_required(description.parameters)})"
     if description.kind != "function" and description.methods:
         method, parameters = next(iter(description.methods.items()))
-        call += ("" if method == "__call__" else f".{method}") + f"({needed(parameters)})"
+        call += ("" if method == "__call__" else f".{method}") + f"({list_required(parameters)})"
     imported = ""
     if description.module:
         imported = f"from {description.module} import {path.partition('.')[0]}\n"

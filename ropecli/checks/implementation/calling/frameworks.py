@@ -18,8 +18,8 @@ from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 
-#: What PyTorch says of a gradient that is not meant to be differentiated: by `once_differentiable`,
-#: of an operator without a second derivative, and of compiled functions.
+#: Messages of PyTorch for gradients without a second derivative: of `once_differentiable`,
+#: of an operator that lacks one, and of compiled functions.
 NOT_MEANT = "once_differentiable|is not implemented|not support"
 HALF_AND_SINGLE = ("float32", "float16", "bfloat16")
 

@@ -1,4 +1,4 @@
-"""Implementations that are no code of Python: a program, a shared library, or a file of a kernel.
+"""Implementations that are not Python code: a program, a shared library, or a file of a kernel.
 
 A program reads and writes .npy files. A file is a model of ONNX, a module of TorchScript, or a
 program of torch.export; no pickle of a file is run. A function of a library has one C prototype:

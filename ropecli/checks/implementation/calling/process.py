@@ -160,7 +160,7 @@ class Process:
             words = "it closed the pipes of its process"
         elif code < 0:
             words = f"its process was killed by {signal.Signals(-code).name}"
-            words += ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+            words += ", possibly out of memory" if -code == signal.SIGKILL else ""
         else:
             words = f"its process ended with exit code {code}"
         return words + self._printed.words()

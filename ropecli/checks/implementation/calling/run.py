@@ -42,12 +42,11 @@ from ropecli.numbers import positive
 from ropecli.rotary.rotary import Rotary
 
 TIMEOUT = 60.0  #: Seconds for one call.
-LOADING = 5  #: Times as many for loading the implementation.
-#: Times the timeout that calls may cost which end their process, before no further one is made.
-PATIENCE = 3
+LOAD_TIMEOUT_FACTOR = 5  #: Times the timeout for loading the implementation.
+PATIENCE = 3  #: Timeouts that calls which end their process may cost before no more are made.
 MOST_DEATHS = 8  #: Deaths in a row before no further call of such a shape is made.
 MOST_SHAPES = 3  #: Times as many deaths in all shapes together.
-MOST_RENEWALS = 12  #: Processes left since something was replaced in them; the same limit.
+MOST_RENEWALS = 12  #: Processes that are left because a call replaced something in them.
 #: Bytes of vectors, those of 4,096 rows of 64 float32, up to which a call is small: memory for
 #: thousands of times as much is there, so that running out of it is not a refusal.
 SMALL = 2**20
@@ -136,7 +135,7 @@ class Caller:
     def send(self, here: Here) -> None:
         """Pickle an object for another process; call it in this one if it can't be."""
         try:
-            self._source = here.pickled()
+            self._source = here.pickle()
         except Exception as error:  # foreign objects raise anything when they are pickled
             why = describe_exception(error)
         else:
@@ -163,7 +162,7 @@ class Caller:
         self._numbers.clear()
         self._process = Process(self._printed)
         try:
-            seconds = LOADING * self._timeout
+            seconds = LOAD_TIMEOUT_FACTOR * self._timeout
             self._ask("load", self._source, self._memory, seconds=seconds, where="when loaded")
         except Died as error:
             self._not_loaded = error

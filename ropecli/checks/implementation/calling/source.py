@@ -83,7 +83,7 @@ class Here:
             values=self.values,
         )
 
-    def pickled(self) -> Pickled:
+    def pickle(self) -> Pickled:
         """Return it for another process."""
         import cloudpickle
 

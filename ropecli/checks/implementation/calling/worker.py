@@ -80,7 +80,7 @@ def serve() -> NoReturn:
                 answers.write(part)
             answers.write(data)
             answers.flush()
-        except BrokenPipeError:  # foreign code wrote into it, and nobody reads on
+        except BrokenPipeError:  # foreign code wrote into it, so that it is not read any more
             leave(0)
 
 
@@ -120,7 +120,7 @@ class _Served:
 
     def find_replaced(self) -> tuple[str, ...]:
         """Return functions that are others than after the last request."""
-        return tuple(name for known in self._known for name in known.changed())
+        return tuple(name for known in self._known for name in known.find_changes())
 
 
 class _Names:
@@ -131,7 +131,7 @@ class _Names:
         self._before = dict(vars(module))
         self._values = [*self._before.values()]
 
-    def changed(self) -> list[str]:
+    def find_changes(self) -> list[str]:
         """Return the public names that have named something else since the last time."""
         now = self._module.__dict__
         if now.__len__() == self._values.__len__() and _all(_map(is_, now.values(), self._values)):
