@@ -87,10 +87,6 @@ class Trial:
     error: str = ""
     dtype: str = ""  #: Dtype of its results.
 
-    def is_as_good_as(self, other: Trial) -> bool:
-        """Return True if it came as far, with results of the same dtype."""
-        return self.level >= other.level and self.dtype == other.dtype
-
 
 class NotCallable(Exception):
     """No convention fits; the text says which were tried and how the nearest one failed."""
@@ -145,7 +141,8 @@ class Search:
             first = attempt("", dtype)
             for tables in ("float64", "float32"):
                 trial = attempt(tables, dtype) if tables in of_framework else first
-                if trial.convention.tables_dtype and trial.is_as_good_as(first):
+                as_good = trial.level >= first.level and trial.dtype == first.dtype
+                if trial.convention.tables_dtype and as_good:
                     return trial.convention, dtype
         half = next((each for each in self.dtypes or of_framework if "16" in each), None)
         if half and half != dtype and found.names & {*TABLES, *CACHES} and attempt("", half).error:
@@ -165,14 +162,13 @@ class Search:
         held: dict[str, str] = {}
         for framework in frameworks:
             try:
-                if not self._is_installed(framework, alone=len(frameworks) == 1):
-                    continue
-                dtypes = self.dtypes or self.caller.dtypes(framework)
+                of_framework = self._dtypes_of(framework, alone=len(frameworks) == 1)
             except ImplementationError as error:
                 raise NotCallable(tried, str(error)) from None
-            if self.dtype_index >= len(dtypes):
+            dtypes = self.dtypes or of_framework
+            if not of_framework or self.dtype_index >= len(dtypes):
                 continue
-            if {"float64"} & {*dtypes} - {*self.caller.dtypes(framework)}:
+            if {"float64"} & {*dtypes} - {*of_framework}:
                 raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
             dtype = held[framework] = dtypes[self.dtype_index]
             failures: Counter[tuple[str, ...]] = Counter()
@@ -199,14 +195,14 @@ class Search:
             raise NotCallable(tried, *lack)
         return best.convention, held[best.convention.framework]
 
-    def _is_installed(self, framework: str, *, alone: bool) -> bool:
+    def _dtypes_of(self, framework: str, *, alone: bool) -> tuple[str, ...]:
+        """Return the dtypes of a framework; none if it is not installed, and one of several."""
         try:
-            self.caller.dtypes(framework)
+            return self.caller.dtypes(framework)
         except ArgumentError:
             if alone:
                 raise
-            return False
-        return True
+            return ()
 
     def _with_positions(
         self, trial: Trial, tried: Sequence[Trial], rest: Iterator[Convention], dtype: str

@@ -30,7 +30,6 @@ from ropecli.checks.implementation.call import (
     called_name,
     parse_call,
 )
-from ropecli.checks.implementation.calling.configuration import Configuration
 from ropecli.checks.implementation.calling.describe import Description, describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
@@ -43,7 +42,7 @@ from ropecli.checks.implementation.calling.values import (
     restore,
     unpack,
 )
-from ropecli.checks.implementation.calling.vocabulary import roles
+from ropecli.checks.implementation.calling.vocabulary import Configuration, roles
 from ropecli.rotary.rotary import Rotary
 
 VECTORS = ("x", "q", "k", "qkv")

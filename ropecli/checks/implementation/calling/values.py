@@ -21,7 +21,7 @@ from ropecli.checks.implementation.call import (
     WrongResult,
     letters,
 )
-from ropecli.checks.implementation.calling.configuration import Configuration
+from ropecli.checks.implementation.calling.vocabulary import Configuration
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
