@@ -354,6 +354,8 @@ class WrongResult(ImplementationError):
 class Exhausted(ImplementationError):
     """The implementation ran out of memory, or of stack."""
 
+    is_full = False  #: True if its process has little memory left for the next call.
+
 
 class Died(ImplementationError):
     """A call that crashed, exited, hung, or ran out of memory that it should not need."""

@@ -28,7 +28,7 @@ POLL = 0.5  #: Seconds between looks whether a process lives whose pipe has no a
 #: Packages of what answers are made of: plain data, for which no foreign module is imported.
 PLAIN = {"ropecli", "numpy", "ml_dtypes", "collections", "_codecs"}
 
-Outcome = tuple[str, Any, tuple[str, ...]]  #: An answer of `worker.serve`.
+Outcome = tuple[Any, tuple[str, ...]]  #: An answer of `worker.serve`.
 
 
 class Ended(Exception):
@@ -217,7 +217,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _is_outcome(answer: object) -> bool:
-    return isinstance(answer, tuple) and len(answer) == 3
+    return isinstance(answer, tuple) and len(answer) == 2
 
 
 def _readable(line: bytes, most: int) -> str:

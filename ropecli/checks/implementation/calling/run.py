@@ -24,20 +24,13 @@ from ropecli.checks.implementation.call import (
     Response,
     ScaledRequest,
     Unsupported,
-    WrongResult,
 )
 from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.calling.process import Ended, Printed, Process
 from ropecli.checks.implementation.calling.source import Here, Source
-from ropecli.checks.implementation.calling.worker import (
-    ANSWER,
-    EXHAUSTED,
-    FAILED,
-    IN_WORKER,
-    UNSUPPORTED,
-)
+from ropecli.checks.implementation.calling.worker import IN_WORKER
 from ropecli.numbers import positive
 from ropecli.rotary.rotary import Rotary
 
@@ -294,7 +287,7 @@ class Caller:
         seconds = self._timeout if seconds is None else seconds
         allowed = max(0.0, min(seconds, self._clock.seconds_left()))
         try:
-            outcome, value, replaced = self._process.ask(method, *values, seconds=allowed)
+            value, replaced = self._process.ask(method, *values, seconds=allowed)
         except Ended as error:
             self.close()
             if error.hung and allowed < seconds:
@@ -307,20 +300,14 @@ class Caller:
             raise
         if replaced:
             self._leave(replaced, str(where), renew=method == "call")
-        if outcome == ANSWER:
-            return value
-        if outcome == UNSUPPORTED:
-            raise Unsupported(value)
-        if outcome == EXHAUSTED:
-            text, is_full = value
-            if is_full:  # one that leaks has no memory left for the next call
+        if isinstance(value, Exhausted):
+            if value.is_full:  # one that leaks has no memory left for the next call
                 self.close()
-            raise Exhausted(text)
-        if outcome == FAILED:
-            wrong, text = value
-            text += f" (it had replaced {_names(replaced)} {where})" if replaced else ""
-            raise (WrongResult if wrong else ImplementationError)(text)
-        raise value
+        elif isinstance(value, ImplementationError) and replaced:
+            value.args = (f"{value} (it had replaced {_names(replaced)} {where})",)
+        if isinstance(value, Exception):
+            raise value
+        return value
 
     def _leave(self, replaced: tuple[str, ...], where: str, *, renew: bool) -> None:
         """Note which functions were replaced, and have the next call made in a new process."""

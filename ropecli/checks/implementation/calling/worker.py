@@ -1,6 +1,6 @@
 """A process that runs an implementation for its parent, over pipes.
 
-Messages are pickles: (method, arguments) in, (outcome, value, what was replaced) out. Before an
+Messages are pickles: (method, arguments) in, (answer or error, what was replaced) out. Before an
 answer go a mark, the sizes of its arrays, bytes, and then the arrays. What the implementation
 prints goes to stderr, from whatever language, so that it cannot disturb them; what it writes into
 every descriptor that it finds is skipped up to the mark.
@@ -27,15 +27,12 @@ from ropecli.checks.implementation.call import (
     Exhausted,
     ImplementationError,
     Unsupported,
-    WrongResult,
 )
 from ropecli.checks.implementation.calling.foreign import describe_exception, memory_in_use
 from ropecli.errors import RopecliError
 
 #: Set in a worker: code that is loaded there and calls `check` itself must not start another.
 IN_WORKER = "ROPECLI_WORKER"
-ANSWER, FAILED, UNSUPPORTED, REFUSED = "answer", "failed", "unsupported", "refused"
-EXHAUSTED = "exhausted"
 MARK = 16  #: Random bytes, sent first, that begin each answer.
 SHARE = 0.5  #: Of the machine's memory that a worker may use.
 OUT_OF_REACH = 512  #: First number of the pipes, above those that foreign code closes or writes to.
@@ -69,7 +66,7 @@ def serve() -> NoReturn:
         except EOFError:
             leave(0)  # whatever threads and exit handlers foreign code has left
         arrays: list[pickle.PickleBuffer] = []
-        answer = (*served.outcome(method, values), served.find_replaced())
+        answer = served.answer(method, values), served.find_replaced()
         data = dump(answer, protocol=5, buffer_callback=arrays.append)
         parts = [each.raw() for each in arrays]
         if number() != own:  # a child that foreign code forked, and that came back from the call
@@ -96,23 +93,21 @@ class _Served:
         self._engine: Any = None
         self._known = [_Names(module) for module in WATCHED]
 
-    def outcome(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
-        """Return what comes of a request: ANSWER and the answer, or the kind of error and text."""
-        work = self._load if method == "load" else getattr(self._engine, method)
+    def answer(self, method: str, values: tuple[Any, ...]) -> Any:
+        """Return the answer to a request, or the error in its place."""
         try:
-            return ANSWER, work(*values)
-        except Unsupported as error:
-            return UNSUPPORTED, str(error)
+            work = self._load if method == "load" else getattr(self._engine, method)
+            return work(*values)
         except (Exhausted, MemoryError) as error:  # also where a request is unpacked
             used, limit = memory_in_use()
-            return EXHAUSTED, (str(error) or "MemoryError", 2 * used > limit)
-        except ImplementationError as error:
-            return FAILED, (type(error) is WrongResult, str(error))
-        except RopecliError as error:
-            return REFUSED, error
+            exhausted = Exhausted(str(error) or "MemoryError")
+            exhausted.is_full = 2 * used > limit
+            return exhausted
+        except (ImplementationError, Unsupported, RopecliError) as error:
+            return error
         # Also of our own code where it meets functions replaced. Ctrl-C does not come here.
         except (Exception, KeyboardInterrupt, GeneratorExit) as error:
-            return FAILED, (False, describe_exception(error))
+            return ImplementationError(describe_exception(error))
 
     def _load(self, source: Any, memory: float | None) -> None:
         _bound_memory(memory)
