@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.checks.implementation.calling.convention import (
-    COLUMNS,
-    FORMS,
-    FRAMEWORKS,
-    FREQS,
-    POSITIONS_DTYPES,
-)
+from ropecli.checks.implementation.call import COLUMNS, FORMS, FRAMEWORKS, FREQS, POSITIONS_DTYPES
 from ropecli.cli.command import Section, command
 from ropecli.cli.options import EncodingOptions, PageOptions, listed
 from ropecli.errors import ArgumentError

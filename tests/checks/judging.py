@@ -23,7 +23,13 @@ HALF = ropecli.Rotary(head_dim=DIM, layout="half")
 SMALL_DIM, SMALL_CONTEXT = 8, 512
 SMALL_THETA = inv_freq(SMALL_DIM)
 SMALL = ropecli.Rotary(head_dim=SMALL_DIM)
-
+#: Few laws, with a long call among them.
+FEW_LAWS: dict[str, Any] = {
+    "head_dim": SMALL_DIM,
+    "dtypes": "float32",
+    "context_length": SMALL_CONTEXT,
+    "select": ["rotation", "norm", "packed sequences", "same twice", "long, short, long"],
+}
 
 #: Laws that make a thousand calls or a long one: tests of the others do without them.
 MANY_CALLS = ("every shape", "every position", "many steps", "two threads")

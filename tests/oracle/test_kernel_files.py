@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ropecli
-from ropecli.checks.implementation.calling.kernel_file import load_kernel
+from ropecli.checks.implementation.calling.native import load_kernel
 from ropecli.errors import FileError
 
 torch: Any = pytest.importorskip("torch")

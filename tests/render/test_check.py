@@ -12,7 +12,7 @@ import pytest
 from golden import assert_golden
 from helpers import ROOT
 
-from ropecli.checks.implementation.calling.convention import Convention
+from ropecli.checks.implementation.call import Convention
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
 from ropecli.render import check as pages

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.convention import FORMS, FRAMEWORKS
+from ropecli.checks.implementation.call import FORMS, FRAMEWORKS
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, refuse_growth
@@ -19,21 +19,21 @@ from ropecli.units import UNIT
 
 
 def check_strings(**given: object) -> None:
-    """Refuse values that are not strings."""
+    """Refuse values that are neither strings nor None."""
     for name, value in given.items():
-        if not isinstance(value, str):
+        if not isinstance(value, str | None):
             raise ArgumentTypeError(f"{name} must be a string, got {quote(value)}")
 
 
-def form(given: str | None) -> str | None:
-    """Return the form of a call."""
-    return None if given is None else one_of("form", given, FORMS)
-
-
-def framework(given: str | None) -> None:
-    """Refuse a name that is not a framework's."""
-    if given is not None:
-        one_of("framework", given, FRAMEWORKS)
+def check_names(framework: str | None, form: str | None, result_dtype: str | None) -> None:
+    """Refuse names that are not known."""
+    for name, given, known in (
+        ("framework", framework, FRAMEWORKS),
+        ("form", form, FORMS),
+        ("result dtype", result_dtype, DTYPES),
+    ):
+        if given is not None:
+            one_of(name, given, known)
 
 
 def laws(
@@ -124,14 +124,6 @@ def _tolerance(text: str) -> tuple[float, bool]:
         msg += f"float16=1e-3, got {text!r}"
         raise ArgumentError(msg)
     return number, digits != text
-
-
-def result_dtype(given: object) -> str | None:
-    """Return the dtype of results; None if it is that of the data."""
-    if given is None:
-        return None
-    check_strings(result_dtype=given)
-    return one_of("result dtype", given, DTYPES)
 
 
 def expectation(expect: object, form: str | None) -> Rotary | None:

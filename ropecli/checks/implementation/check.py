@@ -8,32 +8,26 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
-from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
-from ropecli.checks.implementation.calling.implementation import (
-    CalledImplementation,
-    CalledInstance,
-)
-from ropecli.checks.implementation.calling.process import TIMEOUT, IsolatedEngine
-from ropecli.checks.implementation.calling.request import Request, Response
-from ropecli.checks.implementation.calling.run import Clock, TimedEngine
-from ropecli.checks.implementation.calling.source import engine_of, source_of
-from ropecli.checks.implementation.diagnosis import diagnose, findings
-from ropecli.checks.implementation.failing_call import FailingCall, Recorder, smallest
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
+    Convention,
     Died,
     ImplementationError,
     OutOfTime,
     Unsupported,
 )
+from ropecli.checks.implementation.calling.discover import Search
+from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
+from ropecli.checks.implementation.calling.run import TIMEOUT, Clock, calls_of
+from ropecli.checks.implementation.calling.source import source_of
+from ropecli.checks.implementation.diagnosis import diagnose, findings
+from ropecli.checks.implementation.failing_call import Recorder, Repeated
+from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe
@@ -209,11 +203,8 @@ def check(
         "tables": tables,
         "tables_dtype": tables_dtype,
     }
-    arguments.check_strings(**{k: v for k, v in given.items() if v is not None})
-    if device is not None:
-        arguments.check_strings(device=device)
-    arguments.framework(framework)
-    form = arguments.form(form)
+    arguments.check_strings(**given, device=device, result_dtype=result_dtype)
+    arguments.check_names(framework, form, result_dtype)
     known_laws = SCORE_LAWS if form == "score" else LAWS
     laws = arguments.laws(known_laws, select, ignore)
     expect = arguments.expectation(expect, form)
@@ -223,47 +214,42 @@ def check(
     seed = at_least("seed", seed, 0)
     count = arguments.axes(axes, expect, form)
     keywords = arguments.keywords(init)
-    result_dtype = arguments.result_dtype(result_dtype)
     files = None if save_failure is None else failure_script.check_path(save_failure, force=force)
     rope = expect or Rotary(
         head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
     )
     texts, objects = keyword_texts(keywords)
-    source = source_of(target, command, apply_with, objects, device)
     run = functools.partial(
-        engine_of, source, isolated=isolated, timeout=timeout, memory=memory, echo=echo
+        calls_of,
+        source_of(target, command, apply_with, objects, device),
+        isolated=isolated,
+        timeout=timeout,
+        memory=memory,
+        echo=echo,
     )
     clock = Clock(budget, progress)
     clock.begin("searching how to call it")
-    with _within_budget(clock), run(seconds_left=clock.seconds_left) as (made, notes):
-        engine = TimedEngine(made, clock)
+    with _within_budget(clock), run(clock=clock) as caller:
         known = {FIELDS.get(k, k): v for k, v in given.items() if v is not None and k != "form"}
-        conventions, description, chosen = find_convention(
-            engine,
-            form,
-            known,
-            texts,
+        search = Search(
+            caller=caller,
             rope=rope,
             context=context,
+            given=known,
+            init=texts,
             axes=count,
             dtypes=arguments.dtypes(dtypes),
         )
+        conventions, description, chosen = find_convention(search, form)
         convention = conventions[0]
         results = () if result_dtype is None else (f"results are {result_dtype}",)
         tolerances, loosened = arguments.tolerances(
             tolerance, chosen, result_dtype, convention.tables_dtype or None
         )
-        recorder = Recorder(engine)
-        implementation = CalledImplementation(
-            engine if files is None else recorder,
-            conventions,
-            description,
-            rope,
-            context,
-            init=keywords,
-            axes=count,
-        )
-        engine.end_search()  # a wrong convention may crash a kernel
+        recorder = Recorder()
+        implementation = Implementation(search, conventions, description, keywords)
+        caller.end_search()  # a wrong convention may crash a kernel
+        caller.listener = None if files is None else recorder.hear
         clock.begin("finding which RoPE it is")
         subject = Subject(
             implementation=implementation,
@@ -284,23 +270,24 @@ def check(
         if form != "score":
             with np.errstate(all="ignore"):  # an implementation may return what is not finite
                 subject = probe(subject)
-        checks, explains, cut = _judge(laws, subject, engine.deaths, recorder, clock)
+        checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
     clock.stop()
-    told = list(notes)
+    told = list(caller.notes)
     if files is not None and any(check.passed is False for check in checks):
-        with run() as (again, _):
-            answer = functools.partial(_answer, again, rope, context)
-            case = smallest(recorder.kept, subject, answer)
-        write = functools.partial(
-            failure_script.write,
-            command=command,
-            other=apply_with,
-            device=device,
-            rope=rope,
-            context=context,
-            force=force,
-        )
-        told.append(_save(case, target, files, write))
+        with run() as again:
+            repeated = Repeated(subject=subject, caller=again, rope=rope, context=context)
+            case = repeated.smallest(recorder.kept)
+        told.append("no failure is saved: no call by itself shows one")
+        if case is not None:
+            script = failure_script.Script(
+                call=case,
+                target=target,
+                command=command,
+                other=apply_with,
+                device=device,
+            )
+            script.write(files, rope, context, force=force)
+            told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
     diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
@@ -325,16 +312,6 @@ def check(
     )
 
 
-def _save(
-    case: FailingCall | None, target: Any, files: tuple[Path, Path], write: Callable[..., None]
-) -> str:
-    """Write a failing call if there is one, and return a note of it."""
-    if case is None:
-        return "no failure is saved: no call by itself shows one"
-    write(case, target, files=files)
-    return f"the smallest failing call is in {files[0]}; {files[1]} shows it"
-
-
 @contextlib.contextmanager
 def _within_budget(clock: Clock) -> Iterator[None]:
     """Refuse an implementation that is not called and recognised within the budget."""
@@ -355,12 +332,7 @@ def _judge(
     recorder: Recorder,
     clock: Clock,
 ) -> tuple[list[Check], dict[str, Explains], int]:
-    """Judge by each law, and keep its smallest failing call.
-
-    Returns:
-        The checks; what the failure of a law explains of others, by its name; and how many laws
-        the budget left without a verdict.
-    """
+    """Judge by each law, and keep its smallest failing call."""
     checks: list[Check] = []
     explains: dict[str, Explains] = {}
     cut = 0
@@ -374,24 +346,6 @@ def _judge(
         checks += judged
         explains[law.name] = next((each.explains for each in every if each.explains), "")
     return checks, explains, cut
-
-
-def _answer(
-    engine: Engine | IsolatedEngine,
-    rope: Rotary,
-    context: int,
-    convention: Convention,
-    *requests: Request,
-) -> Response:
-    """Make requests of a new instance, and return the response to the last one."""
-    number = engine.make(convention, rope, context)
-    try:
-        for request in requests[:-1]:
-            with contextlib.suppress(ImplementationError, Unsupported):
-                engine.call(number, request)
-        return engine.call(number, requests[-1])
-    finally:
-        engine.drop(number)
 
 
 def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> list[str]:
@@ -410,7 +364,7 @@ def _list_names(names: Sequence[str]) -> str:
     return ", ".join(repr(name) if "," in name else name for name in names)
 
 
-def _first_instance(implementation: CalledImplementation) -> CalledInstance:
+def _first_instance(implementation: Implementation) -> Instance:
     try:
         return implementation.fresh()
     except (ImplementationError, Unsupported) as error:
@@ -422,13 +376,7 @@ def _first_instance(implementation: CalledImplementation) -> CalledInstance:
 def _outcomes(
     law: Law[Subject], subject: Subject, deaths: list[Died]
 ) -> tuple[list[Outcome], bool]:
-    """Judge by a law; an exception does not undo what was found before it.
-
-    A call within the context that ended its process is a failure, also where others may be refused.
-
-    Returns:
-        The outcomes, and whether they are those of the whole law, or a failure, which is enough.
-    """
+    """Judge by a law; an exception does not undo what was found before it."""
     found: list[Outcome] = []
     whole = True
     try:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
-from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.discover import Engine
-from ropecli.checks.implementation.calling.request import (
-    Description,
+from ropecli.checks.implementation.call import (
+    Convention,
+    ImplementationError,
     Request,
     Response,
     ScaledRequest,
+    Unsupported,
 )
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
 from ropecli.checks.implementation.subject import Subject
 from ropecli.rotary.rotary import Rotary
@@ -47,71 +47,37 @@ class FailingCall:
 
 
 class Recorder:
-    """An engine that keeps the smallest call of a failing law, and those that lead to it."""
+    """The smallest call of each failing law, with those that lead to it."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Wrap an engine."""
-        self._engine = engine
+    def __init__(self) -> None:
+        """Listen to no law yet."""
         self._subject: Subject | None = None
-        self._conventions: dict[int, Convention] = {}  #: Of each instance.
         self._last: dict[int, Request] = {}
         self._wrong: list[FailingCall] = []
         self._raised: list[FailingCall] = []
         self.kept: list[FailingCall] = []
 
-    def describe(self) -> Description:
-        """As `Engine.describe`."""
-        return self._engine.describe()
-
-    def dtypes(self, name: str) -> tuple[str, ...]:
-        """As `Engine.dtypes`."""
-        return self._engine.dtypes(name)
-
-    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
-        """As `Engine.make`."""
-        number = self._engine.make(convention, rope, context)
-        self._conventions[number] = convention
-        return number
-
-    def drop(self, number: int) -> None:
-        """As `Engine.drop`."""
-        self._engine.drop(number)
-
-    def restart(self) -> bool:
-        """As `Engine.restart`."""
-        return self._engine.restart()
-
-    def announce(self, number: int, request: Request | ScaledRequest) -> None:
-        """As `Engine.announce`."""
-        self._engine.announce(number, request)
-
-    def call(self, number: int, asked: Request | ScaledRequest) -> Response:
-        """As `Engine.call`."""
-        request = asked.whole()
-        subject, before = self._subject, self._last.get(number)
-        judged = subject is not None and request.gradient is None and not request.then
-        judged = judged and request.q.size <= LARGEST and not request.stepwise
-        if request.q.size <= LARGEST:
-            self._last[number] = request
-        try:
-            response = self._engine.call(number, asked)
-        except ImplementationError as error:
-            if judged and subject is not None:
-                found = compare(subject, self._conventions[number], request, None, str(error))
-                self._add(self._raised, found, before)
-            raise
-        if judged and subject is not None:
-            self._subject = None  # to compare may need calls itself
-            try:
-                found = compare(subject, self._conventions[number], request, response, None)
-                self._add(self._wrong, found, before)
-            finally:
-                self._subject = subject
-        return response
-
-    def _add(
-        self, calls: list[FailingCall], found: FailingCall | None, before: Request | None
+    def hear(
+        self,
+        number: int,
+        convention: Convention,
+        asked: Request | ScaledRequest,
+        answer: Response | ImplementationError,
     ) -> None:
+        """Take a call of an instance, and its result or what it raised."""
+        request = asked.whole()
+        if request.q.size > LARGEST:
+            return
+        subject, before = self._subject, self._last.get(number)
+        self._last[number] = request
+        if subject is None or request.gradient is not None or request.then or request.stepwise:
+            return
+        self._subject = None  # to compare may need calls itself
+        try:
+            found = compare(subject, convention, request, answer)
+        finally:
+            self._subject = subject
+        calls = self._wrong if isinstance(answer, Response) else self._raised
         if found is not None and (not calls or found.request.q.size < calls[0].request.q.size):
             calls[:] = [replace(found, before=before)]
 
@@ -140,12 +106,12 @@ def compare(
     subject: Subject,
     convention: Convention,
     request: Request,
-    response: Response | None,
-    error: str | None,
+    answer: Response | ImplementationError,
 ) -> FailingCall | None:
     """Return a call as a failing one; None if it was answered rightly."""
     oracle = expected_oracle(subject)
     assert oracle is not None
+    response = answer if isinstance(answer, Response) else None
     dtype = dtype_name(request.q.dtype)
     assert dtype is not None  # vectors are made in one of the known dtypes
     keys = request.q if request.k is None else request.k
@@ -176,50 +142,64 @@ def compare(
             expected=truth.rows.reshape(x.shape),
             tolerance=truth.tolerance.reshape(x.shape),
             in_place=response is not None and response.in_place,
-            error=error,
+            error=None if isinstance(answer, Response) else str(answer),
         )
     return None
 
 
-def smallest(
-    calls: list[FailingCall], subject: Subject, answer: Callable[..., Response]
-) -> FailingCall | None:
-    """Return the smallest of failing calls, made smaller while it fails."""
-    for each in sorted(calls, key=lambda call: call.size):
-        for before in ([], [each.before]) if each.before is not None else ([],):
-            found = _try(subject, answer, each.convention, *before, each.request)
-            if found is not None:
-                alone = replace(found, before=before[0] if before else None)
-                return alone if before else _shrink(alone, subject, answer)
-    return None
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Repeated:
+    """Failing calls that are made again, each of a new instance."""
 
+    subject: Subject
+    caller: Caller
+    rope: Rotary
+    context: int
 
-def _try(
-    subject: Subject, answer: Callable[..., Response], convention: Convention, *requests: Any
-) -> FailingCall | None:
-    try:
-        response = answer(convention, *requests)
-    except ImplementationError as error:
-        return compare(subject, convention, requests[-1], None, str(error))
-    except Unsupported:
+    def smallest(self, calls: list[FailingCall]) -> FailingCall | None:
+        """Return the smallest of failing calls, made smaller while it fails."""
+        for each in sorted(calls, key=lambda call: call.size):
+            for before in ([], [each.before]) if each.before is not None else ([],):
+                found = self._try(each.convention, *before, each.request)
+                if found is not None:
+                    alone = replace(found, before=before[0] if before else None)
+                    return alone if before else self._shrink(alone)
         return None
-    return compare(subject, convention, requests[-1], response, None)
 
+    def _try(self, convention: Convention, *requests: Request) -> FailingCall | None:
+        """Return the last call, if it fails after the others."""
+        *before, last = requests
+        answer: Response | ImplementationError
+        number = None
+        try:
+            number = self.caller.make(convention, self.rope, self.context)
+            for request in before:
+                with contextlib.suppress(ImplementationError, Unsupported):
+                    self.caller.call(number, request)
+            answer = self.caller.call(number, last)
+        except ImplementationError as error:
+            answer = error
+        except Unsupported:
+            return None
+        finally:
+            if number is not None:
+                self.caller.drop(number)
+        return compare(self.subject, convention, last, answer)
 
-def _shrink(call: FailingCall, subject: Subject, answer: Callable[..., Response]) -> FailingCall:
-    """Leave out sequences, heads and rows of a call while it fails in the same way."""
-    trials, smaller = 0, True
-    while smaller:
-        smaller = False
-        for request in _parts(call.request):
-            trials += 1
-            if trials > MOST_TRIALS:
-                return call
-            found = _try(subject, answer, call.convention, request)
-            if found is not None and (found.error is None) == (call.error is None):
-                call, smaller = found, True
-                break
-    return call
+    def _shrink(self, call: FailingCall) -> FailingCall:
+        """Leave out sequences, heads and rows of a call while it fails in the same way."""
+        trials, smaller = 0, True
+        while smaller:
+            smaller = False
+            for request in _parts(call.request):
+                trials += 1
+                if trials > MOST_TRIALS:
+                    return call
+                found = self._try(call.convention, request)
+                if found is not None and (found.error is None) == (call.error is None):
+                    call, smaller = found, True
+                    break
+        return call
 
 
 def _parts(request: Request) -> Iterator[Request]:

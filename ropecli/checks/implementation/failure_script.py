@@ -9,21 +9,17 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ropecli.checks.implementation.calling import kernel_file
-from ropecli.checks.implementation.calling.arguments import arguments, arrange
-from ropecli.checks.implementation.calling.convention import (
-    ROLES,
-    Convention,
-    called_name,
-    parse_call,
-)
+from ropecli.checks.implementation.call import ROLES, Request, called_name, parse_call
+from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import VECTORS
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.calling.source import name_of
+from ropecli.checks.implementation.calling.values import Values, arrange
 from ropecli.checks.implementation.failing_call import FailingCall
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
@@ -64,37 +60,129 @@ def check_path(path: str | os.PathLike[str], *, force: bool) -> tuple[Path, Path
     return arrays, script
 
 
-def write(
-    call: FailingCall,
-    target: Any,
-    *,
-    command: str | None,
-    other: Any,
-    device: str | None,
-    rope: Rotary,
-    context: int,
-    files: tuple[Path, Path],
-    force: bool,
-) -> None:
-    """Write the arrays and the script, each whole or not at all."""
-    arrays, script = files
-    convention = call.convention
-    axes = convention.axes_of_x
-    held: dict[str, Any] = {
-        "expected": arrange(call.expected, axes),
-        "tolerance": arrange(call.tolerance, axes),
-    }
-    for prefix, request in _requests(call):
-        names = sorted(convention.names & ROLES.keys() - {_name(target), "config"})
-        made = arguments(names, request, convention, rope, context)
-        held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
-    stream = io.BytesIO()
-    np.savez(stream, **held)
-    lines = _script(call, target, command, other, device, convention, arrays, held)
-    with replacing(arrays, force=force) as file:
-        file.write(stream.getvalue())
-    with replacing(script, force=force) as file:
-        file.write("\n".join([*lines, ""]).encode())
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Script:
+    """A script that makes a failing call, of an implementation as it was given to `check`."""
+
+    call: FailingCall
+    target: Any
+    command: str | None
+    other: Any
+    device: str | None
+
+    def write(self, files: tuple[Path, Path], rope: Rotary, context: int, *, force: bool) -> None:
+        """Write the arrays and the script, each whole or not at all."""
+        call, convention = self.call, self.call.convention
+        held: dict[str, Any] = {
+            "expected": arrange(call.expected, convention.axes_of_x),
+            "tolerance": arrange(call.tolerance, convention.axes_of_x),
+        }
+        for prefix, request in _requests(call):
+            names = sorted(convention.names & ROLES.keys() - {name_of(self.target), "config"})
+            values = Values(request=request, convention=convention, rope=rope, context=context)
+            made = values.of(names)
+            held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
+        stream = io.BytesIO()
+        np.savez(stream, **held)
+        arrays, script = files
+        text = "\n".join([*self._lines(arrays.stem, held), ""])
+        for path, data in ((arrays, stream.getvalue()), (script, text.encode())):
+            with replacing(path, force=force) as file:
+                file.write(data)
+
+    def _lines(self, stem: str, held: dict[str, Any]) -> list[str]:
+        """Return the lines of the script."""
+        call, convention = self.call, self.call.convention
+        shown = self.command or (
+            self.target if isinstance(self.target, str) else name_of(self.target)
+        )
+        needed, convert, back = FRAMEWORKS[convention.framework]
+        lines = [
+            f'"""Shows what {_docstring(shown)} gets wrong: python {_docstring(stem)}.py"""',
+            "",
+            "import sys",
+            "from pathlib import Path",
+            "",
+            "import numpy as np",
+            *([needed] if needed else []),
+        ]
+        setup, once, run = self._implementation()
+        if convention.framework == "jax" and call.request.q.dtype == np.float64:
+            setup = ["import jax", 'jax.config.update("jax_enable_x64", True)', *setup]
+        lines += [*setup, "", 'case = np.load(Path(__file__).with_suffix(".npz"))']
+        bfloat16 = call.request.q.dtype.name == "bfloat16"
+        for prefix, request in _requests(call):
+            for name in sorted(key.removeprefix(prefix) for key in held if key.startswith(prefix)):
+                if name.startswith("before_") or name not in ROLES:
+                    continue
+                value = held[prefix + name]
+                text = f'case["{prefix}{name}"]'
+                if not value.ndim and name != "cos":
+                    lines.append(f"{name} = {text}.item()")
+                    continue
+                if name in VECTORS and request.memory in LAID_OUT:
+                    kind = LAID_OUT[request.memory]
+                    if request.memory == "transposed" and value.ndim < len("hsd"):
+                        kind = "np.asfortranarray(v)"
+                    text = _substitute(kind, "v", text)
+                how = convert
+                if bfloat16 and value.dtype == np.uint16:
+                    how = BFLOAT16.get(
+                        convention.framework,
+                        _substitute(convert, "a", "a.view(ml_dtypes.bfloat16)"),
+                    )
+                moved = (
+                    f".to({self.device!r})"
+                    if self.device and convention.framework == "torch"
+                    else ""
+                )
+                lines.append(f"{name} = {_substitute(how, 'a', text)}{moved}")
+            lines += once + run
+            once = []
+        vector = "k" if call.of_keys else "q" if "q" in convention.names else "x"
+        if "out" in convention.names:
+            lines.append("y = out")
+        elif call.in_place:
+            lines.append(f"y = {vector}  # the result is written over the argument")
+        elif self.command is None:
+            lines.append(f"y = y[{int(call.of_keys)}] if isinstance(y, (tuple, list)) else y")
+        lines += [
+            f'error = np.abs({back} - case["expected"])',
+            'wrong = ~(error <= case["tolerance"])',
+            'print(f"{wrong.sum()} of {wrong.size} numbers are wrong, by up to {error.max():.3g}")',
+            "sys.exit(bool(wrong.any()))",
+        ]
+        if any("ml_dtypes" in line for line in lines):
+            lines.insert(lines.index("import numpy as np"), "import ml_dtypes")
+        return lines
+
+    def _implementation(self) -> tuple[list[str], list[str], list[str]]:
+        """Return the lines that load an implementation, that make it, and that call it."""
+        target, convention = self.target, self.call.convention
+        if self.command is not None:
+            return _program(self.command)
+        if isinstance(target, str) and target.rpartition(":")[0].endswith(native.LIBRARIES):
+            return _library(target)
+        if isinstance(target, str) and target.endswith(native.KERNELS):
+            return _kernel(target), [], [f"y = {convention.call}"]
+        used = {n.id for n in ast.walk(parse_call(convention.call)) if isinstance(n, ast.Name)}
+        further = used - (ROLES.keys() - {"config"}) - {name_of(target)}
+        objects = sorted(name for name in further if name == "config" or name.startswith("init_"))
+        further -= {*objects}
+        setup = [f"{name} = ...  # an object that was given: make it here" for name in objects]
+        if self.other is not None:
+            setup += _import(self.other, set())
+            further -= {name_of(self.other)}
+        tree = parse_call(convention.call)
+        made = next(
+            (node for node in _chain(tree.body) if called_name(node) == name_of(target)), None
+        )
+        once = []
+        if made is not None and made is not tree.body:
+            once = [f"instance = {ast.unparse(made)}"]
+            made.func, made.args, made.keywords = ast.Name("instance"), [], []
+        call = ast.unparse(tree).replace("instance()", "instance", 1) if once else convention.call
+        return [*_import(target, further), *setup], once, [f"y = {call}"]
 
 
 def _requests(call: FailingCall) -> list[tuple[str, Request]]:
@@ -104,103 +192,6 @@ def _requests(call: FailingCall) -> list[tuple[str, Request]]:
 
 def _storable(array: Any) -> Any:
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
-
-
-def _script(
-    call: FailingCall,
-    target: Any,
-    command: str | None,
-    other: Any,
-    device: str | None,
-    convention: Convention,
-    arrays: Path,
-    held: dict[str, Any],
-) -> list[str]:
-    """Return the lines of the script."""
-    shown = command or (target if isinstance(target, str) else _name(target))
-    needed, convert, back = FRAMEWORKS[convention.framework]
-    lines = [
-        f'"""Shows what {_docstring(shown)} gets wrong: python {_docstring(arrays.stem)}.py"""',
-        "",
-        "import sys",
-        "from pathlib import Path",
-        "",
-        "import numpy as np",
-        *([needed] if needed else []),
-    ]
-    setup, once, run = _implementation(target, command, other, convention)
-    if convention.framework == "jax" and call.request.q.dtype == np.float64:
-        setup = ["import jax", 'jax.config.update("jax_enable_x64", True)', *setup]
-    lines += [*setup, "", 'case = np.load(Path(__file__).with_suffix(".npz"))']
-    bfloat16 = call.request.q.dtype.name == "bfloat16"
-    for prefix, request in _requests(call):
-        for name in sorted(key.removeprefix(prefix) for key in held if key.startswith(prefix)):
-            if name.startswith("before_") or name not in ROLES:
-                continue
-            value = held[prefix + name]
-            text = f'case["{prefix}{name}"]'
-            if not value.ndim and name != "cos":
-                lines.append(f"{name} = {text}.item()")
-                continue
-            if name in VECTORS and request.memory in LAID_OUT:
-                kind = LAID_OUT[request.memory]
-                if request.memory == "transposed" and value.ndim < len("hsd"):
-                    kind = "np.asfortranarray(v)"
-                text = _substitute(kind, "v", text)
-            how = convert
-            if bfloat16 and value.dtype == np.uint16:
-                how = BFLOAT16.get(
-                    convention.framework,
-                    _substitute(convert, "a", "a.view(ml_dtypes.bfloat16)"),
-                )
-            moved = f".to({device!r})" if device and convention.framework == "torch" else ""
-            lines.append(f"{name} = {_substitute(how, 'a', text)}{moved}")
-        lines += once + run
-        once = []
-    vector = "k" if call.of_keys else "q" if "q" in convention.names else "x"
-    if "out" in convention.names:
-        lines.append("y = out")
-    elif call.in_place:
-        lines.append(f"y = {vector}  # the result is written over the argument")
-    elif command is None:
-        lines.append(f"y = y[{int(call.of_keys)}] if isinstance(y, (tuple, list)) else y")
-    lines += [
-        f'error = np.abs({back} - case["expected"])',
-        'wrong = ~(error <= case["tolerance"])',
-        'print(f"{wrong.sum()} of {wrong.size} numbers are wrong, by up to {error.max():.3g}")',
-        "sys.exit(bool(wrong.any()))",
-    ]
-    if any("ml_dtypes" in line for line in lines):
-        lines.insert(lines.index("import numpy as np"), "import ml_dtypes")
-    return lines
-
-
-def _implementation(
-    target: Any, command: str | None, other: Any, convention: Convention
-) -> tuple[list[str], list[str], list[str]]:
-    """Return the lines that load an implementation, that make it, and that call it."""
-    if command is not None:
-        return _program(command)
-    if isinstance(target, str) and _is_library(target):
-        return _library(target)
-    if isinstance(target, str) and target.endswith(kernel_file.SUFFIXES):
-        return _kernel(target), [], [f"y = {convention.call}"]
-    used = {n.id for n in ast.walk(parse_call(convention.call)) if isinstance(n, ast.Name)}
-    further = used - (ROLES.keys() - {"config"}) - {_name(target)}
-    objects = sorted(name for name in further if name == "config" or name.startswith("init_"))
-    further -= {*objects}
-    setup = [f"{name} = ...  # an object that was given: make it here" for name in objects]
-    if other is not None:
-        setup += _import(other, set())
-        further -= {_name(other)}
-    tree = parse_call(convention.call)
-    made = next((node for node in _chain(tree.body) if called_name(node) == _name(target)), None)
-    once = []
-    if made is not None and made is not tree.body:
-        once = [f"instance = {ast.unparse(made)}"]
-        made.func, made.args, made.keywords = ast.Name("instance"), [], []
-    call = ast.unparse(tree).replace("instance()", "instance", 1) if once else convention.call
-    return [*_import(target, further), *setup], once, [f"y = {call}"]
 
 
 def _chain(node: ast.AST) -> Iterator[ast.Call]:
@@ -226,7 +217,7 @@ def _import(target: Any, further: set[str]) -> list[str]:
         folder = Path.cwd() if file is None else Path(file).absolute().parents[module.count(".")]
         module = Path(file).stem if module == "__main__" and file else module
     if not path or "<" in path or not all(word.isidentifier() for word in module.split(".")):
-        return [f"# from ... import {_name(target)}  # it was given as an object: name it here"]
+        return [f"# from ... import {name_of(target)}  # it was given as an object: name it here"]
     first, *rest = path.split(".")
     names = ", ".join(sorted({first, *(name for name in further if not _is_builtin(name))}))
     lines = ["", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {names}"]
@@ -241,25 +232,8 @@ def _qualify(target: Any) -> str:
     return str(getattr(target, "__qualname__", "")) if hasattr(target, "__name__") else ""
 
 
-def _name(target: Any) -> str:
-    if isinstance(target, str) and target.endswith(kernel_file.SUFFIXES):
-        return kernel_file.kernel_name(target)
-    if isinstance(target, str):
-        return target.rpartition(":")[2].rpartition(".")[2]
-    name = str(getattr(target, "__name__", ""))
-    return name if name.isidentifier() else "target"
-
-
-def _is_library(target: str) -> bool:
-    from ropecli.checks.implementation.calling.shared_library import SUFFIXES
-
-    return target.rpartition(":")[0].endswith(SUFFIXES)
-
-
 def _program(command: str) -> tuple[list[str], list[str], list[str]]:
-    from ropecli.checks.implementation.calling.executable import Executable
-
-    parsed = Executable(command)
+    parsed = native.Executable(command)
     places = ", ".join(f"{name}='{name}.npy'" for name in (*parsed.inputs, *parsed.outputs))
     run = [f"np.save('{name}.npy', {name})" for name in parsed.inputs]
     run += [
@@ -282,10 +256,10 @@ def _library(target: str) -> tuple[list[str], list[str], list[str]]:
 
 def _kernel(target: str) -> list[str]:
     """Return the lines that load the kernel of a file by its name in calls."""
-    name, path = kernel_file.kernel_name(target), str(Path(target).absolute())
-    if target.endswith(kernel_file.SCRIPTED):
+    name, path = native.kernel_name(target), str(Path(target).absolute())
+    if target.endswith(native.SCRIPTED):
         return [f"{name} = torch.jit.load({path!r})"]
-    if target.endswith(kernel_file.EXPORTED):
+    if target.endswith(native.EXPORTED):
         return [f"{name} = torch.export.load({path!r}).module()"]
     return [
         "import onnxruntime",

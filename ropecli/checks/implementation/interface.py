@@ -1,14 +1,14 @@
 """The only way from the laws to the implementation under test.
 
-Laws see two classes. An `Implementation` describes itself in small data and makes instances; an
-`Instance` is called. Every argument and every result is a NumPy array or small data, so that the
-implementation itself may be anything, and anywhere: `calling/implementation.py` has the one that is
-called in a process of its own.
+An `Implementation` describes itself in small data and makes instances; an `Instance` is called.
+Every argument and every result is a NumPy array or small data, so that the implementation itself
+may be anything, and anywhere.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,64 +16,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, dtype_name
-from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
-from ropecli.checks.law import Outcome
-from ropecli.rotary.rotary import Rotary
+from ropecli.arrays import DTYPES
+from ropecli.checks.implementation.call import (
+    CACHES,
+    NOTHING_WRITTEN,
+    TABLES,
+    Convention,
+    Died,
+    ImplementationError,
+    Request,
+    Response,
+    ScaledRequest,
+    Unsupported,
+    as_float64,
+)
+from ropecli.checks.implementation.calling.describe import Description
+from ropecli.checks.implementation.calling.discover import Search
+from ropecli.checks.implementation.calling.vocabulary import BASES
+from ropecli.checks.implementation.calling.vocabulary import DTYPES as DTYPE_NAMES
 
-NOTHING_WRITTEN = "it must be an array of numbers, got NoneType, and nothing was written over x"
-
-
-class ImplementationError(Exception):
-    """The implementation raised, or returned no array of the right shape; in one line."""
-
-
-class WrongResult(ImplementationError):
-    """The implementation returned a wrong dtype or shape, which does not count as a refusal."""
-
-
-class Exhausted(ImplementationError):
-    """The implementation ran out of memory, or of stack."""
-
-
-class Died(ImplementationError):
-    """A call that crashed, exited, hung, or ran out of memory that it should not need."""
-
-    furthest = -1  #: Largest position of the call that did it; -1 without one.
-
-
-class OutOfTime(Exception):
-    """The budget of a run is spent."""
-
-    found: Outcome | None = None  #: Failure that a law had found by then.
-
-
-class Unsupported(Exception):
-    """An implementation of this form cannot be called this way."""
-
-
-class Instance(ABC):
-    """One instance of the implementation, with whatever it keeps between calls."""
-
-    @abstractmethod
-    def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the result as it is, of any shape and dtype."""
-
-    @abstractmethod
-    def request(self, request: Request | ScaledRequest) -> Response:
-        """Make a call of any kind."""
-
-    @abstractmethod
-    def announce(self, request: Request | ScaledRequest) -> None:
-        """Begin with the next call, if it can run while the last one is judged."""
-
-    def rows(
-        self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
-    ) -> NDArray[np.float64]:
-        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64."""
-        given = x.astype(DTYPES[dtype])
-        return as_float64(self.call(given, positions), given)
+PROGRAM = "program"  #: By which calls name a command.
+ONE_LIST = "takes no separate positions for each sequence"
+#: Sizes of a call that shows if each sequence may have its positions, no two alike.
+BATCH, HEADS, LENGTH = 2, 3, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,76 +50,174 @@ class BaseParameter:
     numeric: bool  #: Whether its value is a number or None.
 
 
-class Implementation(ABC):
+class Instance:
+    """One instance of the implementation, with whatever it keeps between calls."""
+
+    def __init__(self, owner: Implementation, number: int, convention: Convention) -> None:
+        self._owner = owner
+        self._number = number
+        self._convention = convention
+
+    def request(self, request: Request | ScaledRequest) -> Response:
+        """Make a call of any kind."""
+        if request.own and not self._owner.takes_own_positions(self._convention):
+            raise Unsupported(ONE_LIST)
+        return self._owner.caller.call(self._number, request)
+
+    def announce(self, request: Request | ScaledRequest) -> None:
+        """Begin with the next call, if it can run while the last one is judged."""
+        if not request.own or self._owner.takes_own_positions(self._convention):
+            self._owner.caller.announce(self._number, request)
+
+    def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the result for x (..., sequence, head_dim); for scores, x is q and k."""
+        if self._convention.scores:
+            q, k = (each[None, None] for each in x)
+            return self.request(Request(q=q, k=k, positions=positions)).q
+        given = canonical(x)
+        own = positions.ndim > 1 and positions.shape[:2] == (len(x), x.shape[-2]) and x.ndim > 2
+        response = self.request(Request(q=given, positions=positions, own=own))
+        return response.q.reshape(x.shape)
+
+    def rows(
+        self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
+    ) -> NDArray[np.float64]:
+        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64."""
+        given = x.astype(DTYPES[dtype])
+        return as_float64(self.call(given, positions), given)
+
+
+class Implementation:
     """The implementation under test, of which instances are made."""
 
-    form: str  #: "apply", "decoder" or "score".
-    kind: str  #: "function", "class" or "instance".
-    tables: (
-        Rotary | None
-    )  #: The encoding of the cos and sin that it is given; None if it makes them.
-    convention: Convention  #: How it is called.
-    arrangements: tuple[Convention, ...]  #: The axes in which it is called; `convention` first.
-    costly: bool  #: Whether a call in a new shape takes long, as a program or a compiler does.
-    renewable: bool  #: Whether a new instance is free of what earlier calls left behind.
-    half_by_default: (
-        tuple[str, str] | None
-    )  #: Name of a parameter that is a dtype, and its default where that is half precision.
+    def __init__(
+        self,
+        search: Search,
+        conventions: Sequence[Convention],
+        description: Description,
+        init: Mapping[str, Any],
+    ) -> None:
+        self.caller = search.caller
+        self.convention = convention = conventions[0]  #: How it is called.
+        self.arrangements = tuple(conventions)  #: The axes in which it is called.
+        self._takes_own: dict[Convention, bool] = {}
+        self.description = description
+        self._rope, self._context, self._axes = search.rope, search.context, search.axes
+        self._init = init
+        self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
+        self.kind = description.kind  #: "function", "class" or "instance".
+        #: The encoding of the cos and sin that it is given; None if it makes them.
+        self.tables = search.rope if convention.names & {*TABLES, *CACHES} else None
+        #: True if a call in a new shape takes long, as a program or a compiler does.
+        self.costly = description.name == PROGRAM or convention.framework == "jax"
+        #: Name of a parameter that is a dtype, and its default where that is half precision.
+        self.half_by_default = _half_by_default(description, init)
+        #: True if a new instance is free of what earlier calls left behind.
+        self.renewable = description.kind == "class" and not convention.step
 
     @property
-    @abstractmethod
     def base(self) -> BaseParameter | None:
-        """The parameter that is the base; None if it takes none."""
+        """The parameter that is the base; None if it takes none, or was made already."""
+        if self.description.kind == "instance":
+            return None
+        known = {each.name: each.default for each in self.description.parameters or ()}
+        name = next((name for name in known if name in BASES), None)
+        if name is None:
+            return None
+        value = self._init.get(name, known[name])
+        numeric = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        return BaseParameter(
+            name=name,
+            value=float(value) if numeric and value is not None else None,
+            numeric=numeric,
+        )
 
-    @abstractmethod
     def fresh(
         self, parameters: Mapping[str, float] | None = None, arrangement: Convention | None = None
     ) -> Instance:
-        """Return a new instance; of a function, the function."""
+        """Return a new instance, called in one of the arrangements; of a function, the function."""
+        convention = arrangement or self.convention
+        convention = convention.with_keywords(self.description.name, parameters or {})
+        number = self.caller.make(convention, self._rope, self._context)
+        return Instance(self, number, convention)
 
-    @abstractmethod
-    def takes(self, arrangement: Convention, *, batch: int, heads: int, own: bool) -> bool:
-        """Return False for a call that an arrangement of axes cannot express, or is refused."""
-
-    @abstractmethod
     def restart(self) -> bool:
         """Forget what earlier calls left behind; False if it runs in this process, which can't."""
+        return self.caller.restart()
 
-    @abstractmethod
+    def takes(self, arrangement: Convention, *, batch: int, heads: int, own: bool) -> bool:
+        """Return False for a call that an arrangement of axes cannot express, or is refused."""
+        axes = arrangement.axes_of_x
+        fits = ("b" in axes or (batch == 1 and not own)) and (heads == 1 or "h" in axes)
+        return fits and (not own or self.takes_own_positions(arrangement))
+
+    def takes_own_positions(self, convention: Convention) -> bool:
+        """Return False if positions of (batch, sequence) are refused, no two lengths alike.
+
+        A function of positions (sequence,) may take (batch, sequence) for something else, without a
+        word, where there are as many heads as sequences.
+        """
+        if convention not in self._takes_own:
+            self._takes_own[convention] = self._try_own_positions(convention)
+        return self._takes_own[convention]
+
+    def _try_own_positions(self, convention: Convention) -> bool:
+        names = convention.names
+        one_list = "positions" in names and convention.axes_of_positions == "s"
+        if not one_list and not (names & {*TABLES} and "b" not in convention.axes_of_tables):
+            return True
+        if self.form != "apply" or self._context < BATCH + LENGTH:
+            return True
+        axes = convention.axes_of_x
+        shape = (BATCH if "b" in axes else 1, HEADS if "h" in axes else 1, LENGTH)
+        dtype = DTYPES[self.caller.dtypes(convention.framework)[0]]
+        x = np.ones((*shape, self._rope.head_dim), dtype=dtype)  # zeros would not be written over
+        places = np.arange(LENGTH) + np.arange(len(x))[:, None]
+        if self._axes > 1:
+            places = np.repeat(places[..., None], self._axes, axis=-1)
+        number = self.caller.make(convention, self._rope, self._context)
+        try:
+            self.caller.call(number, Request(q=x, positions=places, own=True))
+        except Died:
+            return True
+        except ImplementationError as error:
+            return str(error) == NOTHING_WRITTEN  # it ran, and did nothing
+        finally:
+            self.caller.drop(number)
+        return True
+
     def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:
         """Return a new decoder's rows for x, the first ones prefilled and the others stepped."""
+        given = canonical(x)
+        places = np.arange(x.shape[-2])
+        request = Request(q=given, positions=places, stepwise=True, prefilled=prefilled)
+        return self.fresh().request(request).q.astype(np.float64).reshape(x.shape)
 
-    @abstractmethod
     def changed_arguments(
         self, x: NDArray[Any], positions: NDArray[np.int64]
     ) -> tuple[bool, Sequence[tuple[str, str]]]:
         """Call a new instance, and return what it wrote into.
 
         Returns:
-            Whether that is its way to return a result; and for each argument that changed, its name
+            True if that is its way to return a result; and for each argument that changed, its name
             and its first element that did: "x[0, 1] was 0.5, is 0.25".
         """
+        response = self.fresh().request(Request(q=canonical(x), positions=positions, watch=True))
+        return response.in_place, response.changed
 
 
-def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result of x's shape as float64."""
-    if result.shape != given.shape:
-        raise WrongResult(f"it returned shape {result.shape} for x of shape {given.shape}")
-    return real_numbers(result, given)
+def _half_by_default(description: Description, init: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the parameter that is a dtype, and its default where that is half precision."""
+    every = [] if description.kind == "instance" else description.parameters or ()
+    for each in every:
+        dtype = re.search(r"b?float16", str(each.default))
+        if each.name.lower() in DTYPE_NAMES and each.name not in init and dtype:
+            return each.name, dtype[0]
+    return None
 
 
-def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result of any shape as float64."""
-    return check_real(result, known_dtype(given)).astype(np.float64)
-
-
-def check_real(result: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Return a result of any shape, for data of a dtype, as it is."""
-    if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
-        raise WrongResult(f"it returned {result.dtype} for x of {dtype}")
-    return result
-
-
-def known_dtype(array: NDArray[Any]) -> str:
-    """Return the name of an array's dtype, ropecli's own where there is one."""
-    return dtype_name(array.dtype) or str(array.dtype)
+def canonical(x: NDArray[Any]) -> NDArray[Any]:
+    """Return x (..., sequence, head_dim) as (batch, heads, sequence, head_dim)."""
+    lead = x.shape[:-2]
+    batch = lead[0] if lead else 1
+    return x.reshape(batch, math.prod(lead[1:]), *x.shape[-2:])

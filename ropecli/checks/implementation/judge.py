@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array
+from ropecli.checks.implementation.call import ImplementationError, Unsupported
 from ropecli.checks.implementation.causes import Cause, Sample, find_position_mistake, name_cause
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import Oracle, Truth, sequence_length, truth_of
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, distinguishing_digits, format_vector, shares

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+from ropecli.checks.implementation.call import ImplementationError, Unsupported
 from ropecli.checks.implementation.laws import convention, state
 from ropecli.checks.implementation.oracle import (
     Oracle,

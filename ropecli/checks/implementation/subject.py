@@ -12,13 +12,8 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.interface import (
-    Implementation,
-    ImplementationError,
-    Instance,
-    Unsupported,
-    WrongResult,
-)
+from ropecli.checks.implementation.call import ImplementationError, Unsupported, WrongResult
+from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.oracle import (
     DERIVED,
     Oracle,

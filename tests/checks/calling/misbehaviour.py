@@ -201,3 +201,13 @@ class DecoderThatAborts:
 
     def step(self, x: Any) -> Any:
         return x
+
+
+class SpoilsWhenMade:
+    """One that replaces a function where an instance is made."""
+
+    def __init__(self) -> None:
+        json.dumps = lambda *_: ""
+
+    def __call__(self, x: Any, positions: Any) -> Any:
+        return right(x, positions)

@@ -11,18 +11,14 @@ import pytest
 from helpers import slow
 
 from ropecli import Rotary
-from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.discover import (
-    NotCallable,
-    discover,
-    find_arrangements,
-)
-from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.implementation import CalledImplementation
-from ropecli.checks.implementation.calling.request import MEMORY, Request
-from ropecli.checks.implementation.interface import Unsupported
+from ropecli.checks.implementation.call import MEMORY, Request, Unsupported
+from ropecli.checks.implementation.calling.discover import NotCallable, Search
+from ropecli.checks.implementation.calling.run import Caller
+from ropecli.checks.implementation.calling.source import Here
+from ropecli.checks.implementation.interface import Implementation
 
 Array = Any  # of NumPy
+ROPE = Rotary(head_dim=8, layout="half")
 CASES: list[Any] = []
 #: Those that are found late in the search.
 LONG = {"angles_of_two_sequences", "of_lengths", "side_by_side", "rows_of_frequencies"}
@@ -37,16 +33,26 @@ def found(
     **given: str,
 ) -> str:
     """Return the options that say the convention found."""
-    engine = Engine(target, name=target.__name__, other=other, other_name=name_of(other))
-    rope = Rotary(head_dim=8, layout=layout)
-    known, words = {"framework": "numpy", **given}, init or {}
-    convention, dtype = discover(engine, rope, 64, known, words)
-    first, *_ = find_arrangements(engine, convention, rope, 64, known, words, axes=1, dtype=dtype)
-    return first.options()
+    search = searching(target, other, Rotary(head_dim=8, layout=layout), init=init or {}, **given)
+    return search.find_arrangements(*search.discover())[0].options()
 
 
-def name_of(other: Any) -> str:
-    return "" if other is None else str(other.__name__)
+def searching(
+    target: Any,
+    other: Any = None,
+    rope: Rotary = ROPE,
+    init: dict[str, Any] | None = None,
+    **given: str,
+) -> Search:
+    caller = Caller(Here(target=target, other=other), isolated=False)
+    known = {"framework": "numpy", **given}
+    return Search(caller=caller, rope=rope, context=64, given=known, init=init or {})
+
+
+def made(target: Any, **given: Any) -> tuple[Caller, int]:
+    """Make an instance by the convention found."""
+    search = searching(target, **given)
+    return search.caller, search.caller.make(search.discover()[0], ROPE, 64)
 
 
 def called(options: str, **how: Any) -> Callable[[Any], Any]:
@@ -591,9 +597,7 @@ def test_results_are_read_by_their_names() -> None:
     def rotate(q: Array, k: Array, positions: Array) -> dict[str, Array]:
         return {"key": by_positions(k, positions), "query": by_positions(q, positions)}
 
-    engine = Engine(rotate, name="rotate")
-    rope = Rotary(head_dim=8, layout="half")
-    number = engine.make(Convention(call="rotate(q, k, positions)"), rope, 64)
+    engine, number = made(rotate, call="rotate(q, k, positions)", axes_of_x="b h s d")
     q, k = np.random.default_rng(0).standard_normal((2, 1, 2, 5, 8))
     answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
     np.testing.assert_array_equal(answer.q, by_positions(q, np.arange(5)))
@@ -703,13 +707,11 @@ def test_who_is_given_tables_is_known(cos: str, sin: str) -> None:
         f"    return turned(x, {cos}[rows, None], {sin}[rows, None])\n",
         names,
     )
-    engine = Engine(names["rotate"], name="rotate")
-    rope = Rotary(head_dim=8, layout="half")
-    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
+    search = searching(names["rotate"])
+    convention, _ = search.discover()
     assert "cos_cache, sin_cache, offset" in convention.call
-    description = engine.describe()
-    implementation = CalledImplementation(engine, [convention], description, rope, 64, init={})
-    assert implementation.tables is rope
+    implementation = Implementation(search, [convention], search.caller.describe(), {})
+    assert implementation.tables is ROPE
 
 
 # What is not called, and what is called although it is wrong.
@@ -788,8 +790,7 @@ def test_a_factor_of_its_own_does_not_hide_the_form_of_frequencies() -> None:
         cos, sin = ((f(freqs) * mscale).astype(t.dtype) for f in (np.cos, np.sin))
         return np.concatenate([x * cos + swapped(x) * sin, rest], axis=-1)
 
-    rope = Rotary(head_dim=64, layout="half")
-    convention, _ = discover(Engine(rotate, name="rotate"), rope, 64, {"framework": "numpy"}, {})
+    convention, _ = searching(rotate, rope=Rotary(head_dim=64, layout="half")).discover()
     assert convention.freqs == "angles"
 
 
@@ -801,10 +802,7 @@ def test_a_kernel_that_ignores_its_offset_is_given_one() -> None:
 
 
 def test_keys_may_have_fewer_heads() -> None:
-    engine = Engine(of_transformers, name="of_transformers")
-    rope = Rotary(head_dim=8, layout="half")
-    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
-    number = engine.make(convention, rope, 64)
+    engine, number = made(of_transformers)
     q = np.random.default_rng(0).standard_normal((2, 6, 5, 8))
     k = np.ascontiguousarray(q[:, :2])
     answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
@@ -813,10 +811,7 @@ def test_keys_may_have_fewer_heads() -> None:
 
 
 def test_stacked_queries_and_keys_have_as_many_heads() -> None:
-    engine = Engine(packed, name="packed")
-    rope = Rotary(head_dim=8, layout="half")
-    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
-    number = engine.make(convention, rope, 64)
+    engine, number = made(packed)
     q, k = np.random.default_rng(0).standard_normal((2, 2, 6, 5, 8))
     answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
     assert answer.k is not None
@@ -828,9 +823,7 @@ def test_stacked_queries_and_keys_have_as_many_heads() -> None:
 
 @pytest.mark.parametrize("memory", [each for each in MEMORY if each != "expanded"])
 def test_what_is_written_in_place_is_not_written_into_the_request(memory: str) -> None:
-    engine = Engine(in_place, name="in_place")
-    rope = Rotary(head_dim=8, layout="half")
-    number = engine.make(Convention(call="in_place(x, positions)"), rope, 64)
+    engine, number = made(in_place, call="in_place(x, positions)", axes_of_x="b h s d")
     q = np.random.default_rng(0).standard_normal((2, 2, 1, 8))
     before = q.copy()
     engine.call(number, Request(q=q, positions=np.array([1]), memory=memory))
@@ -850,10 +843,7 @@ def test_angles_are_given_in_single_precision_at_least() -> None:
         seen.append(freqs.dtype)
         return t * np.cos(freqs) + swapped(t) * np.sin(freqs)
 
-    engine = Engine(rotate, name="rotate")
-    rope = Rotary(head_dim=8, layout="half")
-    convention, _ = discover(engine, rope, 64, {"framework": "numpy"}, {})
-    number = engine.make(convention, rope, 64)
+    engine, number = made(rotate)
     for dtype in (np.float16, np.float32, np.float64):
         x = np.ones((1, 1, 4, 8), dtype=dtype)
         engine.call(number, Request(q=x, positions=np.arange(4)))

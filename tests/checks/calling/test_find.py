@@ -1,4 +1,4 @@
-"""What is said of an implementation that can't be called, and arguments that its code may lack."""
+"""Messages on an implementation that can't be called, and arguments that its code may lack."""
 
 from __future__ import annotations
 

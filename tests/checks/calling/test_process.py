@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import run_cli, slow
-from judging import checks_of, failures
+from implementations.plain import half, inv_freq, turn
+from judging import FEW_LAWS, checks_of, failures
 
 import ropecli
 from ropecli.checks.implementation.calling.find import CallError
@@ -23,20 +24,12 @@ from ropecli.checks.implementation.check import Verdict
 from ropecli.errors import FileError
 
 MODULE = Path(__file__).with_name("misbehaviour.py")
-#: Few laws, with a long call among them.
-LAWS = ["rotation", "norm", "packed sequences", "same twice", "long, short, long"]
-SMALL: dict[str, Any] = {
-    "head_dim": 8,
-    "dtypes": "float32",
-    "context_length": 512,
-    "select": LAWS,
-}
 #: How functions are called, of which nothing is asked where they can't be.
 CALL: dict[str, Any] = {"axes_of_x": "b h s d", "positions_dtype": "int64"}
 
 
 def judged(name: str, **options: Any) -> Verdict:
-    return ropecli.check(f"{MODULE}:{name}", **SMALL, **options)
+    return ropecli.check(f"{MODULE}:{name}", **FEW_LAWS | options)
 
 
 def alive(pid: int) -> bool:
@@ -131,6 +124,12 @@ def test_functions_that_a_call_replaces_are_named(name: str, words: str) -> None
     assert failures(verdict) == [law.name]
 
 
+def test_functions_that_a_class_replaces_are_named() -> None:
+    verdict = judged("SpoilsWhenMade", select="norm")
+    assert verdict.notes == ("it replaced json.dumps when an instance was made",)
+    assert failures(verdict) == []
+
+
 @pytest.mark.parametrize("name", ["closes", "leaves", "writes", *slow("foreign_defaults")])
 def test_right_ones_that_do_odd_things_pass(name: str) -> None:
     begin = time.monotonic()
@@ -173,7 +172,7 @@ def test_memory_is_bounded() -> None:
 @pytest.mark.slow
 def test_one_that_leaks_ends_its_process_and_is_named() -> None:
     """Each call keeps 64 MB, so that a process makes some fifteen of the 600 steps."""
-    options = SMALL | {"select": "many steps"}
+    options = FEW_LAWS | {"select": "many steps"}
     verdict = ropecli.check(f"{MODULE}:leaks", **options, memory=1)
     assert verdict.passed is False
     assert "MemoryError" in str(verdict.diagnosis)
@@ -184,10 +183,7 @@ def test_memory_that_only_a_large_call_lacks_is_a_refusal() -> None:
     def kernel(x: Any, positions: Any) -> Any:
         if x.nbytes > 2**20:
             raise MemoryError
-        angle = positions[:, None] * 1e4 ** (-np.arange(32) / 32)
-        a, b = np.split(x, 2, axis=-1)
-        parts = [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)]
-        return np.concatenate(parts, axis=-1).astype(x.dtype)
+        return turn(x, positions, inv_freq(64), half)
 
     options: dict[str, Any] = {"dtypes": "float32", "context_length": 2**14, **CALL}
     for isolated in (True, False):
@@ -197,7 +193,7 @@ def test_memory_that_only_a_large_call_lacks_is_a_refusal() -> None:
 
 @pytest.mark.parametrize("isolated", [False, *slow(True)])
 def test_memory_that_a_small_call_lacks_is_a_failure(isolated: bool) -> None:
-    options = SMALL | {"select": "every position", "isolated": isolated}
+    options = FEW_LAWS | {"select": "every position", "isolated": isolated}
     verdict = ropecli.check(f"{MODULE}:exhausts", **options)
     assert failures(verdict) == ["every position"]
     assert "MemoryError: no memory" in str(verdict.diagnosis)
@@ -214,7 +210,7 @@ def test_one_that_ends_its_process_in_batches_only_is_called_and_fails(
     name: str, words: str
 ) -> None:
     """Trials begin with four sequences."""
-    options = SMALL | {"select": "every shape"}
+    options = FEW_LAWS | {"select": "every shape"}
     timeout = 3 if "3 s" in words else 60
     verdict = ropecli.check(f"{MODULE}:{name}", **options, timeout=timeout)
     assert failures(verdict) == ["every shape"]
@@ -270,7 +266,7 @@ def test_processes_and_descriptors_do_not_pile_up() -> None:
     def kernel(x: Any, positions: Any) -> Any:
         raise ValueError
 
-    options = {**SMALL, "call": "kernel(x, positions)", **CALL}
+    options = {**FEW_LAWS, "call": "kernel(x, positions)", **CALL}
     counts = []
     for count in (1, 20):
         for _ in range(count):
@@ -305,15 +301,6 @@ def test_a_process_that_was_forked_has_workers_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_elsewhere_than_on_linux_each_worker_is_a_new_interpreter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    verdict = judged("aborts")
-    assert "killed by SIGABRT" in str(verdict.diagnosis)
-
-
-@pytest.mark.slow
 def test_the_environment_is_that_of_the_call(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -327,7 +314,7 @@ def test_the_environment_is_that_of_the_call(
     for word in ("one", "two"):
         monkeypatch.setenv("ROPE_WORD", word)
         with pytest.raises(CallError) as caught:
-            ropecli.check(kernel, **SMALL, call="kernel(x, positions)", **CALL)
+            ropecli.check(kernel, **FEW_LAWS, call="kernel(x, positions)", **CALL)
         assert word in str(caught.value)
         assert str(tmp_path) in str(caught.value)
 
@@ -382,7 +369,7 @@ def test_arrays_that_fill_pipes_in_both_directions() -> None:
         sys.stdout.write("y" * 200_000 + "\n")
         return np.copy(x)
 
-    verdict = ropecli.check(kernel, **SMALL | {"head_dim": 2048, "form": "apply"})
+    verdict = ropecli.check(kernel, **FEW_LAWS | {"head_dim": 2048, "form": "apply"})
     assert "nothing is rotated" in str(verdict.diagnosis)
 
 
@@ -393,13 +380,9 @@ def test_calls_that_run_ahead_are_judged_as_those_that_do_not() -> None:
     def kernel(x: Any, positions: Any) -> Any:
         if x.shape[-2] == 33:
             raise ValueError("no 33 tokens")
-        theta = 100.0 ** (-np.arange(4) / 4) / (1 + (x.shape[-2] > 64))
-        angle = np.asarray(positions)[:, None] * theta
-        a, b = x[..., :4], x[..., 4:]
-        cos, sin = np.cos(angle), np.sin(angle)
-        return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
+        return turn(x, positions, inv_freq(8, 100.0) / (1 + (x.shape[-2] > 64)), half)
 
-    options: dict[str, Any] = SMALL | {"context_length": 96, "select": ["every shape"]}
+    options: dict[str, Any] = FEW_LAWS | {"context_length": 96, "select": ["every shape"]}
     here, apart = (ropecli.check(kernel, **options, isolated=each) for each in (False, True))
     assert here.checks == apart.checks
     assert here.diagnosis is not None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import slow
-from judging import failures
+from judging import failures, turn_small
 
 import ropecli
 from ropecli.checks.implementation.calling.find import CallError
@@ -34,10 +34,7 @@ class Clock:
         def rotate(x: Any, positions: Any) -> Any:
             self.rows.append(x.size // x.shape[-1])
             self.now += 0.02 + 0.001 * self.rows[-1]
-            angle = np.asarray(positions)[:, None] * 1e4 ** (-np.arange(4) / 4)
-            a, b = np.split(x, 2, axis=-1)
-            parts = [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)]
-            y = np.concatenate(parts, axis=-1).astype(x.dtype)
+            y = turn_small(x, positions)
             if y.ndim == 4 and y.shape[1] > wrong >= 0:
                 y[:, wrong] = x[:, wrong]
             return y
@@ -108,15 +105,8 @@ def test_a_budget_ends_a_call_that_runs(length: int) -> None:
 
 def test_it_says_what_it_does() -> None:
     lines: list[str] = []
-
-    def rotate(x: Any, positions: Any) -> Any:
-        angle = np.asarray(positions)[:, None] * 1e4 ** (-np.arange(4) / 4)
-        a, b = np.split(x, 2, axis=-1)
-        parts = [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)]
-        return np.concatenate(parts, axis=-1).astype(x.dtype)
-
     names = ["norm", "every position"]
-    ropecli.check(rotate, **HERE, select=names, progress=lines.append)
+    ropecli.check(turn_small, **HERE, select=names, progress=lines.append)
     assert lines[0] == "searching how to call it, 1 call"
     for number, name in enumerate(names, 1):
         assert f"check {number} of 2: {name}, 1 call" in lines

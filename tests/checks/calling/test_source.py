@@ -1,4 +1,4 @@
-"""Where an implementation of this process is found by another one, and what passes between them."""
+"""An implementation of this process is found by another one, and passed to it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from judging import SMALL_THETA, failures, turn_small
+from judging import FEW_LAWS, SMALL_THETA, failures, turn_small
 
 import ropecli
 from ropecli.checks.implementation.check import Verdict
 
-#: Few laws, with a long call among them.
-LAWS = ["rotation", "norm", "packed sequences", "same twice", "long, short, long"]
-SMALL: dict[str, Any] = {
-    "head_dim": 8,
-    "dtypes": "float32",
-    "context_length": 512,
-    "select": LAWS,
-}
 RIGHT = """
 import os
 import numpy as np
@@ -48,7 +40,7 @@ def rotate(x, positions):
 
 
 def judged(target: Any, **options: Any) -> Verdict:
-    return ropecli.check(target, **SMALL | options)
+    return ropecli.check(target, **FEW_LAWS | options)
 
 
 def loaded(file: Path, name: str) -> types.ModuleType:
@@ -198,7 +190,7 @@ def tables(positions: Any) -> Any:
 
 def test_two_functions_of_one_name() -> None:
     turned_of_that_name = types.FunctionType(turned.__code__, globals(), "tables")
-    done = ropecli.check(tables, apply_with=turned_of_that_name, isolated=False, **SMALL)
+    done = ropecli.check(tables, apply_with=turned_of_that_name, isolated=False, **FEW_LAWS)
     assert done.passed
     assert done.convention.call == "apply_with(x, *tables(positions))"
 
@@ -218,5 +210,5 @@ def test_sources_that_exclude_each_other(
     target: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ropecli.ArgumentError) as caught:
-        ropecli.check(target, **options, **SMALL)
+        ropecli.check(target, **options, **FEW_LAWS)
     assert message in str(caught.value)

@@ -21,12 +21,10 @@ from oracle.conventions.released import HEAD_DIM, RELEASED, Released
 
 import ropecli
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.discover import NotCallable, discover
-from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.call import Convention, ImplementationError, Request, Unsupported
+from ropecli.checks.implementation.calling.discover import NotCallable, Search
+from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Named
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 
 #: Laws of thousands of calls, which take most of the time.
 MANY_CALLS = ("every shape", "every position", "many steps")
@@ -38,17 +36,18 @@ CONTEXT = 4096
 def findings(each: Released, *, ignore: tuple[str, ...]) -> dict[str, Any]:
     """Return the convention of an implementation, its rotation by arithmetic, and its verdict."""
     try:
-        engine = Named(target=each.target, other=each.other).engine()
+        caller = Caller(Named(target=each.target, other=each.other), isolated=False)
     except ropecli.RopecliError as error:
         return {"options": f"not loaded: {error}"}
     rope = ropecli.Rotary(head_dim=HEAD_DIM, layout="half")
     given = {"call": each.call} if each.call else {}
     try:
-        convention, _ = discover(engine, rope, CONTEXT, given, {})
+        search = Search(caller=caller, rope=rope, context=CONTEXT, given=given)
+        convention, _ = search.discover()
     except NotCallable as error:
         nearest = error.tried[0].error if error.tried else ""
         return {"options": f"not called: {error.missing or nearest}"}
-    rotation = matching_rotations(engine, convention, rope)
+    rotation = matching_rotations(caller, convention, rope)
     verdict = ropecli.check(
         each.target,
         apply_with=each.other or None,
@@ -59,14 +58,14 @@ def findings(each: Released, *, ignore: tuple[str, ...]) -> dict[str, Any]:
     return {"options": convention.options(), "rotation": rotation, **summary(verdict)}
 
 
-def matching_rotations(engine: Engine, convention: Convention, rope: ropecli.Rotary) -> list[str]:
+def matching_rotations(caller: Caller, convention: Convention, rope: ropecli.Rotary) -> list[str]:
     """Return the rotations of `arithmetic` with the same results, in each dtype and position.
 
     A mistake in float32 need not show in half precision.
     """
     every: list[list[str]] = []
     full: list[list[str]] = []
-    for dtype in engine.dtypes(convention.framework):
+    for dtype in caller.dtypes(convention.framework):
         for first in FIRST:
             shape = (
                 2 if "b" in convention.axes_of_x else 1,
@@ -76,9 +75,9 @@ def matching_rotations(engine: Engine, convention: Convention, rope: ropecli.Rot
             )
             x = np.random.default_rng(0).standard_normal(shape).astype(DTYPES[dtype])
             positions = first + np.arange(LENGTH)
-            number = engine.make(convention, rope, CONTEXT)
+            number = caller.make(convention, rope, CONTEXT)
             try:
-                got = engine.call(number, Request(q=x, positions=positions)).q
+                got = caller.call(number, Request(q=x, positions=positions)).q
             except (ImplementationError, Unsupported):
                 continue  # it takes no such dtype, or counts from 0
             every.append(arithmetic.names(x, positions, got))

@@ -12,9 +12,10 @@ import pytest
 
 from ropecli import Rotary
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.discover import discover
-from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.request import Request
+from ropecli.checks.implementation.call import Request
+from ropecli.checks.implementation.calling.discover import Search
+from ropecli.checks.implementation.calling.run import Caller
+from ropecli.checks.implementation.calling.source import Here
 
 pytestmark = pytest.mark.oracle
 
@@ -73,33 +74,34 @@ def kernel(name: str) -> Any:
 
 
 @pytest.fixture(params=INSTALLED)
-def adapter(request: pytest.FixtureRequest) -> tuple[Engine, int, tuple[str, ...]]:
+def adapter(request: pytest.FixtureRequest) -> tuple[Caller, int, tuple[str, ...]]:
     function = kernel(request.param)
-    engine = Engine(function, name=function.__name__)
+    caller = Caller(Here(target=function), isolated=False)
     given = {"framework": request.param}
-    convention, _ = discover(engine, ROPE, 64, given, {})
+    search = Search(caller=caller, rope=ROPE, context=64, given=given)
+    convention, _ = search.discover()
     assert convention.call == f"{function.__name__}(x, positions)"
-    return engine, engine.make(convention, ROPE, 64), engine.dtypes(request.param)
+    return caller, caller.make(convention, ROPE, 64), caller.dtypes(request.param)
 
 
-def test_arrays_of_each_dtype_come_back(adapter: tuple[Engine, int, tuple[str, ...]]) -> None:
-    engine, number, dtypes = adapter
+def test_arrays_of_each_dtype_come_back(adapter: tuple[Caller, int, tuple[str, ...]]) -> None:
+    caller, number, dtypes = adapter
     positions = np.arange(3, 8)
     angles = positions[:, None] * ROPE.inv_freq
     for dtype in dtypes:
         x = np.random.default_rng(0).standard_normal((2, 3, 5, DIM)).astype(DTYPES[dtype])
-        got = engine.call(number, Request(q=x, positions=positions)).q
+        got = caller.call(number, Request(q=x, positions=positions)).q
         assert got.dtype == DTYPES[dtype]
         # Tables and three operations, each rounded, of numbers up to 4.
         unit = {"float64": 2.0**-23, "float32": 2.0**-23, "float16": 2.0**-10}.get(dtype, 2.0**-7)
         assert np.abs(got.astype(np.float64) - half(x, angles)).max() < 4 * 4 * unit
 
 
-def test_gradients_are_rotated_back(adapter: tuple[Engine, int, tuple[str, ...]]) -> None:
-    engine, number, _ = adapter
+def test_gradients_are_rotated_back(adapter: tuple[Caller, int, tuple[str, ...]]) -> None:
+    caller, number, _ = adapter
     positions = np.arange(3, 8)
     x, up = np.random.default_rng(1).standard_normal((2, 2, 3, 5, DIM)).astype(np.float32)
-    got = engine.call(number, Request(q=x, positions=positions, gradient=(up,))).gradient
+    got = caller.call(number, Request(q=x, positions=positions, gradient=(up,))).gradient
     assert got is not None
     assert np.abs(got[0] - half(up, -positions[:, None] * ROPE.inv_freq)).max() < 16 * 2.0**-23
 

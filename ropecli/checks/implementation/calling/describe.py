@@ -6,11 +6,11 @@ import ast
 import functools
 import inspect
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ropecli.checks.implementation.calling.convention import FRAMEWORKS
-from ropecli.checks.implementation.calling.request import Description, Parameter
+from ropecli.checks.implementation.call import FRAMEWORKS
 
 MOST_METHODS = 24
 FIRST = ("forward", "__call__", "call")
@@ -29,6 +29,37 @@ MODULES = {
     "tinygrad": ("tinygrad",),
 }
 _BASES = {"builtins", "torch", "abc", "typing", "equinox", "flax", "keras", "tensorflow", "mlx"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of an implementation."""
+
+    name: str
+    kind: str  #: As in `inspect`: POSITIONAL_ONLY, POSITIONAL_OR_KEYWORD, VAR_POSITIONAL, ...
+    required: bool
+    default: Any = None  #: Numbers, strings, booleans and None; anything else as its text.
+    annotation: str = ""
+    #: Of an annotation that is a class, such as a configuration: its name and parameters.
+    made_by: tuple[str, tuple[Parameter, ...]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """Description of an implementation."""
+
+    name: str  #: The name by which a call names it.
+    kind: str  #: "function", "class" or "instance".
+    type_name: str  #: Name of its type.
+    is_callable: bool  #: Whether it, or an instance of the class, can be called itself.
+    parameters: tuple[Parameter, ...] | None  #: Of the function, or of the class; None: unknown.
+    #: Of a class or instance: the parameters of its methods forward, __call__, ...
+    methods: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    frameworks: tuple[str, ...] = ()  #: That its code mentions, most likely first.
+    other: str = ""  #: Name of the second function, which turns vectors by the first one's tables.
+    other_parameters: tuple[Parameter, ...] | None = None
+    module: str = ""  #: The module from which others import it; empty if it is in none.
+    path: str = ""  #: Its name there, with dots where it is an attribute of a class.
 
 
 def describe(
@@ -84,10 +115,7 @@ def _has(target: Any, *names: str) -> bool:
 
 
 def _methods(owner: type) -> dict[str, tuple[Parameter, ...]]:
-    """Return the parameters of the public methods that a class has of its own module.
-
-    Of a framework's own class only what computes counts, and of no class what writes elsewhere.
-    """
+    """Return the parameters of a class's public methods that compute, and write nothing."""
     found = {}
     for base in owner.__mro__:
         of_framework = base.__module__.partition(".")[0] in _BASES
@@ -176,10 +204,7 @@ def _describe_docstring(target: Any) -> tuple[Parameter, ...] | None:
 
 
 def _made_by(target: Any, parameter: inspect.Parameter) -> tuple[str, tuple[Parameter, ...]] | None:
-    """Return the name and parameters of the class that a parameter is annotated with.
-
-    It must be a class of Python code that the target's module names, as that of a configuration.
-    """
+    """Return the name and parameters of the class that a parameter is annotated with."""
     function = inspect.unwrap(target.__init__ if inspect.isclass(target) else target)
     around = getattr(function, "__globals__", {})
     annotation = parameter.annotation

@@ -7,36 +7,30 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.convention import (
+from ropecli.checks.implementation.call import (
     CACHES,
     COLUMNS,
     FREQS,
     TABLES,
     Convention,
-    letters,
-)
-from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack
-from ropecli.checks.implementation.calling.likelihood import of_sum
-from ropecli.checks.implementation.calling.request import (
-    Description,
-    Request,
-    Response,
-    ScaledRequest,
-)
-from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
-from ropecli.checks.implementation.interface import (
     ImplementationError,
+    Request,
     Unsupported,
     known_dtype,
+    letters,
     real_numbers,
 )
+from ropecli.checks.implementation.calling.describe import Description
+from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack, of_sum
+from ropecli.checks.implementation.calling.run import Caller
+from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
 from ropecli.errors import ArgumentError
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
@@ -63,13 +57,12 @@ AXES_OF_QKV = ("b s 3 h d", "3 b h s d", "b*s 3 h d", "b s h 3 d", "s b 3 h d", 
 AXES_OF_POSITIONS = ("s", "b s", "b*s", "s b")
 AXES_OF_TABLES = ("b s d", "b 1 s d", "b s 1 d", "s d", "s 1 1 d", "s 1 d", "b*s d", "s b d")
 POSITIONS_DTYPES = ("int64", "float32")
-#: Lengths of the trials, no two alike: an axis taken for another one does not fit. There are more
-#: sequences than heads, so that tables of sequences do not pass where rows are cut to the heads.
-BATCH, HEADS, LENGTH = 4, 3, 5
-#: Sequences and heads of trials where all with more fail: some functions take no more.
-FEWER = ((2, 3), (1, 3), (1, 1))
-SIZES = tuple({"batch": batch, "heads": heads} for batch, heads in ((BATCH, HEADS), *FEWER))
-FEWER_TRIALS = 500  #: In each of those sizes.
+#: Sequences and heads of trials; the later ones where all with more fail, as some functions take no
+#: more. In the first, no two lengths are alike: an axis taken for another one does not fit, and
+#: tables of sequences do not pass where rows are cut to the heads, of which there are fewer.
+SIZES = ((4, 3), (2, 3), (1, 3), (1, 1))
+LENGTH = 5  #: Tokens of trials.
+FEWER_TRIALS = 500  #: In each of the later sizes.
 FIRST = 3  #: First position of the trials.
 CONTEXT = 64  #: Rows of caches in trials.
 PATIENCE = 500  #: Trials after one that was called, of a wrong implementation.
@@ -84,31 +77,6 @@ MARGIN = 0.3  #: An unlikelier convention must come further by so much.
 MOST = 0.5
 
 
-class Engine(Protocol):
-    """The methods of an engine that trials need."""
-
-    def describe(self) -> Description:
-        """Describe the implementation."""
-
-    def dtypes(self, name: str) -> tuple[str, ...]:
-        """Return the dtypes that a framework holds."""
-
-    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
-        """Make an instance, and return its number."""
-
-    def call(self, number: int, request: Request | ScaledRequest) -> Response:
-        """Call an instance."""
-
-    def announce(self, number: int, request: Request | ScaledRequest) -> None:
-        """Begin with the next call, if it can run while the last one is judged."""
-
-    def drop(self, number: int) -> None:
-        """Forget an instance."""
-
-    def restart(self) -> bool:
-        """Begin a new process with the next call; False if calls run in this one."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """A convention that was tried."""
@@ -118,10 +86,6 @@ class Trial:
     right: float = 0.0  #: Share of the vectors that came out right.
     error: str = ""
     dtype: str = ""  #: Dtype of its results.
-
-    def is_as_good_as(self, other: Trial) -> bool:
-        """Return True if it came as far, with results of the same dtype."""
-        return self.level >= other.level and self.dtype == other.dtype
 
 
 class NotCallable(Exception):
@@ -134,275 +98,265 @@ class NotCallable(Exception):
         self.advice = advice
 
 
-def discover(
-    engine: Engine,
-    rope: Rotary,
-    context: int,
-    given: Mapping[str, Any],
-    init: Mapping[str, Any],
-    *,
-    axes: int = 1,
-    dtypes: tuple[str, ...] | None = None,
-    place: int = 0,
-    most: int = MOST_TRIALS,
-) -> tuple[Convention, str]:
-    """Find the convention by which an implementation takes vectors and rotates them.
+#: Tries a convention with sequences and heads.
+Attempt = Callable[[Convention, tuple[int, int]], Trial]
 
-    Returns:
-        The convention, and the dtype of the trials.
-    """
-    search = functools.partial(
-        _search, engine, rope, context, given, init, axes=axes, dtypes=dtypes, place=place
-    )
-    batch, heads = BATCH, HEADS
-    try:
-        found, dtype = search(most=most, batch=batch, heads=heads)
-    except NotCallable:
-        for batch, heads in FEWER:
-            with contextlib.suppress(NotCallable):
-                found, dtype = search(most=min(most, FEWER_TRIALS), batch=batch, heads=heads)
-                break
-        else:
-            raise
-    if "tables_dtype" in given or found.scores:
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """The search for the convention by which an implementation takes vectors and rotates them."""
+
+    caller: Caller
+    rope: Rotary
+    context: int
+    given: Mapping[str, Any]  #: Fields of the convention that are known.
+    init: Mapping[str, Any] = field(default_factory=dict)  #: Keyword arguments, as a call has them.
+    axes: int = 1  #: Coordinates of a position.
+    dtypes: tuple[str, ...] | None = None  #: Of the data; None: those of the framework.
+    dtype_index: int = 0  #: Which of them the trials are made in.
+    most: int = MOST_TRIALS  #: Trials in the likeliest framework.
+    size: tuple[int, int] = SIZES[0]  #: Sequences and heads of a trial.
+
+    def discover(self) -> tuple[Convention, str]:
+        """Return the convention, and the dtype of the trials."""
+        size = self.size
+        try:
+            found, dtype = self._search()
+        except NotCallable:
+            for size in SIZES[1:]:
+                with contextlib.suppress(NotCallable):
+                    most = min(self.most, FEWER_TRIALS)
+                    found, dtype = replace(self, size=size, most=most)._search()
+                    break
+            else:
+                raise
+        if "tables_dtype" in self.given or found.scores:
+            return found, dtype
+        of_framework = self.caller.dtypes(found.framework)
+
+        def attempt(tables: str, dtype: str) -> Trial:
+            return self.attempt(replace(found, tables_dtype=tables), dtype, size)
+
+        if "inv_freq" in found.names:
+            first = attempt("", dtype)
+            for tables in ("float64", "float32"):
+                trial = attempt(tables, dtype) if tables in of_framework else first
+                as_good = trial.level >= first.level and trial.dtype == first.dtype
+                if trial.convention.tables_dtype and as_good:
+                    return trial.convention, dtype
+        half = next((each for each in self.dtypes or of_framework if "16" in each), None)
+        if half and half != dtype and found.names & {*TABLES, *CACHES} and attempt("", half).error:
+            trial = attempt("float32", half)
+            return found if trial.error else trial.convention, dtype
         return found, dtype
-    held = dtypes or engine.dtypes(found.framework)
 
-    def attempt(tables: str, dtype: str) -> Trial:
-        convention = replace(found, tables_dtype=tables)
-        return _try(
-            engine,
-            convention,
-            rope,
-            context,
-            batch=batch,
-            heads=heads,
-            axes=axes,
-            dtype=dtype,
-            twice=False,
+    def _search(self) -> tuple[Convention, str]:
+        """Try conventions until one fits, likely ones first."""
+        description, given, most = self.caller.describe(), self.given, self.most
+        every_call = calls(description, self.init, half=self.rope.layout == "half")
+        known = _Calls([given["call"]] if "call" in given else every_call)
+        frameworks = [given["framework"]] if "framework" in given else [*description.frameworks]
+        best: Trial | None = None
+        tried: list[Trial] = []
+        found = 0
+        held: dict[str, str] = {}
+        for framework in frameworks:
+            try:
+                of_framework = self._dtypes_of(framework, alone=len(frameworks) == 1)
+            except ImplementationError as error:
+                raise NotCallable(tried, str(error)) from None
+            dtypes = self.dtypes or of_framework
+            if not of_framework or self.dtype_index >= len(dtypes):
+                continue
+            if {"float64"} & {*dtypes} - {*of_framework}:
+                raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
+            dtype = held[framework] = dtypes[self.dtype_index]
+            failures: Counter[tuple[str, ...]] = Counter()
+            every = _likely_first(known, framework, description, given)
+            for convention in itertools.islice(every, most):
+                way = (convention.call, convention.axes_of_x, convention.freqs)
+                if failures[way] >= MOST_ALIKE:
+                    continue
+                if best is not None and best.level >= ALONG and len(tried) - found > PATIENCE:
+                    return best.convention, dtype
+                trial = self.attempt(convention, dtype, twice=bool(description.other))
+                tried.append(trial)
+                if trial.error:  # the same words in whatever tables count up to the limit
+                    failures[*way, trial.error] += 1
+                    failures[way] = max(failures[way], failures[*way, trial.error])
+                if best is None or trial.level > best.level + MARGIN * (best.level > RAISED):
+                    best, found = trial, len(tried)
+                # Boundaries promise rows of all sequences: no other call needs to do better.
+                if trial.level == EXACT or (trial.right and "cu_seqlens" in convention.names):
+                    return self._with_positions(trial, tried, every, dtype), dtype
+            most = -(-most // 10)
+        if best is None or best.level == RAISED:
+            lack = ("", "") if known.at(0) else explain_lack(description, self.init)
+            raise NotCallable(tried, *lack)
+        return best.convention, held[best.convention.framework]
+
+    def _dtypes_of(self, framework: str, *, alone: bool) -> tuple[str, ...]:
+        """Return the dtypes of a framework; none if it is not installed, and one of several."""
+        try:
+            return self.caller.dtypes(framework)
+        except ArgumentError:
+            if alone:
+                raise
+            return ()
+
+    def _with_positions(
+        self, trial: Trial, tried: Sequence[Trial], rest: Iterator[Convention], dtype: str
+    ) -> Convention:
+        """Return a right call with the positions that it lacks, if they choose most rows."""
+        alone = trial.convention
+        if alone.names & {*PLACES, *TABLES, *CACHES} or alone.scores:
+            return alone
+        moved = next(
+            (
+                each.convention
+                for each in tried
+                if not each.error
+                and each.convention.names & PLACES
+                and each.convention.axes_of_x == alone.axes_of_x
+                and self._is_made_of(each.convention, alone, dtype)
+            ),
+            None,
         )
+        if moved is None:
+            return alone
+        twice = bool(self.caller.describe().other)
+        for each in itertools.islice(rest, PATIENCE):
+            if each.names & PLACES and self.attempt(each, dtype, twice=twice).level == EXACT:
+                return each
+        return moved
 
-    if "inv_freq" in found.names:
-        first = attempt("", dtype)
-        for tables in ("float64", "float32"):
-            trial = attempt(tables, dtype) if tables in engine.dtypes(found.framework) else first
-            if trial.convention.tables_dtype and trial.is_as_good_as(first):
-                return trial.convention, dtype
-    half = next((each for each in held if "16" in each), None)
-    if half and half != dtype and found.names & {*TABLES, *CACHES} and attempt("", half).error:
-        trial = attempt("float32", half)
-        return found if trial.error else trial.convention, dtype
-    return found, dtype
+    def _is_made_of(self, convention: Convention, alone: Convention, dtype: str) -> bool:
+        """Return True if one call gives mostly rows that another one gives without positions."""
+        rope, batch = self.rope, self.size[0]
+        length = min(LENGTH, self.context)
+        places, own = _places(convention, batch, length, self.axes, twice=False)[0]
+        batch = batch if "b" in convention.axes_of_x else 1
 
+        def rows(call: Convention, batch: int, positions: NDArray[np.int64], *, own: bool) -> Any:
+            x = _vectors((batch, 1, positions.shape[own], rope.head_dim), dtype)
+            with self._instance(call) as number:
+                answer = self.caller.call(number, Request(q=x, positions=positions, own=own))
+                return real_numbers(answer.q, x).reshape(-1, rope.head_dim)
 
-def _search(
-    engine: Engine,
-    rope: Rotary,
-    context: int,
-    given: Mapping[str, Any],
-    init: Mapping[str, Any],
-    *,
-    axes: int = 1,
-    dtypes: tuple[str, ...] | None = None,
-    place: int,
-    most: int,
-    batch: int,
-    heads: int,
-) -> tuple[Convention, str]:
-    """Try conventions until one fits, likely ones first, as `discover` says."""
-    description = engine.describe()
-    half = rope.layout == "half"
-    known = _Calls([given["call"]] if "call" in given else calls(description, init, half=half))
-    frameworks = [given["framework"]] if "framework" in given else [*description.frameworks]
-    best: Trial | None = None
-    tried: list[Trial] = []
-    found = 0
-    held: dict[str, tuple[str, ...]] = {}
-    for framework in frameworks:
         try:
-            if not _find_installed(engine, framework, alone=len(frameworks) == 1):
-                continue
-            held[framework] = dtypes or engine.dtypes(framework)
-        except ImplementationError as error:
-            raise NotCallable(tried, str(error)) from None
-        if place >= len(held[framework]):
-            continue
-        if {"float64"} & {*held[framework]} - {*engine.dtypes(framework)}:
-            raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
-        failures: Counter[tuple[str, ...]] = Counter()
-        every = _likely_first(known, framework, description, given)
-        for convention in itertools.islice(every, most):
-            way = (convention.call, convention.axes_of_x, convention.freqs)
-            if failures[way] >= MOST_ALIKE:
-                continue
-            if best is not None and best.level >= ALONG and len(tried) - found > PATIENCE:
-                return best.convention, held[framework][place]
-            attempt = functools.partial(
-                _try,
-                engine,
-                rope=rope,
-                context=context,
-                batch=batch,
-                heads=heads,
-                axes=axes,
-                dtype=held[framework][place],
-                twice=bool(description.other),
-            )
-            trial = attempt(convention)
-            tried.append(trial)
-            if trial.error:  # the same words in whatever tables count up to the limit
-                failures[*way, trial.error] += 1
-                failures[way] = max(failures[way], failures[*way, trial.error])
-            if best is None or trial.level > best.level + MARGIN * (best.level > RAISED):
-                best, found = trial, len(tried)
-            # Boundaries promise rows of all sequences, so that no other call needs to do better.
-            if trial.level == EXACT or (trial.right and "cu_seqlens" in convention.names):
-                trial = _with_positions(trial, tried, every, attempt)
-                return trial.convention, held[framework][place]
-        most = -(-most // 10)
-    if best is None or best.level == RAISED:
-        raise NotCallable(tried, *(("", "") if known.at(0) else explain_lack(description, init)))
-    return best.convention, held[best.convention.framework][place]
+            got = rows(convention, batch, places, own=own)
+            most = min(2 * (FIRST + length) + batch, self.context)
+            every = rows(alone, 1, np.arange(most), own=False)
+        except (ImplementationError, Unsupported):
+            return False
+        off = np.abs(got[:, None] - every).max(axis=-1).min(axis=-1)
+        return bool((off <= 1e-3 * np.abs(every).max()).mean() > 0.5)
 
-
-def _with_positions(
-    alone: Trial,
-    tried: Sequence[Trial],
-    rest: Iterator[Convention],
-    attempt: functools.partial[Trial],
-) -> Trial:
-    """Return a trial with the positions that a right call leaves out, if they are taken for such.
-
-    They are if most rows of the result are those of the call without them, at whatever position.
-    """
-    if alone.convention.names & {*PLACES, *TABLES, *CACHES} or alone.convention.scores:
-        return alone
-    taken = [
-        each
-        for each in tried
-        if not each.error
-        and each.convention.names & PLACES
-        and each.convention.axes_of_x == alone.convention.axes_of_x
-    ]
-    if not taken or not (
-        moved := [each for each in taken if _is_made_of(each.convention, alone.convention, attempt)]
-    ):
-        return alone
-    others = (attempt(each) for each in itertools.islice(rest, PATIENCE) if each.names & PLACES)
-    return next((each for each in others if each.level == EXACT), moved[0])
-
-
-def _is_made_of(
-    convention: Convention, alone: Convention, attempt: functools.partial[Trial]
-) -> bool:
-    """Return True if one call gives mostly rows that another one gives without positions."""
-    (engine,), given = attempt.args, attempt.keywords
-    rope, context, batch = given["rope"], given["context"], given["batch"]
-    length = min(LENGTH, context)
-    places, own = _places(convention, batch, length, given["axes"], twice=False)[0]
-    batch = batch if "b" in convention.axes_of_x else 1
-
-    def rows(call: Convention, batch: int, positions: NDArray[np.int64], *, own: bool) -> Any:
-        x = _vectors((batch, 1, positions.shape[own], rope.head_dim), given["dtype"])
-        number = engine.make(call, rope, min(context, CONTEXT))
+    @contextlib.contextmanager
+    def _instance(self, convention: Convention) -> Iterator[int]:
+        """Make an instance for the time of a trial."""
+        number = self.caller.make(convention, self.rope, min(self.context, CONTEXT))
         try:
-            answer = engine.call(number, Request(q=x, positions=positions, own=own))
-            return real_numbers(answer.q, x).reshape(-1, rope.head_dim)
+            yield number
         finally:
-            engine.drop(number)
+            self.caller.drop(number)
 
-    try:
-        got = rows(convention, batch, places, own=own)
-        every = rows(alone, 1, np.arange(min(2 * (FIRST + length) + batch, context)), own=False)
-    except (ImplementationError, Unsupported):
-        return False
-    off = np.abs(got[:, None] - every).max(axis=-1).min(axis=-1)
-    return bool((off <= 1e-3 * np.abs(every).max()).mean() > 0.5)
+    def find_arrangements(self, found: Convention, dtype: str) -> tuple[Convention, ...]:
+        """Return the conventions of all arrangements of axes in which a call is accepted.
 
+        It is accepted if it returns the shape of x, and for each number of axes one of those is
+        meant. Positions are one list for all sequences where that makes some rows right: those of
+        each sequence are tried as well. Tables come in both kinds of axes, those of a batch and
+        without, if each makes some rows right.
+        """
 
-def _find_installed(engine: Engine, framework: str, *, alone: bool) -> bool:
-    try:
-        engine.dtypes(framework)
-    except ArgumentError:
-        if alone:
-            raise
-        return False
-    return True
+        @functools.cache
+        def attempt(convention: Convention, size: tuple[int, int]) -> Trial:
+            return self.attempt(convention, dtype, size)
 
+        taken = [found]
+        if "axes_of_x" not in self.given and not found.scores:
+            taken = self._find_axes_of_x(found, attempt)
+            if "axes_of_positions" not in self.given:
+                taken = [_with_one_list(each, attempt) for each in taken]
+        if "axes_of_tables" in self.given:
+            return tuple(taken)
+        others = [_with_other_tables(each, attempt) for each in taken]
+        return (*taken, *(each for each in others if each is not None))
 
-def find_arrangements(
-    engine: Engine,
-    found: Convention,
-    rope: Rotary,
-    context: int,
-    given: Mapping[str, Any],
-    init: Mapping[str, Any],
-    *,
-    axes: int,
-    dtype: str,
-) -> tuple[Convention, ...]:
-    """Return the conventions of all arrangements of axes in which a call is accepted.
+    def _find_axes_of_x(self, found: Convention, attempt: Attempt) -> list[Convention]:
+        """Return the convention found, and one for each other number of axes that is accepted."""
+        description = self.caller.describe()
+        every = calls(description, self.init, half=self.rope.layout == "half")
+        of_x = letters("axes", found.axes_of_x)
+        call = next((call for call in every if _with_axes(call, of_x) == found.call), found.call)
+        fields = _fields(call, found.framework, description, self.given)
+        conventions: dict[int, list[list[Convention]]] = {}
+        for text in fields["axes_of_x"]:
+            with_axes = replace(found, call=_with_axes(call, letters("axes", text)), axes_of_x=text)
+            conventions.setdefault(len(text.split()), []).append(
+                [
+                    replace(with_axes, axes_of_positions=of_positions, axes_of_tables=of_tables)
+                    for of_positions in fields.get("axes_of_positions", (found.axes_of_positions,))
+                    for of_tables in fields.get("axes_of_tables", (found.axes_of_tables,))
+                ]
+            )
+        accepted = {
+            count: _find_arrangement(each, found, attempt) for count, each in conventions.items()
+        }
+        alike = accepted.pop(len(found.axes_of_x.split()), None)
+        # Found with one head, it may be one of several in the last axis.
+        first = found if alike is None or alike.axes_of_x == found.axes_of_x else alike
+        return [first, *(each for each in accepted.values() if each is not None)]
 
-    It is accepted if it returns the shape of x, and for each number of axes one of those is meant.
-    Positions are one list for all sequences
-    where that makes some rows right: those of each sequence are tried as well. Tables come in both
-    kinds of axes, those of a batch and without, if each makes some rows right.
-    """
-    attempt = functools.cache(
-        functools.partial(
-            _try, engine, rope=rope, context=context, axes=axes, dtype=dtype, twice=False
-        )
-    )
-    taken = [found]
-    if "axes_of_x" not in given and not found.scores:
-        taken = _find_axes_of_x(engine.describe(), found, rope, given, init, attempt)
-        if "axes_of_positions" not in given:
-            taken = [_with_one_list(each, attempt) for each in taken]
-    others = [] if "axes_of_tables" in given else [_with_other_tables(x, attempt) for x in taken]
-    return (*taken, *(each for each in others if each is not None))
-
-
-def _find_axes_of_x(
-    description: Description,
-    found: Convention,
-    rope: Rotary,
-    given: Mapping[str, Any],
-    init: Mapping[str, Any],
-    attempt: Callable[..., Trial],
-) -> list[Convention]:
-    """Return the convention found, and one for each other number of axes that is accepted."""
-    every = calls(description, init, half=rope.layout == "half")
-    of_x = letters("axes", found.axes_of_x)
-    call = next((call for call in every if _with_axes(call, of_x) == found.call), found.call)
-    fields = _fields(call, found.framework, description, given)
-    conventions: dict[int, list[list[Convention]]] = {}
-    for text in fields["axes_of_x"]:
-        with_axes = replace(found, call=_with_axes(call, letters("axes", text)), axes_of_x=text)
-        conventions.setdefault(len(text.split()), []).append(
-            [
-                replace(with_axes, axes_of_positions=of_positions, axes_of_tables=of_tables)
-                for of_positions in fields.get("axes_of_positions", (found.axes_of_positions,))
-                for of_tables in fields.get("axes_of_tables", (found.axes_of_tables,))
-            ]
-        )
-    accepted = {
-        count: _find_arrangement(each, found, attempt) for count, each in conventions.items()
-    }
-    alike = accepted.pop(len(found.axes_of_x.split()), None)
-    # Found with one head, it may be one of several in the last axis.
-    first = found if alike is None or alike.axes_of_x == found.axes_of_x else alike
-    return [first, *(each for each in accepted.values() if each is not None)]
+    def attempt(
+        self,
+        convention: Convention,
+        dtype: str,
+        size: tuple[int, int] | None = None,
+        *,
+        twice: bool = False,
+    ) -> Trial:
+        """Call it by a convention, and say how far it came."""
+        batch, heads = size or self.size
+        order = {letter for axis in letters("axes", convention.axes_of_x) for letter in axis}
+        length = min(LENGTH, self.context)
+        sizes = (batch if "b" in order else 1, heads if "h" in order else 1, length)
+        folded = convention.axes_of_x in FOLDED and "heads" not in convention.names
+        results, rows, dtype_of_result = [], [], ""
+        one_head: NDArray[np.float64] | None = None
+        try:
+            x = _vectors((*sizes, self.rope.head_dim), dtype)
+            with self._instance(convention) as number:
+                for places, own in _places(convention, len(x), length, self.axes, twice=twice):
+                    request = Request(q=x, positions=places, own=own)
+                    answer = self.caller.call(number, request)
+                    results.append(real_numbers(answer.q, x))
+                    dtype_of_result = known_dtype(answer.q)
+                    each = places if own else places[None]
+                    rows.append(np.broadcast_to(each, (len(x), *each.shape[1:])))
+                if folded and x.shape[1] > 1:
+                    with contextlib.suppress(ImplementationError):
+                        answer = self.caller.call(number, replace(request, q=x[:, :1]))
+                        one_head = real_numbers(answer.q, x[:, :1])
+        except (ImplementationError, Unsupported) as error:
+            return Trial(convention=convention, level=RAISED, error=str(error))
+        if "offset" in convention.names and np.array_equal(results[0], results[-1]):
+            del results[1:], rows[1:]  # it ignores its offset, which is for the laws to say
+        got, where = np.concatenate(results), np.concatenate(rows)
+        if convention.scores or not np.isfinite(got).all():
+            return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
+        level, right = _level(got, x[0, 0, 0].astype(np.float64), where, self.rope, convention)
+        doubtful = folded and right <= MOST
+        if doubtful and (one_head is None or not _has_heads(results[-1], x, one_head)):
+            level, right = SHAPED, 0.0
+        return Trial(convention=convention, level=level, right=right, dtype=dtype_of_result)
 
 
 def _find_arrangement(
-    every: Sequence[Sequence[Convention]], found: Convention, attempt: Callable[..., Trial]
+    every: Sequence[Sequence[Convention]], found: Convention, attempt: Attempt
 ) -> Convention | None:
-    """Return the arrangement that is meant of those of as many axes of x; None if there is none.
-
-    It is the one that makes most rows right of those with as many axes of positions as in the
-    arrangement found: with another number it is another call. If none makes any row right, the
-    first accepted one whose axes are those found with some left out, or more.
-    """
+    """Return the arrangement that makes most rows right, or else is nearest to the one found."""
     count = len(found.axes_of_positions.split())
     like, unlike = (
         [
@@ -413,16 +367,16 @@ def _find_arrangement(
     )
     near = [one for each in every for one in each if _extends(one.axes_of_x, found.axes_of_x)]
     for size in SIZES:  # fewer sequences or heads may be right in any arrangement
-        at_size = functools.partial(attempt, **size)
-        nearest = (one for one in near if not at_size(one).error)
-        meant = _most_right(like, at_size) or _most_right(unlike, at_size) or next(nearest, None)
+        nearest = (one for one in near if not attempt(one, size).error)
+        meant = _most_right(like, attempt, size) or _most_right(unlike, attempt, size)
+        meant = meant or next(nearest, None)
         if meant is not None:
             return meant
     return None
 
 
 def _most_right(
-    every: Sequence[Sequence[Convention]], attempt: Callable[[Convention], Trial]
+    every: Sequence[Sequence[Convention]], attempt: Attempt, size: tuple[int, int]
 ) -> Convention | None:
     """Return the arrangement, each of several conventions, that makes most rows right."""
     best: Trial | None = None
@@ -434,7 +388,7 @@ def _most_right(
         if least >= 1:
             break
         for convention in conventions:
-            trial = attempt(convention)
+            trial = attempt(convention, size)
             if trial.right > least:
                 best, least = trial, trial.right
             if trial.right == 1:
@@ -442,27 +396,24 @@ def _most_right(
     return None if best is None else best.convention
 
 
-def _with_other_tables(convention: Convention, attempt: Callable[..., Trial]) -> Convention | None:
-    """Return the convention with tables of all sequences in place of those of each.
-
-    None if it is called without tables of each, or no others make any row right.
-    """
+def _with_other_tables(convention: Convention, attempt: Attempt) -> Convention | None:
+    """Return the convention with tables of all sequences, if it is taken, for those of each."""
     if not convention.names & {*TABLES} or "b" not in convention.axes_of_tables:
         return None
     for text in AXES_OF_TABLES:
         other = replace(convention, axes_of_tables=text)
-        if "b" not in text and any(attempt(other, **size).right for size in SIZES):
+        if "b" not in text and any(attempt(other, size).right for size in SIZES):
             return other
     return None
 
 
-def _with_one_list(convention: Convention, attempt: Callable[..., Trial]) -> Convention:
+def _with_one_list(convention: Convention, attempt: Attempt) -> Convention:
     """Return the convention with one list of positions for all sequences, if that is accepted."""
     if "positions" not in convention.names or convention.axes_of_positions == "s":
         return convention
     shared = replace(convention, axes_of_positions="s")
     several = SIZES[:2]  # of one sequence, both are the same list
-    right = any(attempt(shared, **size).right for size in several)
+    right = any(attempt(shared, size).right for size in several)
     return shared if right else convention
 
 
@@ -547,54 +498,6 @@ def _axes_of_x(names: Set[str]) -> Sequence[str]:
     return every
 
 
-def _try(
-    engine: Engine,
-    convention: Convention,
-    rope: Rotary,
-    context: int,
-    *,
-    batch: int,
-    heads: int,
-    axes: int,
-    dtype: str,
-    twice: bool,
-) -> Trial:
-    """Call it by a convention, and say how far it came."""
-    order = {letter for axis in letters("axes", convention.axes_of_x) for letter in axis}
-    length = min(LENGTH, context)
-    shape = (batch if "b" in order else 1, heads if "h" in order else 1, length, rope.head_dim)
-    folded = convention.axes_of_x in FOLDED and "heads" not in convention.names
-    results, rows, dtype_of_result = [], [], ""
-    one_head: NDArray[np.float64] | None = None
-    try:
-        x = _vectors(shape, dtype)
-        number = engine.make(convention, rope, min(context, CONTEXT))
-        try:
-            for places, own in _places(convention, shape[0], length, axes, twice=twice):
-                answer = engine.call(number, Request(q=x, positions=places, own=own))
-                results.append(real_numbers(answer.q, x))
-                dtype_of_result = known_dtype(answer.q)
-                each = places if own else places[None]
-                rows.append(np.broadcast_to(each, (shape[0], *each.shape[1:])))
-            if folded and shape[1] > 1:
-                with contextlib.suppress(ImplementationError):
-                    answer = engine.call(number, Request(q=x[:, :1], positions=places, own=own))
-                    one_head = real_numbers(answer.q, x[:, :1])
-        finally:
-            engine.drop(number)
-    except (ImplementationError, Unsupported) as error:
-        return Trial(convention=convention, level=RAISED, error=str(error))
-    if "offset" in convention.names and np.array_equal(results[0], results[-1]):
-        del results[1:], rows[1:]  # it ignores its offset, which is for the laws to say
-    got, where = np.concatenate(results), np.concatenate(rows)
-    if convention.scores or not np.isfinite(got).all():
-        return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
-    level, right = _level(got, x[0, 0, 0].astype(np.float64), where, rope, convention)
-    if folded and right <= MOST and (one_head is None or not _has_heads(results[-1], x, one_head)):
-        level, right = SHAPED, 0.0
-    return Trial(convention=convention, level=level, right=right, dtype=dtype_of_result)
-
-
 @functools.lru_cache(maxsize=64)
 def _vectors(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     """Return one vector at every place: results that differ do so by their positions."""
@@ -630,10 +533,7 @@ def _level(
     rope: Rotary,
     convention: Convention,
 ) -> tuple[float, float]:
-    """Return how much results are like a rotation of one vector, and the share that is right.
-
-    A wrong implementation is called as well, by the convention that makes most of it right.
-    """
+    """Return how much results are like a rotation of one vector, and the share that is right."""
     near = 1e-3 * np.abs(x).max()  # float32 keeps 1e-6, and half precision tables a few times 1e-4
     heads = got.reshape(-1, *got.shape[2:])
     if convention.names & {*TABLES, *CACHES}:
@@ -661,11 +561,7 @@ def _moving(heads: NDArray[np.float64], near: float) -> NDArray[np.bool_]:
 
 
 def _alike(heads: NDArray[np.float64], near: float) -> float:
-    """Return the share of heads that have the rows of most of those that move.
-
-    A head that does not move belongs to a wrong arrangement of axes, or a wrong implementation
-    leaves it out: neither says anything of the other heads.
-    """
+    """Return the share of heads that have the rows of most of those that move."""
     moving, most = heads[_moving(heads, near)], 0
     while len(moving):
         alike = np.abs(moving - moving[0]).max(axis=(-1, -2)) <= near
@@ -674,10 +570,7 @@ def _alike(heads: NDArray[np.float64], near: float) -> float:
 
 
 def _has_heads(got: NDArray[np.float64], x: NDArray[Any], one_head: NDArray[np.float64]) -> bool:
-    """Return True if each head of a call is changed, and one as in a call with one head.
-
-    One head that is wider has other frequencies, or is rotated in part.
-    """
+    """Return True if each head of a call is changed, and one as in a call with one head."""
     near = 1e-3 * np.abs(x).max()
     changed = np.abs(got - x).max(axis=(0, 2, 3)) > near
     alike = np.abs(got - one_head).max(axis=(0, 2, 3)) <= near
@@ -691,16 +584,18 @@ def _rotated_as_told(
     rope: Rotary,
     near: float,
 ) -> tuple[float, float]:
-    """Return the shares of numbers and of rows that are rotated by the tables given.
-
-    The layout and the direction may be any. Rows that the rotation leaves as they are do not count.
-    """
+    """Return the shares of numbers and of rows that are rotated by the tables, in any layout."""
     axis = rope.axis if rope.axes > 1 else None
     angles = float64.angles(places.astype(np.float64), rope.inv_freq, axis=axis)[:, None]
     count = len(rope.inv_freq)
     half = np.stack([np.arange(count), np.arange(count) + count], axis=1)
-    beside = np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], axis=1)
-    layouts = [(half, half), (beside, beside), (beside, half), (rope.pairs_in, rope.pairs_out)]
+    adjacent = np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], axis=1)
+    layouts = [
+        (half, half),
+        (adjacent, adjacent),
+        (adjacent, half),
+        (rope.pairs_in, rope.pairs_out),
+    ]
     every = np.broadcast_to(x, (*angles.shape[:-1], len(x)))
     most = 0.0, 0.0
     for (pairs_in, pairs_out), sign in itertools.product(layouts, (1, -1)):

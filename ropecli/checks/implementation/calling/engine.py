@@ -18,33 +18,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.checks.implementation.calling.arguments import (
-    arguments,
+from ropecli.checks.implementation.call import (
+    NOTHING_WRITTEN,
+    ROLES,
+    Convention,
+    Request,
+    Response,
+    ScaledRequest,
+    Unsupported,
+    WrongResult,
+    called_name,
+    parse_call,
+)
+from ropecli.checks.implementation.calling.describe import Description, describe
+from ropecli.checks.implementation.calling.foreign import translate_errors
+from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
+from ropecli.checks.implementation.calling.together import call_together
+from ropecli.checks.implementation.calling.values import (
+    Values,
     arrange,
     consecutive,
     pack,
     restore,
     unpack,
 )
-from ropecli.checks.implementation.calling.configuration import Configuration
-from ropecli.checks.implementation.calling.convention import (
-    ROLES,
-    Convention,
-    called_name,
-    parse_call,
-)
-from ropecli.checks.implementation.calling.describe import describe
-from ropecli.checks.implementation.calling.foreign import translate_errors
-from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
-from ropecli.checks.implementation.calling.request import (
-    Description,
-    Request,
-    Response,
-    ScaledRequest,
-)
-from ropecli.checks.implementation.calling.together import call_together
-from ropecli.checks.implementation.calling.vocabulary import roles
-from ropecli.checks.implementation.interface import NOTHING_WRITTEN, Unsupported, WrongResult
+from ropecli.checks.implementation.calling.vocabulary import Configuration, roles
 from ropecli.rotary.rotary import Rotary
 
 VECTORS = ("x", "q", "k", "qkv")
@@ -70,7 +68,6 @@ class Engine:
     ) -> None:
         """Take an implementation."""
         self._origin = origin
-        self.deaths: list[Any] = []  #: Calls that ended its process, which is this one.
         self.target = target
         self.name = name
         self.other = other
@@ -105,22 +102,15 @@ class Engine:
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
         """Call an instance."""
-        return self._instances[number].call(request.whole())
-
-    def announce(self, number: int, request: Request | ScaledRequest) -> None:
-        """Wait for the call: it runs in this process."""
-
-    def end_search(self) -> None:
-        """Count calls that ended the process anew."""
-        self.deaths.clear()
+        instance, request = self._instances[number], request.whole()
+        with translate_errors():
+            if request.beside is not None:
+                return instance.respond_twice(request, request.beside)
+            return instance.respond(request)
 
     def drop(self, number: int) -> None:
         """Forget an instance."""
         self._instances.pop(number, None)
-
-    def restart(self) -> bool:
-        """Return False: what runs in this process cannot start again."""
-        return False
 
     def names(self) -> dict[str, Any]:
         """Return what an expression may name: the target's own module, the target, the other."""
@@ -134,10 +124,7 @@ class Engine:
 
 
 class _Instance:
-    """One instance: its class is called once, its calls as often as they are asked for.
-
-    A class that is told how many heads there are, or another of `TOLD`, is called once for each.
-    """
+    """One instance: its class is called once, or once for each value of what is in `TOLD`."""
 
     def __init__(
         self,
@@ -182,14 +169,8 @@ class _Instance:
         sizes["config"] = Configuration(sizes)
         return bound(eval(self._construction, {**self._names, **sizes}))
 
-    def call(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         """Make one call, and read its result."""
-        with translate_errors():
-            if request.beside is not None:
-                return self._call_beside(request, request.beside)
-            return self._respond(request)
-
-    def _respond(self, request: Request) -> Response:
         if self._step is not None:
             return self._decode(request)
         if request.gradient is not None:
@@ -198,7 +179,7 @@ class _Instance:
         value = self._evaluate(self._call, handed)
         return self._response(request, handed, value)
 
-    def _call_beside(self, request: Request, beside: Request) -> Response:
+    def respond_twice(self, request: Request, beside: Request) -> Response:
         """Make two calls at the same time, in two threads."""
         other = copy.copy(self)
         if request.apart:
@@ -206,7 +187,7 @@ class _Instance:
             other._object(other._arguments(beside))
 
         def rows(instance: _Instance, alone: Request) -> NDArray[Any]:
-            response = instance._respond(alone)
+            response = instance.respond(alone)
             keys = [] if response.k is None else [response.k]
             return np.concatenate([response.q, *keys], axis=1)
 
@@ -215,13 +196,10 @@ class _Instance:
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the framework's arguments of a request."""
-        made = arguments(
-            self._convention.names & ROLES.keys() - {self._target},
-            request,
-            self._convention,
-            self._rope,
-            self._context,
+        values = Values(
+            request=request, convention=self._convention, rope=self._rope, context=self._context
         )
+        made = values.of(self._convention.names & ROLES.keys() - {self._target})
         return {
             name: self._hand(value, request.memory if name in VECTORS else "contiguous")
             for name, value in made.items()
@@ -397,11 +375,7 @@ class _Hoist(ast.NodeTransformer):
 
 @functools.lru_cache(maxsize=1024)
 def _codes(call: str, step: str, made: str) -> tuple[Any, Any, Any]:
-    """Return the code of a call, of a step if there is one, and of the class that is called.
-
-    It is compiled once: many conventions have the same expression, and Python 3.11 fails to compile
-    in one thread while another one does.
-    """
+    """Return the code of a call, of a step, and of the class that is called, compiled once."""
     hoist = _Hoist(made)
     code = _compile(hoist.visit(parse_call(call)))
     code_of_step = _compile(hoist.visit(parse_call(step))) if step else None

@@ -6,19 +6,17 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, TypeVar
 
-from ropecli.checks.implementation.calling.configuration import FIELDS, size_of
-from ropecli.checks.implementation.calling.convention import CACHES, PREFILL, TABLES
-from ropecli.checks.implementation.calling.likelihood import likely_first
-from ropecli.checks.implementation.calling.vocabulary import NEUTRAL, roles
+from ropecli.checks.implementation.call import CACHES, PREFILL, TABLES
+from ropecli.checks.implementation.calling.describe import Description, Parameter
+from ropecli.checks.implementation.calling.vocabulary import FIELDS, NEUTRAL, roles, size_of
 
-if TYPE_CHECKING:
-    from ropecli.checks.implementation.calling.request import Description, Parameter
+T = TypeVar("T")
 
 MAIN = ("forward", "__call__", "call")
-NOTHING = roles("", 1)  #: What a name may mean that says nothing.
+ROLES_OF_UNKNOWN_NAME = roles("", 1)
 MOST_CALLS = 200
 MOST_COMBINATIONS = 4000  #: Of what the parameters of one function may mean.
 VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
@@ -115,7 +113,7 @@ def _of_two(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
         if apart
         else ("{}", "*{}", "{}[:, None]", "{}[:, :, None]")
     )
-    meant = [roles(name, 1)[:1] for name in names if roles(name, 1) != NOTHING]
+    meant = [roles(name, 1)[:1] for name in names if roles(name, 1) != ROLES_OF_UNKNOWN_NAME]
     looked_up = ("positions",) in meant and any({*each} & {*TABLES, *PAIRS} for each in meant)
     for tables in _tables(description, init, whole=looked_up):
         for form in forms:
@@ -267,7 +265,7 @@ def _words(parameter: Parameter, place: int, optional: Set[str]) -> list[str]:
         meant = ("k",) if meant == ("values",) else meant
         made = [text.partition("=")[2] for text in _configuration(parameter)]
         return [by_name + text for text in (*made, *meant)]
-    if place > 0 and roles(parameter.name, 1) == NOTHING:
+    if place > 0 and roles(parameter.name, 1) == ROLES_OF_UNKNOWN_NAME:
         return [""]  # its name says nothing
     given = [f"{parameter.name}={role}" for role in meant if role in optional]
     # A dim of its own is changed only where it does not fit.
@@ -302,7 +300,7 @@ def _rotates(call: str) -> bool:
 
 
 def _is_once(words: tuple[str, ...]) -> bool:
-    """Return True if words of a call say nothing twice."""
+    """Return True if arguments of a call say nothing twice."""
     count = _count(", ".join(words))
     once = {*VECTORS, *TABLES, *CACHES}
     return max((count[role] for role in once), default=0) <= 1 and (
@@ -322,3 +320,37 @@ def _on_grid(call: str) -> bool:
 def _count(call: str) -> Counter[str]:
     """Return how often each name is used in a call, those of keywords and attributes apart."""
     return Counter(re.findall(r"(?<![\w.'\"])([A-Za-z_]\w*)(?![\w'\"])(?!=[^=])", call))
+
+
+def likely_first(
+    choices: Sequence[Sequence[T]], fits: Callable[[tuple[T, ...]], bool] = lambda _: True
+) -> Iterator[tuple[T, ...]]:
+    """Yield one of each of the choices, by the sum of their ranks.
+
+    Combinations of one sum come in the order of `itertools.product`.
+    """
+    if all(choices):
+        for total in range(_largest_sum(choices) + 1):
+            yield from of_sum(choices, total, fits)
+
+
+def of_sum(
+    choices: Sequence[Sequence[T]],
+    total: int,
+    fits: Callable[[tuple[T, ...]], bool] = lambda _: True,
+    before: tuple[T, ...] = (),
+) -> Iterator[tuple[T, ...]]:
+    """Yield the combinations whose ranks add up to a total, each after what comes before it."""
+    if not choices:
+        yield from [before] if total == 0 else []
+        return
+    first, rest = choices[0], choices[1:]
+    least = max(0, total - _largest_sum(rest))
+    for rank in range(least, min(total, len(first) - 1) + 1):
+        begin = (*before, first[rank])
+        if fits(begin):
+            yield from of_sum(rest, total - rank, fits, begin)
+
+
+def _largest_sum(choices: Sequence[Sequence[T]]) -> int:
+    return sum(len(each) - 1 for each in choices)

@@ -7,18 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ropecli.checks.implementation.calling.convention import FORMS, PREFILL, STEP, Convention
-from ropecli.checks.implementation.calling.discover import (
-    Engine,
-    NotCallable,
-    discover,
-    find_arrangements,
-)
-from ropecli.checks.implementation.calling.request import Description, Parameter
+from ropecli.checks.implementation.call import FORMS, PREFILL, STEP, Convention, ImplementationError
+from ropecli.checks.implementation.calling.describe import Description, Parameter
+from ropecli.checks.implementation.calling.discover import NotCallable, Search
 from ropecli.checks.implementation.calling.vocabulary import roles
-from ropecli.checks.implementation.interface import ImplementationError
 from ropecli.errors import ArgumentError, RopecliError
-from ropecli.rotary.rotary import Rotary
 
 FEW = 60  #: Trials in other dtypes than the first.
 #: What is tried in turn: the dtype of the data, by its place among those of the framework, and what
@@ -66,58 +59,41 @@ def keyword_texts(init: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 
 def find_convention(
-    engine: Engine,
-    form: str | None,
-    given: Mapping[str, Any],
-    init: Mapping[str, Any],
-    *,
-    rope: Rotary,
-    context: int,
-    axes: int,
-    dtypes: tuple[str, ...] | None,
+    search: Search, form: str | None
 ) -> tuple[tuple[Convention, ...], Description, tuple[str, ...]]:
     """Return how to call an implementation, what it looks like, and the dtypes of its data.
 
     There is a convention for each arrangement of axes that it accepts, the likeliest one first.
     """
+    caller, given = search.caller, search.given
     try:
-        description = engine.describe()
+        description = caller.describe()
     except ImplementationError as error:
         raise CallError(f"it can't be loaded: {error}", "", "") from None
     known = {**given}
     if form is not None:
-        known = {**_of_form(form, description, init), **known}
+        known = {**_of_form(form, description, search.init), **known}
         if "scores" in known:
             convention = Convention(**{"framework": description.frameworks[0], **known})
-            return (convention,), description, dtypes or engine.dtypes(convention.framework)
+            held = search.dtypes or caller.dtypes(convention.framework)
+            return (convention,), description, held
     first: NotCallable | None = None
-    for place, other in DTYPES_TRIED:
-        fields = {**other, **known}
+    for index, other in DTYPES_TRIED:
+        most = search.most if first is None else FEW
+        tried = replace(search, given={**other, **known}, dtype_index=index, most=most)
         try:
-            found, dtype = discover(
-                engine,
-                rope,
-                context,
-                fields,
-                init,
-                axes=axes,
-                dtypes=dtypes,
-                place=place,
-                **({} if first is None else {"most": FEW}),
-            )
+            found, dtype = tried.discover()
         except NotCallable as error:
             first = first or error
             continue
-        every = find_arrangements(
-            engine, found, rope, context, fields, init, axes=axes, dtype=dtype
-        )
+        every = tried.find_arrangements(found, dtype)
         if "call" not in given and found.call.endswith(PREFILL):  # the class has a step as well
             step = found.call.removesuffix(PREFILL) + STEP
             every = tuple(replace(each, step=step) for each in every)
-        held = dtypes or engine.dtypes(found.framework)
+        held = search.dtypes or caller.dtypes(found.framework)
         return every, description, (dtype, *(each for each in held if each != dtype))
     assert first is not None
-    raise _explain(first, description, known, axes)
+    raise _explain(first, description, known, search.axes)
 
 
 def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +146,7 @@ def _explain(
 def _adapter(description: Description) -> str:
     """Return a file to fill in that calls an implementation with what it requires."""
 
-    def needed(parameters: Sequence[Parameter] | None) -> str:
+    def list_required(parameters: Sequence[Parameter] | None) -> str:
         return ", ".join(
             f"{each.name}={each.name}" if each.kind == "KEYWORD_ONLY" else each.name
             for each in parameters or ()
@@ -180,10 +156,10 @@ def _adapter(description: Description) -> str:
     path = description.path or description.name
     call = path
     if description.kind != "instance":
-        call += f"({needed(description.parameters)})"
+        call += f"({list_required(description.parameters)})"
     if description.kind != "function" and description.methods:
         method, parameters = next(iter(description.methods.items()))
-        call += ("" if method == "__call__" else f".{method}") + f"({needed(parameters)})"
+        call += ("" if method == "__call__" else f".{method}") + f"({list_required(parameters)})"
     imported = ""
     if description.module:
         imported = f"from {description.module} import {path.partition('.')[0]}\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ropecli.checks.implementation.interface import Exhausted, ImplementationError, Unsupported
+from ropecli.checks.implementation.call import Exhausted, ImplementationError, Unsupported
 from ropecli.errors import RopecliError
 
 #: Exceptions of frameworks that have no memory left, by name, and what others say of it.

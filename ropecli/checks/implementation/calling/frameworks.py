@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, DTYPES, as_array
+from ropecli.checks.implementation.call import Unsupported, WrongResult
 from ropecli.checks.implementation.calling.foreign import describe_exception
-from ropecli.checks.implementation.interface import Unsupported, WrongResult
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 
-#: What PyTorch says of a gradient that is not meant to be differentiated: by `once_differentiable`,
-#: of an operator without a second derivative, and of compiled functions.
+#: Messages of PyTorch for gradients without a second derivative: of `once_differentiable`,
+#: of an operator that lacks one, and of compiled functions.
 NOT_MEANT = "once_differentiable|is not implemented|not support"
 HALF_AND_SINGLE = ("float32", "float16", "bfloat16")
 
@@ -28,6 +29,7 @@ class Numpy:
 
     dtypes: tuple[str, ...] = ("float32", "float64", "float16")  #: The first one always.
     has_strides = True  #: Whether its arrays can be views with strides.
+    _named: Any = None  #: What has the framework's dtypes; None: they are NumPy's.
 
     def __init__(self, device: str | None = None) -> None:
         if device not in {None, "cpu"}:
@@ -39,11 +41,11 @@ class Numpy:
 
     def dtype(self, name: str) -> Any:
         """Return a dtype as the framework names it."""
-        return DTYPES[name].type
+        return DTYPES[name].type if self._named is None else getattr(self._named, name)
 
     def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
-        """Return an array of which one element serves a whole axis."""
-        return np.broadcast_to(array, shape)
+        """Return an array of which one element serves a whole axis, or a copy of that shape."""
+        return self.to(np.broadcast_to(array, shape))
 
     def back(self, value: Any) -> NDArray[Any]:
         """Return a result as a NumPy array, a copy where it shares memory."""
@@ -66,16 +68,10 @@ class Torch(Numpy):
     dtypes = ("float32", "float64", "float16", "bfloat16")
 
     def __init__(self, device: str | None = None) -> None:
-        self._torch = _import("torch", "PyTorch")
-        try:
+        self._torch = self._named = _import("torch", "PyTorch")
+        with _on_device(device):
             self._device = self._torch.device(device or "cpu")
             self._torch.zeros(1, device=self._device)
-        except Exception as error:
-            raise ArgumentError(_no_device(device, error)) from None
-
-    def dtype(self, name: str) -> Any:
-        """Return a dtype as the framework names it."""
-        return getattr(self._torch, name)
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return a tensor on the device; bfloat16 goes by its bits."""
@@ -130,20 +126,14 @@ class Jax(Numpy):
         self._jax = jax
         doubles = ("float64",) if jax.config.jax_enable_x64 else ()
         self.dtypes = ("float32", *doubles, "float16", "bfloat16")
-        try:
+        with _on_device(device):
             self._device = jax.devices(device)[0]
-        except Exception as error:
-            raise ArgumentError(_no_device(device, error)) from None
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return an array on the device."""
         if array.dtype == np.int64 and "float64" not in self.dtypes:
             array = array.astype(np.int32)
         return self._jax.device_put(array.copy(), self._device)
-
-    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
-        """Return a copy of that shape."""
-        return self.to(np.broadcast_to(array, shape))
 
     def pull_back(
         self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
@@ -160,16 +150,10 @@ class Mlx(Numpy):
     has_strides = False
 
     def __init__(self, device: str | None = None) -> None:
-        self._mx = _import("mlx.core", "MLX")
+        self._mx = self._named = _import("mlx.core", "MLX")
         if device is not None:
-            try:
+            with _on_device(device):
                 self._mx.set_default_device(self._mx.Device(getattr(self._mx, device)))
-            except Exception as error:
-                raise ArgumentError(_no_device(device, error)) from None
-
-    def dtype(self, name: str) -> Any:
-        """Return a dtype as the framework names it."""
-        return getattr(self._mx, name)
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return an array."""
@@ -199,26 +183,15 @@ class TensorFlow(Numpy):
     has_strides = False
 
     def __init__(self, device: str | None = None) -> None:
-        self._tf = _import("tensorflow", "TensorFlow")
+        self._tf = self._named = _import("tensorflow", "TensorFlow")
         self._device = device or "/CPU:0"
-        try:
-            with self._tf.device(self._device):
-                self._tf.zeros(1)
-        except Exception as error:
-            raise ArgumentError(_no_device(device, error)) from None
-
-    def dtype(self, name: str) -> Any:
-        """Return a dtype as the framework names it."""
-        return getattr(self._tf, name)
+        with _on_device(device), self._tf.device(self._device):
+            self._tf.zeros(1)
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return a tensor on the device."""
         with self._tf.device(self._device):
             return self._tf.convert_to_tensor(array.copy())
-
-    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
-        """Return a copy of that shape."""
-        return self.to(np.broadcast_to(array, shape))
 
     def pull_back(
         self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
@@ -238,21 +211,16 @@ class Tinygrad(Numpy):
 
     def __init__(self, device: str | None = None) -> None:
         self._tinygrad = _import("tinygrad", "tinygrad")
+        self._named = self._tinygrad.dtypes
         self._device = device
-        try:
+        with _on_device(device):
             self.to(np.zeros(1, dtype=np.float32)).realize()
-        except Exception as error:
-            raise ArgumentError(_no_device(device, error)) from None
-
-    def dtype(self, name: str) -> Any:
-        """Return a dtype as the framework names it."""
-        return getattr(self._tinygrad.dtypes, name)
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return a tensor on the device; bfloat16 is cast, as NumPy's name of it is not known."""
         if array.dtype == BFLOAT16:
             wide = self._tinygrad.Tensor(array.astype(np.float32), device=self._device)
-            return wide.cast(self._tinygrad.dtypes.bfloat16)
+            return wide.cast(self._named.bfloat16)
         return self._tinygrad.Tensor(np.ascontiguousarray(array), device=self._device)
 
     def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
@@ -263,7 +231,7 @@ class Tinygrad(Numpy):
         """Return a tensor's values."""
         if not isinstance(value, self._tinygrad.Tensor):
             return super().back(value)
-        if value.dtype == self._tinygrad.dtypes.bfloat16:
+        if value.dtype == self._named.bfloat16:
             return np.array(value.float().numpy()).astype(BFLOAT16)
         return super().back(value.numpy())
 
@@ -298,8 +266,14 @@ def _import(module: str, name: str) -> Any:
         raise ArgumentError(" ".join(msg.split())) from None
 
 
-def _no_device(device: str | None, error: Exception) -> str:
-    return " ".join(f"device {device!r} can't be used: {error}".split())
+@contextlib.contextmanager
+def _on_device(device: str | None) -> Iterator[None]:
+    """Try a device, which frameworks refuse by any exception."""
+    try:
+        yield
+    except Exception as error:
+        msg = f"device {device!r} can't be used: {error}"
+        raise ArgumentError(" ".join(msg.split())) from None
 
 
 def bound(value: Any) -> Any:

@@ -1,24 +1,45 @@
-"""The run of an implementation: its time, and the calls that it must be able to answer."""
+"""The run of an implementation: its calls, in a process of its own if they can be, and its time."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from ropecli.checks.implementation.calling.convention import Convention
-from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.process import IsolatedEngine, describe_request
-from ropecli.checks.implementation.calling.request import (
-    Description,
+import numpy as np
+
+from ropecli.checks.implementation.call import (
+    Convention,
+    Died,
+    Exhausted,
+    ImplementationError,
+    OutOfTime,
     Request,
     Response,
     ScaledRequest,
+    Unsupported,
 )
-from ropecli.checks.implementation.interface import Died, Exhausted, OutOfTime
+from ropecli.checks.implementation.calling.describe import Description
+from ropecli.checks.implementation.calling.engine import Engine
+from ropecli.checks.implementation.calling.foreign import describe_exception
+from ropecli.checks.implementation.calling.process import Ended, Printed, Process
+from ropecli.checks.implementation.calling.source import Here, Source
+from ropecli.checks.implementation.calling.worker import IN_WORKER
 from ropecli.numbers import positive
 from ropecli.rotary.rotary import Rotary
 
+TIMEOUT = 60.0  #: Seconds for one call.
+LOAD_TIMEOUT_FACTOR = 5  #: Times the timeout for loading the implementation.
+PATIENCE = 3  #: Timeouts that calls which end their process may cost before no more are made.
+MOST_DEATHS = 8  #: Deaths in a row before no further call of such a shape is made.
+MOST_SHAPES = 3  #: Times as many deaths in all shapes together.
+MOST_RENEWALS = 12  #: Processes that are left because a call replaced something in them.
 #: Bytes of vectors, those of 4,096 rows of 64 float32, up to which a call is small: memory for
 #: thousands of times as much is there, so that running out of it is not a refusal.
 SMALL = 2**20
@@ -60,55 +81,278 @@ class Clock:
             raise OutOfTime
 
 
-class TimedEngine:
-    """An engine that makes no call once the budget is spent."""
+class _Hung(Died):
+    """A call that did not return within the timeout."""
 
-    def __init__(self, engine: Engine | IsolatedEngine, clock: Clock) -> None:
-        """Wrap an engine."""
-        self._engine = engine
-        self._clock = clock
-        self.deaths = engine.deaths
 
-    def describe(self) -> Description:
-        """As `Engine.describe`."""
-        found: Description = self._engine.describe()
-        return found
+class Caller:
+    """The calls of a run, in a process of its own or, if they must be, in this one.
 
-    def dtypes(self, name: str) -> tuple[str, ...]:
-        """As `Engine.dtypes`."""
-        return self._engine.dtypes(name)
+    A process that dies is replaced by the next call, and instances are made again from what they
+    were made of. So is one in which a call replaced functions of NumPy or of Python itself.
+    """
 
-    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
-        """As `Engine.make`."""
-        self._clock.before_call()
-        return self._engine.make(convention, rope, context)
+    def __init__(
+        self,
+        source: Source,
+        *,
+        isolated: bool = True,
+        clock: Clock | None = None,
+        timeout: float = TIMEOUT,
+        memory: float | None = None,
+        echo: Callable[[str], None] | None = None,
+    ) -> None:
+        """Take a source; a process starts when it is first needed."""
+        self.deaths: list[Died] = []  #: Calls that ended a process.
+        self.notes: list[str] = []  #: What a reader should know of how it ran.
+        #: Takes the number of an instance, its convention, each call and its result or error.
+        self.listener: Callable[..., None] | None = None
+        self._source = source
+        self._clock = clock or Clock(None, None)
+        self._timeout = positive("timeout", timeout)
+        self._memory = None if memory is None else positive("memory", memory)
+        self._here: Engine | None = None if isolated else source.engine()
+        self._printed = Printed(echo)
+        self._process: Process | None = None
+        self._recipes: dict[int, tuple[Convention, Rotary, int]] = {}
+        self._numbers: dict[int, int] = {}  # of the instances in the process of today
+        self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
+        self._lost = 0.0  # seconds, in calls that ended a process
+        self._died = 0
+        self._in_a_row: Counter[tuple[Any, ...]] = Counter()  # deaths, by the kind of the request
+        self._hung: set[tuple[str, tuple[Any, ...]]] = set()  # calls, and the kinds of requests
+        self._not_loaded: Died | None = None
+        self._searching = True
+        self._renewals = 0
 
-    def call(self, number: int, request: Request | ScaledRequest) -> Response:
-        """As `Engine.call`."""
-        self._clock.before_call()
+    def send(self, here: Here) -> None:
+        """Pickle an object for another process; call it in this one if it can't be."""
         try:
-            return self._engine.call(number, request)
-        except Exhausted as error:
-            whole = request.whole()
-            if whole.q.nbytes > SMALL:
-                raise
-            death = Died(f"{error} in a call with {describe_request(whole)}")
-            death.furthest = int(whole.positions.max(initial=-1))
-            self.deaths.append(death)
-            raise death from None
+            self._source = here.pickle()
+        except Exception as error:  # foreign objects raise anything when they are pickled
+            why = describe_exception(error)
+        else:
+            try:
+                self.load()
+            except Died:  # which is reported by whoever asks next
+                return
+            except ImplementationError as error:
+                why = str(error)
+            else:
+                return
+        self.notes[:] = [f"it ran in this process, since it can't be pickled for another: {why}"]
+        self._here = here.engine()
 
-    def announce(self, number: int, request: Request | ScaledRequest) -> None:
-        """As `Engine.announce`."""
-        self._engine.announce(number, request)
+    def load(self) -> None:
+        """Start a process that has the implementation, unless there is one, or it is here."""
+        if self._process is not None or self._here is not None:
+            return
+        if self._not_loaded is not None:
+            raise Died(str(self._not_loaded))
+        many = self._in_a_row.total() >= MOST_SHAPES * MOST_DEATHS
+        patience = PATIENCE * (2 if self._searching else 1)
+        self._refuse_if(many or self._lost >= patience * self._timeout)
+        self._numbers.clear()
+        self._process = Process(self._printed)
+        try:
+            seconds = LOAD_TIMEOUT_FACTOR * self._timeout
+            self._ask("load", self._source, self._memory, seconds=seconds, where="when loaded")
+        except Died as error:
+            self._not_loaded = error
+            raise
+        except BaseException:
+            self.close()
+            raise
 
-    def drop(self, number: int) -> None:
-        """As `Engine.drop`."""
-        self._engine.drop(number)
-
-    def restart(self) -> bool:
-        """As `Engine.restart`."""
-        return self._engine.restart()
+    def _refuse_if(self, too_many: bool) -> None:
+        if too_many:
+            raise Unsupported(f"no further call was made: its process died {self._died} times")
 
     def end_search(self) -> None:
-        """Count calls that ended the process anew."""
-        self._engine.end_search()
+        """Count deaths from 0 again: those of trials, which a wrong convention may cause, pass.
+
+        A trial that hung is not made in other axes, so that one that hangs in large calls is called
+        in smaller ones.
+        """
+        self.deaths.clear()
+        self._in_a_row.clear()
+        self._lost, self._searching = 0.0, False
+
+    def dtypes(self, framework: str) -> tuple[str, ...]:
+        """Return the dtypes that a framework holds."""
+        found: tuple[str, ...] = self._ask_once("dtypes", framework)
+        return found
+
+    def describe(self) -> Description:
+        """Describe the implementation."""
+        found: Description = self._ask_once("describe")
+        return found
+
+    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
+        """Make an instance, and return the number by which calls name it."""
+        self._clock.before_call()
+        number = 1 + max(self._recipes, default=0)
+        self._recipes[number] = (convention, rope, context)
+        try:
+            self._remake(number)
+        except BaseException:
+            del self._recipes[number]
+            raise
+        return number
+
+    def call(self, number: int, request: Request | ScaledRequest) -> Response:
+        """Call an instance."""
+        self._clock.before_call()
+        convention = self._recipes[number][0]
+        kind = request.kind
+        way = (convention.call, kind)
+        hung = self._searching and way in self._hung
+        self._refuse_if(hung or self._in_a_row[kind] >= MOST_DEATHS)
+        self.load()
+        where = _InCall(request)
+        answer: Response | ImplementationError
+        try:
+            if number not in self._numbers:
+                self._remake(number)
+            answer = self._ask("call", self._numbers[number], request, where=where)
+        except ImplementationError as error:
+            answer = error
+            small = isinstance(error, Exhausted) and request.whole().q.nbytes <= SMALL
+            if small or isinstance(error, Died):
+                answer = Died(f"{error} {where}")
+                answer.furthest = int(request.positions.max(initial=-1))
+                self.deaths.append(answer)
+            if isinstance(error, Died):
+                self._in_a_row[kind] += 1
+                self._hung |= {way} if isinstance(error, _Hung) else set()
+        else:
+            self._in_a_row.clear()
+        if self.listener is not None:
+            self.listener(number, convention, request, answer)
+        if isinstance(answer, ImplementationError):
+            raise answer from None
+        return answer
+
+    def announce(self, number: int, request: Request | ScaledRequest) -> None:
+        """Begin with the next call, if it can run while the last one is judged."""
+        if self._process is not None and number in self._numbers:
+            self._process.announce("call", self._numbers[number], request)
+
+    def drop(self, number: int) -> None:
+        """Forget an instance."""
+        self._recipes.pop(number, None)
+        if number in self._numbers:
+            with contextlib.suppress(Died):
+                self._ask("drop", self._numbers.pop(number))
+
+    def restart(self) -> bool:
+        """Begin a new process with the next call; False if calls run in this one."""
+        self.close()
+        return self._here is None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+            self._numbers.clear()
+
+    def _remake(self, number: int) -> None:
+        self._refuse_if(self._in_a_row[()] >= MOST_DEATHS)
+        self.load()
+        try:
+            where = "when an instance was made"
+            self._numbers[number] = self._ask("make", *self._recipes[number], where=where)
+        except Died:
+            self._in_a_row[()] += 1
+            raise
+
+    def _ask_once(self, *request: str) -> Any:
+        if request not in self._known:
+            try:
+                self.load()
+                self._known[request] = self._ask(*request)
+            except Unsupported as error:
+                raise Died(str(error)) from None
+        return self._known[request]
+
+    def _ask(
+        self, method: str, *values: Any, where: object = "", seconds: float | None = None
+    ) -> Any:
+        """Return the answer of the process; `where` says which request this is, if it must."""
+        if self._here is not None:
+            return getattr(self._here, method)(*values)
+        assert self._process is not None
+        begin = time.monotonic()
+        seconds = self._timeout if seconds is None else seconds
+        allowed = max(0.0, min(seconds, self._clock.seconds_left()))
+        try:
+            value, replaced = self._process.ask(method, *values, seconds=allowed)
+        except Ended as error:
+            self.close()
+            if error.hung and allowed < seconds:
+                raise OutOfTime from None
+            self._died += 1
+            self._lost += time.monotonic() - begin
+            raise (_Hung if error.hung else Died)(str(error)) from None
+        except BaseException:  # an interrupt: a late answer must not be taken for the next one
+            self.close()
+            raise
+        if replaced:
+            self._leave(replaced, str(where), renew=method == "call")
+        if isinstance(value, Exhausted):
+            if value.is_full:  # one that leaks has no memory left for the next call
+                self.close()
+        elif isinstance(value, ImplementationError) and replaced:
+            value.args = (f"{value} (it had replaced {_names(replaced)} {where})",)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    def _leave(self, replaced: tuple[str, ...], where: str, *, renew: bool) -> None:
+        """Note which functions were replaced, and have the next call made in a new process."""
+        self.notes.append(f"it replaced {_names(replaced)} {where}")
+        self._renewals += 1
+        if renew and self._renewals < MOST_RENEWALS:
+            self.close()
+        if self._renewals > 1:  # one note is enough
+            self.notes.pop()
+
+
+@contextlib.contextmanager
+def calls_of(source: Source, *, isolated: bool, **options: Any) -> Iterator[Caller]:
+    """Make calls in a process of their own; here if they must be, or if it can't be pickled."""
+    if not isolated or IN_WORKER in os.environ:
+        before = [*sys.path]
+        try:  # undo what loading it changes here for all
+            with np.errstate():
+                yield Caller(source, isolated=False, **options)
+        finally:
+            sys.path[:] = before
+        return
+    caller = Caller(source, **options)
+    try:
+        if isinstance(source, Here):
+            caller.send(source)
+        yield caller
+    finally:
+        caller.close()
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+@dataclass(frozen=True)
+class _InCall:
+    """The clause that says which call it was, made only if it is needed."""
+
+    request: Request | ScaledRequest
+
+    def __str__(self) -> str:
+        """A clause such as "in a call with x of float32 (1, 2, 16, 64), positions 0 to 15"."""
+        request = self.request.whole()
+        places = request.positions
+        where = f"positions {places.min()} to {places.max()}" if places.size else "no positions"
+        memory = "" if request.memory == "contiguous" else f" {request.memory}"
+        return f"in a call with x of {request.q.dtype.name} {request.q.shape}{memory}, {where}"

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
-from ropecli.checks.implementation.calling import kernel_file
+from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import Engine
-from ropecli.checks.implementation.calling.executable import Executable
-from ropecli.checks.implementation.calling.foreign import describe_exception, translate_errors
-from ropecli.checks.implementation.calling.process import IsolatedEngine
-from ropecli.checks.implementation.calling.shared_library import SUFFIXES, SharedFunction
+from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.worker import IN_WORKER
-from ropecli.checks.implementation.interface import Died, ImplementationError
 from ropecli.errors import ArgumentError
-from ropecli.numbers import positive
 
 
 class Source(Protocol):
@@ -44,18 +35,18 @@ class Named:
         """Load both, with their folder in reach of imports that wait until the first call."""
         from ropecli.files.function import folder_of, load_function
 
-        if self.target.endswith(kernel_file.SUFFIXES):
-            name = kernel_file.kernel_name(self.target)
-            return Engine(kernel_file.load_kernel(self.target), name=name, device=self.device)
+        name = name_of(self.target)
+        if self.target.endswith(native.KERNELS):
+            return Engine(native.load_kernel(self.target), name=name, device=self.device)
         library, _, symbol = self.target.rpartition(":")
-        if library.endswith(SUFFIXES):
-            return Engine(SharedFunction(library, symbol), name=symbol)
+        if library.endswith(native.LIBRARIES):
+            return Engine(native.SharedFunction(library, symbol), name=symbol)
         sys.path.append(folder_of(self.target))
         return Engine(
             load_function(self.target),
-            name=_last_name(self.target),
+            name=name,
             other=load_function(self.other) if self.other else None,
-            other_name=_last_name(self.other),
+            other_name=name_of(self.other),
             device=self.device,
             origin=self.target,
         )
@@ -69,7 +60,7 @@ class Command:
 
     def engine(self) -> Engine:
         """Parse the command."""
-        return Engine(Executable(self.command), name="program")
+        return Engine(native.Executable(self.command), name="program")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +76,14 @@ class Here:
         """Take it as it is."""
         return Engine(
             self.target,
-            name=_name_of(self.target),
+            name=name_of(self.target),
             other=self.other,
-            other_name="" if self.other is None else _name_of(self.other),
+            other_name="" if self.other is None else name_of(self.other),
             device=self.device,
             values=self.values,
         )
 
-    def pickled(self) -> Pickled:
+    def pickle(self) -> Pickled:
         """Return it for another process."""
         import cloudpickle
 
@@ -160,71 +151,14 @@ def source_of(
     return Named(target=target, other=other or "", device=device)
 
 
-@contextlib.contextmanager
-def engine_of(
-    source: Source,
-    *,
-    isolated: bool,
-    timeout: float,
-    memory: float | None = None,
-    seconds_left: Callable[[], float] = lambda: math.inf,
-    echo: Callable[[str], None] | None,
-) -> Iterator[tuple[Engine | IsolatedEngine, list[str]]]:
-    """Run an engine in a process of its own; here if it must be, or if it can't be pickled.
-
-    Yields:
-        The engine, and what a reader should know of how it ran, which may grow.
-    """
-    timeout = positive("timeout", timeout)
-    memory = None if memory is None else positive("memory", memory)
-    if not isolated or IN_WORKER in os.environ:
-        with _keep_state():
-            yield source.engine(), []
-        return
-    try:
-        there = source.pickled() if isinstance(source, Here) else source
-    except Exception as error:  # foreign objects raise anything when they are pickled
-        yield source.engine(), [_NOT_PICKLED + describe_exception(error)]
-        return
-    engine = IsolatedEngine(
-        there, timeout=timeout, memory=memory, seconds_left=seconds_left, echo=echo
-    )
-    try:
-        try:
-            if isinstance(source, Here):
-                engine.load()
-        except Died:  # which is reported by whoever asks next
-            pass
-        except ImplementationError as error:
-            yield source.engine(), [_NOT_PICKLED + str(error)]
-            return
-        yield engine, engine.notes
-    finally:
-        engine.close()
-
-
-_NOT_PICKLED = "it ran in this process, since it can't be pickled for another: "
-
-
-@contextlib.contextmanager
-def _keep_state() -> Iterator[None]:
-    """Undo what loading an implementation changes here for all."""
-    before = [*sys.path]
-    try:
-        with np.errstate():
-            yield
-    finally:
-        sys.path[:] = before
-
-
-def _last_name(target: str) -> str:
+def name_of(target: Any) -> str:
+    """Return the name by which a call names an implementation."""
+    if not isinstance(target, str):
+        name = str(getattr(target, "__name__", ""))
+        return name if name.isidentifier() else "target"
+    if target.endswith(native.KERNELS):
+        return native.kernel_name(target)
     return target.rpartition(":")[2].rpartition(".")[2]
-
-
-def _name_of(target: Any) -> str:
-    """Return the name by which a call names an object."""
-    name = str(getattr(target, "__name__", ""))
-    return name if name.isidentifier() else "target"
 
 
 def _module_of(target: Any) -> Any:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.checks.implementation.call import ImplementationError, Unlike, Unsupported
 from ropecli.checks.implementation.calling.foreign import describe_exception
-from ropecli.checks.implementation.calling.request import Unlike
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 
 Call = Callable[[], "NDArray[Any]"]
 

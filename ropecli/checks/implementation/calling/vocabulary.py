@@ -1,8 +1,11 @@
-"""Meanings of parameter names: those that implementations use for vectors, positions, ..."""
+"""Meanings of the names that implementations use for vectors, positions, sizes, ..."""
 
 from __future__ import annotations
 
-from ropecli.checks.implementation.calling.convention import FREQS as FORMS_OF_FREQS
+from collections.abc import Mapping
+from typing import Any
+
+from ropecli.checks.implementation.call import FREQS as FORMS_OF_FREQS
 
 #: Annotation of a parameter whose name is that of a role.
 ROLE = "a role"
@@ -115,6 +118,25 @@ NUMBERS = (
         "axis dropout eps use_real head_first ntk_alpha alpha beta heads_first layer layer_idx"
     )
 )
+#: Fields that a model of one head and one layer has, as expressions of the sizes.
+FIELDS = {
+    **dict.fromkeys(
+        (
+            "num_attention_heads",
+            "num_heads",
+            "n_heads",
+            "n_head",
+            "num_key_value_heads",
+            "n_kv_heads",
+            "num_layers",
+            "num_hidden_layers",
+            "n_layers",
+            "n_layer",
+        ),
+        "1",
+    ),
+    "rope_parameters": "{'rope_type': 'default', 'rope_theta': base}",
+}
 
 
 def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
@@ -204,3 +226,37 @@ def freqs_kinds(name: str, annotation: str) -> tuple[str, ...]:
     else:
         first = ("angles", "complex", "matrix", "cos sin")
     return tuple(dict.fromkeys([*first, *FORMS_OF_FREQS]))
+
+
+class Configuration:
+    """Object with sizes as attributes and as items, by the names that models use."""
+
+    def __init__(self, sizes: Mapping[str, Any]) -> None:
+        """Take the sizes by their names in calls."""
+        self._sizes = dict(sizes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FIELDS:
+            return eval(FIELDS[name], dict(self._sizes))
+        meant = "head_dim" if name == "n_embd" else size_of(name)
+        if meant in self._sizes:
+            return self._sizes[meant]
+        if meant in NEUTRAL and not name.startswith("_"):
+            return eval(meant)
+        raise AttributeError(f"a configuration of sizes has no {name!r}")
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError as error:
+            raise KeyError(str(error)) from None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a size, or the default."""
+        return getattr(self, name, default)
+
+
+def size_of(name: str) -> str:
+    """Return the size that a parameter means where an instance is made; empty if it is none."""
+    meant = next(iter(roles(name, 1)), "")
+    return {"length": "context", "positions": ""}.get(meant, meant)

@@ -1,6 +1,6 @@
 """A process that runs an implementation for its parent, over pipes.
 
-Messages are pickles: (method, arguments) in, (outcome, value, what was replaced) out. Before an
+Messages are pickles: (method, arguments) in, (answer or error, what was replaced) out. Before an
 answer go a mark, the sizes of its arrays, bytes, and then the arrays. What the implementation
 prints goes to stderr, from whatever language, so that it cannot disturb them; what it writes into
 every descriptor that it finds is skipped up to the mark.
@@ -16,28 +16,23 @@ import math
 import os
 import pickle
 import resource
-import signal
 import sys
-import threading
 from operator import is_
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ropecli.checks.implementation.calling.foreign import describe_exception, memory_in_use
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
     Exhausted,
     ImplementationError,
     Unsupported,
-    WrongResult,
 )
+from ropecli.checks.implementation.calling.foreign import describe_exception, memory_in_use
 from ropecli.errors import RopecliError
 
 #: Set in a worker: code that is loaded there and calls `check` itself must not start another.
 IN_WORKER = "ROPECLI_WORKER"
-ANSWER, FAILED, UNSUPPORTED, REFUSED = "answer", "failed", "unsupported", "refused"
-EXHAUSTED = "exhausted"
 MARK = 16  #: Random bytes, sent first, that begin each answer.
 SHARE = 0.5  #: Of the machine's memory that a worker may use.
 OUT_OF_REACH = 512  #: First number of the pipes, above those that foreign code closes or writes to.
@@ -45,11 +40,10 @@ _all, _map = all, map  # before foreign code replaces them
 WATCHED = (builtins, json, math, np, np.linalg, pickle)
 
 
-def main(lifeline: int) -> None:
+def serve() -> NoReturn:
     """Serve one parent, over stdin and stdout, until it closes them."""
     requests = os.fdopen(_move_out_of_reach(os.dup(0)), "rb")
     answers = os.fdopen(_move_out_of_reach(os.dup(1)), "wb")
-    _end_with_parent(_move_out_of_reach(lifeline))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -72,7 +66,8 @@ def main(lifeline: int) -> None:
         except EOFError:
             leave(0)  # whatever threads and exit handlers foreign code has left
         arrays: list[pickle.PickleBuffer] = []
-        answer = dump(served.answer(method, values), protocol=5, buffer_callback=arrays.append)
+        answer = served.answer(method, values), served.find_replaced()
+        data = dump(answer, protocol=5, buffer_callback=arrays.append)
         parts = [each.raw() for each in arrays]
         if number() != own:  # a child that foreign code forked, and that came back from the call
             leave(0)
@@ -80,9 +75,9 @@ def main(lifeline: int) -> None:
             answers.write(mark + dump([part.nbytes for part in parts]))
             for part in parts:
                 answers.write(part)
-            answers.write(answer)
+            answers.write(data)
             answers.flush()
-        except BrokenPipeError:  # foreign code wrote into it, and nobody reads on
+        except BrokenPipeError:  # foreign code wrote into it, so that it is not read any more
             leave(0)
 
 
@@ -98,38 +93,29 @@ class _Served:
         self._engine: Any = None
         self._known = [_Names(module) for module in WATCHED]
 
-    def answer(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any, tuple[str, ...]]:
-        """Return the outcome of a request, and which functions it replaced.
-
-        The outcome is an answer, or what kind of error and its text.
-        """
-        outcome, value = self._outcome(method, values)
-        return outcome, value, self._find_replaced()
-
-    def _outcome(self, method: str, values: tuple[Any, ...]) -> tuple[str, Any]:
-        work = self._load if method == "load" else getattr(self._engine, method)
+    def answer(self, method: str, values: tuple[Any, ...]) -> Any:
+        """Return the answer to a request, or the error in its place."""
         try:
-            return ANSWER, work(*values)
-        except Unsupported as error:
-            return UNSUPPORTED, str(error)
+            work = self._load if method == "load" else getattr(self._engine, method)
+            return work(*values)
         except (Exhausted, MemoryError) as error:  # also where a request is unpacked
             used, limit = memory_in_use()
-            return EXHAUSTED, (str(error) or "MemoryError", 2 * used > limit)
-        except ImplementationError as error:
-            return FAILED, (type(error) is WrongResult, str(error))
-        except RopecliError as error:
-            return REFUSED, error
+            exhausted = Exhausted(str(error) or "MemoryError")
+            exhausted.is_full = 2 * used > limit
+            return exhausted
+        except (ImplementationError, Unsupported, RopecliError) as error:
+            return error
         # Also of our own code where it meets functions replaced. Ctrl-C does not come here.
         except (Exception, KeyboardInterrupt, GeneratorExit) as error:
-            return FAILED, (False, describe_exception(error))
+            return ImplementationError(describe_exception(error))
 
     def _load(self, source: Any, memory: float | None) -> None:
         _bound_memory(memory)
         self._engine = source.engine()
 
-    def _find_replaced(self) -> tuple[str, ...]:
+    def find_replaced(self) -> tuple[str, ...]:
         """Return functions that are others than after the last request."""
-        return tuple(name for known in self._known for name in known.changed())
+        return tuple(name for known in self._known for name in known.find_changes())
 
 
 class _Names:
@@ -140,7 +126,7 @@ class _Names:
         self._before = dict(vars(module))
         self._values = [*self._before.values()]
 
-    def changed(self) -> list[str]:
+    def find_changes(self) -> list[str]:
         """Return the public names that have named something else since the last time."""
         now = self._module.__dict__
         if now.__len__() == self._values.__len__() and _all(_map(is_, now.values(), self._values)):
@@ -161,40 +147,14 @@ def _move_out_of_reach(descriptor: int) -> int:
     return moved
 
 
-def _end_with_parent(lifeline: int) -> None:
-    """End this process, and those that it started, when the parent does, even by SIGKILL.
-
-    Linux sends the signal itself, whatever foreign code is doing. Elsewhere a thread waits.
-    """
-    if hasattr(fcntl, "F_SETSIG"):
-        os.set_blocking(lifeline, False)
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-        with contextlib.suppress(BlockingIOError):
-            os.read(lifeline, 1)
-            os._exit(0)  # it had ended before
-        return
-
-    def wait() -> None:
-        os.read(lifeline, 1)
-        os.killpg(os.getpgrp(), signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 def _end_first_without_memory() -> None:
-    """Let this process alone end where memory is short, and leave no core."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    """Let this process end before others where memory is short."""
     with contextlib.suppress(OSError):  # Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _bound_memory(gigabytes: float | None) -> None:
-    """Turn a call that needs more memory into a MemoryError.
-
-    The limit is on data, not on addresses, of which frameworks reserve many times what they use.
-    """
+    """Turn a call that needs more data than the limit into a MemoryError."""
     with contextlib.suppress(OSError, ValueError):
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         wanted = int(SHARE * machine if gigabytes is None else 1e9 * gigabytes)

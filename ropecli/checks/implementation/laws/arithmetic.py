@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.interface import (
-    ImplementationError,
-    Unsupported,
-)
+from ropecli.checks.implementation.call import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import (
     Oracle,
     sequence_length,

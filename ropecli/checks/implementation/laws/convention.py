@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+from ropecli.checks.implementation.call import ImplementationError, Unsupported
 from ropecli.checks.implementation.judge import compare_rows, judge_call
 from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE, edge_positions
 from ropecli.checks.implementation.oracle import (

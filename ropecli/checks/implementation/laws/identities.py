@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.interface import ImplementationError, WrongResult, real_numbers
+from ropecli.checks.implementation.call import ImplementationError, WrongResult, real_numbers
 from ropecli.checks.implementation.judge import compare_rows
 from ropecli.checks.implementation.oracle import (
     Oracle,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
     ImplementationError,
     Unsupported,
     WrongResult,

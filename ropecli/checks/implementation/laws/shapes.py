@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.calling.request import MEMORY, Request
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
+    MEMORY,
     Died,
     ImplementationError,
+    Request,
     Unsupported,
     WrongResult,
     real_numbers,

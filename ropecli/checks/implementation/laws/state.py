@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.calling.request import Request, Unlike
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
     ImplementationError,
+    Request,
+    Unlike,
     Unsupported,
     WrongResult,
     as_float64,

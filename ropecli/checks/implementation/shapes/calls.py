@@ -14,19 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.calling.convention import Convention, letters
-from ropecli.checks.implementation.calling.request import Request, Response, ScaledRequest
-from ropecli.checks.implementation.causes import Sample, name_cause
-from ropecli.checks.implementation.interface import (
+from ropecli.checks.implementation.call import (
+    Convention,
     Died,
     ImplementationError,
-    Instance,
     OutOfTime,
+    Request,
+    Response,
+    ScaledRequest,
     Unsupported,
     WrongResult,
     check_real,
     known_dtype,
+    letters,
 )
+from ropecli.checks.implementation.causes import Sample, name_cause
+from ropecli.checks.implementation.interface import Instance
 from ropecli.checks.implementation.judge import format_position
 from ropecli.checks.implementation.oracle import sequence_length
 from ropecli.checks.implementation.shapes.blame import Table, blame

@@ -1,4 +1,4 @@
-"""The calling convention of an implementation: an expression, and the shapes of what it names."""
+"""A call of an implementation: its convention, what goes in, what comes out, and how it fails."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.arrays import DTYPES, dtype_name
+from ropecli.checks.law import Outcome
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.units import UNIT
 
-#: What a call may name, besides the implementation itself; `arguments.py` makes them.
+#: What a call may name, besides the implementation itself; `calling/values.py` makes them.
 ROLES = {
     "x": "vectors",
     "q": "queries",
@@ -77,6 +82,9 @@ FORMS = {
 #: Calls of a decoder's instance.
 PREFILL, STEP = ".prefill(x)", ".step(x)"
 FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
+#: Ways in which x lies in memory.
+MEMORY = ("contiguous", "transposed", "sliced", "strided", "expanded", "offset")
+NOTHING_WRITTEN = "it must be an array of numbers, got NoneType, and nothing was written over x"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,3 +241,157 @@ def letters(
         msg += f", got {text!r}"
         raise ArgumentError(msg)
     return axes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """One call. Arrays are of NumPy, in the order batch, heads, sequence, head dim."""
+
+    q: NDArray[Any]  #: (batch, heads, length, head_dim), in the dtype of the data.
+    k: NDArray[Any] | None = None  #: (batch, key_heads, length, head_dim); None: as q.
+    positions: NDArray[np.int64]  #: (length,), with axes (length, axes).
+    own: bool = False  #: Each sequence of the batch has positions of its own: one axis more, first.
+    memory: str = "contiguous"  #: How x lies in memory, one of `MEMORY`.
+    stepwise: bool = False  #: Of a decoder: step through all but the tokens prefilled.
+    prefilled: int = 0  #: Of a decoder: tokens to prefill.
+    again: bool = False  #: Of a decoder: another sequence on the instance of the call before.
+    watch: bool = False  #: Report which arguments were written into.
+    #: Gradients of the results, q's and perhaps k's, to be taken back to q and k.
+    gradient: tuple[NDArray[Any], ...] | None = None
+    then: tuple[Request, ...] = ()  #: Later calls, after which the first result is read once more.
+    beside: Request | None = None  #: A call that another thread makes at the same time,
+    apart: bool = False  #: of another instance.
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """The dtype and the shape of the queries."""
+        return (self.q.dtype.name, *self.q.shape)
+
+    def whole(self) -> Request:
+        """Return this request."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScaledRequest:
+    """A call in which all heads have the same vectors, but for a factor; short to send."""
+
+    #: (rows, head_dim), in the dtype of the data; a longer sequence has them once more.
+    rows: NDArray[Any]
+    scales: NDArray[np.float64]  #: (batch, heads), powers of two that the dtype does not round.
+    heads: int  #: Of the queries.
+    key_heads: int | None  #: None: no keys.
+    #: As in `Request`.
+    positions: NDArray[np.int64]
+    own: bool
+    memory: str
+    gradient: bool  #: The vectors are gradients of the result; it takes others.
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """The dtype and the shape of the queries."""
+        length = self.positions.shape[1 if self.own else 0]
+        return (self.rows.dtype.name, len(self.scales), self.heads, length, self.rows.shape[1])
+
+    def whole(self) -> Request:
+        """Return the request with all its vectors."""
+        held = self.rows.dtype
+        exact = np.dtype(np.float32) if held.itemsize == 2 else held  # which multiplies faster
+        factors = self.scales.astype(exact)[:, :, None, None]
+        every = (self.rows.astype(exact, copy=False) * factors).astype(held, copy=False)
+        length = self.positions.shape[1 if self.own else 0]
+        if length > len(self.rows):
+            every = every.take(range(length), axis=2, mode="wrap")
+        given = tuple(every[:, :n] for n in (self.heads, self.key_heads) if n is not None)
+        gradient = None
+        if self.gradient:  # of other vectors, on which it does not depend
+            gradient, given = given, tuple(np.roll(each, 1, axis=-1) for each in given)
+        return Request(
+            q=given[0],
+            k=given[1] if len(given) > 1 else None,
+            positions=self.positions,
+            own=self.own,
+            memory=self.memory,
+            gradient=gradient,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unlike:
+    """A result unlike that of the same call alone; heads of keys follow those of queries."""
+
+    when: str  #: What the other thread did.
+    second: bool  #: It is that of the second of two calls.
+    alone: NDArray[Any]
+    together: NDArray[Any] | None  #: None if it raised.
+    error: str | None  #: What it raised.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Response:
+    """The result of a call."""
+
+    q: NDArray[Any]  #: As in the request, in the dtype of the result; scores for scores.
+    k: NDArray[Any] | None = None
+    v: NDArray[Any] | None = None  #: Of packed q, k and v: the values, which were the keys.
+    in_place: bool = False  #: The result was written over the argument.
+    #: Arguments that were written into: name, and the first element that changed.
+    changed: tuple[tuple[str, str], ...] = ()
+    gradient: tuple[NDArray[Any], ...] | None = None  #: As in the request.
+    note: str | None = None  #: What a reader should know of the gradient.
+    reread: NDArray[Any] | None = None  #: The first result after the later calls.
+    unlike: Unlike | None = None  #: What two calls at the same time gave that they do not alone.
+
+
+class ImplementationError(Exception):
+    """The implementation raised, or returned no array of the right shape; in one line."""
+
+
+class WrongResult(ImplementationError):
+    """The implementation returned a wrong dtype or shape, which does not count as a refusal."""
+
+
+class Exhausted(ImplementationError):
+    """The implementation ran out of memory, or of stack."""
+
+    is_full = False  #: True if its process has little memory left for the next call.
+
+
+class Died(ImplementationError):
+    """A call that crashed, exited, hung, or ran out of memory that it should not need."""
+
+    furthest = -1  #: Largest position of the call that did it; -1 without one.
+
+
+class OutOfTime(Exception):
+    """The budget of a run is spent."""
+
+    found: Outcome | None = None  #: Failure that a law had found by then.
+
+
+class Unsupported(Exception):
+    """An implementation of this form cannot be called this way."""
+
+
+def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a result of x's shape as float64."""
+    if result.shape != given.shape:
+        raise WrongResult(f"it returned shape {result.shape} for x of shape {given.shape}")
+    return real_numbers(result, given)
+
+
+def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a result of any shape as float64."""
+    return check_real(result, known_dtype(given)).astype(np.float64)
+
+
+def check_real(result: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Return a result of any shape, for data of a dtype, as it is."""
+    if result.dtype.kind not in "fiu" and known_dtype(result) not in DTYPES:
+        raise WrongResult(f"it returned {result.dtype} for x of {dtype}")
+    return result
+
+
+def known_dtype(array: NDArray[Any]) -> str:
+    """Return the name of an array's dtype, ropecli's own where there is one."""
+    return dtype_name(array.dtype) or str(array.dtype)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.calling.configuration import Configuration
-from ropecli.checks.implementation.calling.convention import (
+from ropecli.checks.implementation.call import (
     CACHES,
     PACKED,
     TABLES,
     Convention,
+    Request,
+    Unsupported,
+    WrongResult,
     letters,
 )
-from ropecli.checks.implementation.calling.request import Request
-from ropecli.checks.implementation.interface import Unsupported, WrongResult
+from ropecli.checks.implementation.calling.vocabulary import Configuration
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
@@ -29,59 +30,121 @@ MOST_ROWS = 8192  #: Of a cache, if no position is beyond.
 MOST_POINTS = 2**18  #: Of a grid: tables of 2^18 rows of 128 numbers in float32 are 128 MiB.
 
 
-def arguments(
-    names: Iterable[str], request: Request, convention: Convention, rope: Rotary, context: int
-) -> dict[str, Any]:
-    """Return NumPy arrays and numbers for the names of a call."""
-    made = {name: _argument(name, request, convention, rope, context) for name in names}
-    if not {"positions", "places", "offset", "offsets", *TABLES} & made.keys() and consecutive(
-        request
-    ):
-        raise Unsupported("it counts positions from 0 itself")
-    return made
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """The values of names in the call of a request: NumPy arrays and numbers."""
 
+    request: Request
+    convention: Convention
+    rope: Rotary
+    context: int
 
-def _argument(
-    name: str, request: Request, convention: Convention, rope: Rotary, context: int
-) -> Any:
-    if name in CACHES:
-        return _cache(name, request, convention, rope, context)
-    if name in TABLES:
-        angles, given = _angles(request, rope)
-        table = _table(name, angles, given.attention_factor, request, convention)
-        table = _arrange_table(table, convention.axes_of_tables, len(request.q))
-        return _first(table) if name == "freqs" and convention.freqs == "stacked" else table
-    x, keys = request.q, request.q if request.k is None else request.k
-    batch, heads, length, head_dim = x.shape
-    sizes: dict[str, Any] = {
-        "head_dim": head_dim,
-        "rotary_dim": 2 * len(rope.inv_freq),
-        "heads": heads,
-        "key_heads": keys.shape[1],
-        "base": rope.base,
-        "context": context,
-        "dtype": x.dtype,
-    }
-    made: dict[str, Callable[[], Any]] = {
-        "x": lambda: arrange(x, convention.axes_of_x),
-        "q": lambda: arrange(x, convention.axes_of_x),
-        "k": lambda: arrange(keys, convention.axes_of_x),
-        "qkv": lambda: pack(request, convention.axes_of_x),
-        "positions": lambda: _positions(request, convention),
-        "offset": lambda: consecutive(request),
-        "offsets": lambda: _offsets(request),
-        "length": lambda: length,
-        "end": lambda: int(request.positions.max(initial=-1)) + 1,
-        "axes_dims": lambda: _axes_dims(request, head_dim),
-        "grid": lambda: _grid(request),
-        "places": lambda: _places(request),
-        "inv_freq": lambda: rope.inv_freq.astype(_tables_dtype(name, request, convention)),
-        "cu_seqlens": lambda: np.arange(batch + 1, dtype=np.int32) * np.int32(length),
-        # What is not written shows as NaN.
-        "out": lambda: np.full_like(arrange(x, convention.axes_of_x), np.nan),
-        "config": lambda: Configuration(sizes),
-    }
-    return sizes[name] if name in sizes else made[name]()
+    def of(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the value of each name."""
+        made = {name: self._value(name) for name in names}
+        told = {"positions", "places", "offset", "offsets", *TABLES} & made.keys()
+        if not told and consecutive(self.request):
+            raise Unsupported("it counts positions from 0 itself")
+        return made
+
+    def _value(self, name: str) -> Any:
+        request, convention, rope = self.request, self.convention, self.rope
+        if name in CACHES:
+            return self._cache(name)
+        if name in TABLES:
+            angles, given = _angles(request, rope)
+            table = self._table(name, angles, given.attention_factor)
+            table = _arrange_table(table, convention.axes_of_tables, len(request.q))
+            return _first(table) if name == "freqs" and convention.freqs == "stacked" else table
+        x, keys = request.q, request.q if request.k is None else request.k
+        batch, heads, length, head_dim = x.shape
+        sizes: dict[str, Any] = {
+            "head_dim": head_dim,
+            "rotary_dim": 2 * len(rope.inv_freq),
+            "heads": heads,
+            "key_heads": keys.shape[1],
+            "base": rope.base,
+            "context": self.context,
+            "dtype": x.dtype,
+        }
+        made: dict[str, Callable[[], Any]] = {
+            "x": lambda: arrange(x, convention.axes_of_x),
+            "q": lambda: arrange(x, convention.axes_of_x),
+            "k": lambda: arrange(keys, convention.axes_of_x),
+            "qkv": lambda: pack(request, convention.axes_of_x),
+            "positions": lambda: _positions(request, convention),
+            "offset": lambda: consecutive(request),
+            "offsets": lambda: _offsets(request),
+            "length": lambda: length,
+            "end": lambda: int(request.positions.max(initial=-1)) + 1,
+            "axes_dims": lambda: _axes_dims(request, head_dim),
+            "grid": lambda: _grid(request),
+            "places": lambda: _places(request),
+            "inv_freq": lambda: rope.inv_freq.astype(self._tables_dtype(name)),
+            "cu_seqlens": lambda: np.arange(batch + 1, dtype=np.int32) * np.int32(length),
+            # What is not written shows as NaN.
+            "out": lambda: np.full_like(arrange(x, convention.axes_of_x), np.nan),
+            "config": lambda: Configuration(sizes),
+        }
+        return sizes[name] if name in sizes else made[name]()
+
+    def _table(self, name: str, angles: NDArray[np.float64], factor: float) -> NDArray[Any]:
+        """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
+        convention = self.convention
+        kind = convention.freqs if name == "freqs" else name
+        dtype = self._tables_dtype(kind)
+        columns = _columns(angles, convention.columns)
+
+        def both(of: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            return factor * np.cos(of), factor * np.sin(of)
+
+        def matrix() -> NDArray[np.float64]:
+            c, s = both(angles)
+            return np.stack([c, -s, s, c], axis=-1).reshape(*angles.shape, 2, 2)
+
+        if kind == "complex":
+            rotations: NDArray[np.complex128] = factor * np.exp(1j * angles)
+            return rotations.astype(np.complex128 if dtype == np.float64 else np.complex64)
+        forms: dict[str, Callable[[], NDArray[np.float64]]] = {
+            "cos": lambda: factor * np.cos(columns),
+            "sin": lambda: factor * np.sin(columns),
+            "angles": lambda: columns,
+            "cos sin": lambda: np.stack(both(columns), axis=-1),
+            "cos then sin": lambda: np.concatenate(both(columns), axis=-1),
+            "sin then cos": lambda: np.concatenate(both(columns)[::-1], axis=-1),
+            "stacked": lambda: np.stack(both(columns), axis=-1),
+            "matrix": matrix,
+        }
+        return forms[kind]().astype(dtype)
+
+    def _tables_dtype(self, kind: str) -> np.dtype[Any]:
+        """Return the dtype of a table."""
+        dtype: np.dtype[Any] = self.request.q.dtype
+        if self.convention.tables_dtype:
+            dtype = DTYPES[self.convention.tables_dtype]
+        elif kind in {"angles", "inv_freq"} and dtype != np.float64:
+            dtype = DTYPES["float32"]  # half precision keeps no angle beyond a turn
+        return dtype
+
+    def _cache(self, name: str) -> NDArray[Any]:
+        """Return a table with a row for every position, such as the cos and sin of vLLM."""
+        request, convention, rope = self.request, self.convention, self.rope
+        furthest = int(request.positions.max(initial=0))
+        if int(request.positions.min(initial=0)) < 0:
+            raise Unsupported("its table has no rows of negative positions")
+        rows = max(min(self.context, MOST_ROWS), furthest + 1)
+        angles = float64.angles(
+            np.arange(rows, dtype=np.float64), rope.inv_freq, direction=rope.direction
+        )
+        kind, factor = name.removesuffix("_cache"), rope.attention_factor
+        if name == "cos_sin_cache":
+            side_by_side = replace(convention, freqs="cos then sin", columns="single")
+            table = replace(self, convention=side_by_side)._table("freqs", angles, factor)
+        else:
+            table = self._table(kind, angles, factor)
+        axes = [each for each in letters("axes", convention.axes_of_tables) if each != ("b",)]
+        table = _in_order(table[None, None], "bhsd", axes)
+        return _first(table) if kind == "freqs" and convention.freqs == "stacked" else table
 
 
 def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
@@ -96,10 +159,7 @@ def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
 
 
 def _in_order(array: NDArray[Any], names: str, axes: Sequence[tuple[str, ...]]) -> NDArray[Any]:
-    """Return an array with its leading axes, named by letters, in the order of others.
-
-    Those that are left out have length 1, as have axes of no letter.
-    """
+    """Return an array with its leading axes, named by letters, in the order of others."""
     lengths = dict(zip(names, array.shape, strict=False))
     order = [letter for axis in axes for letter in axis]
     rest = array.shape[len(names) :]
@@ -219,51 +279,6 @@ def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary
     return float64.angles(places, given.inv_freq, axis=axis, direction=given.direction), given
 
 
-def _table(
-    name: str,
-    angles: NDArray[np.float64],
-    factor: float,
-    request: Request,
-    convention: Convention,
-) -> NDArray[Any]:
-    """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
-    kind = convention.freqs if name == "freqs" else name
-    dtype = _tables_dtype(kind, request, convention)
-    columns = _columns(angles, convention.columns)
-
-    def both(of: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return factor * np.cos(of), factor * np.sin(of)
-
-    def matrix() -> NDArray[np.float64]:
-        c, s = both(angles)
-        return np.stack([c, -s, s, c], axis=-1).reshape(*angles.shape, 2, 2)
-
-    if kind == "complex":
-        rotations: NDArray[np.complex128] = factor * np.exp(1j * angles)
-        return rotations.astype(np.complex128 if dtype == np.float64 else np.complex64)
-    forms: dict[str, Callable[[], NDArray[np.float64]]] = {
-        "cos": lambda: factor * np.cos(columns),
-        "sin": lambda: factor * np.sin(columns),
-        "angles": lambda: columns,
-        "cos sin": lambda: np.stack(both(columns), axis=-1),
-        "cos then sin": lambda: np.concatenate(both(columns), axis=-1),
-        "sin then cos": lambda: np.concatenate(both(columns)[::-1], axis=-1),
-        "stacked": lambda: np.stack(both(columns), axis=-1),
-        "matrix": matrix,
-    }
-    return forms[kind]().astype(dtype)
-
-
-def _tables_dtype(kind: str, request: Request, convention: Convention) -> np.dtype[Any]:
-    """Return the dtype of a table."""
-    dtype: np.dtype[Any] = request.q.dtype
-    if convention.tables_dtype:
-        dtype = DTYPES[convention.tables_dtype]
-    elif kind in {"angles", "inv_freq"} and dtype != np.float64:
-        dtype = DTYPES["float32"]  # half precision keeps no angle beyond a turn
-    return dtype
-
-
 def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
     """Return angles (..., pairs) once, in both halves, or twice side by side."""
     if kind == "single":
@@ -274,36 +289,13 @@ def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
 
 
 def _arrange_table(table: NDArray[Any], text: str, batch: int) -> NDArray[Any]:
-    """Return a table (batch or 1, sequence, columns, ...) with its axes in the order of the text.
-
-    Where the text has no axis of a batch, one comes first if sequences have rows of their own.
-    """
+    """Return a table (batch or 1, sequence, columns, ...) with its axes as the text says."""
     axes = letters("axes", text)
     if len(table) > 1 and not any("b" in axis for axis in axes):
         axes = (("b",), *axes)
     elif ("b", "s") in axes:
         table = np.broadcast_to(table, (batch, *table.shape[1:]))
     return np.ascontiguousarray(_in_order(table[:, None], "bhsd", axes))
-
-
-def _cache(
-    name: str, request: Request, convention: Convention, rope: Rotary, context: int
-) -> NDArray[Any]:
-    """Return a table with a row for every position; cos and sin side by side as vLLM keeps them."""
-    furthest = int(request.positions.max(initial=0))
-    if int(request.positions.min(initial=0)) < 0:
-        raise Unsupported("its table has no rows of negative positions")
-    rows = max(min(context, MOST_ROWS), furthest + 1)
-    angles = float64.angles(
-        np.arange(rows, dtype=np.float64), rope.inv_freq, direction=rope.direction
-    )
-    if name == "cos_sin_cache":
-        name, convention = "freqs", replace(convention, freqs="cos then sin", columns="single")
-    kind = name.removesuffix("_cache")
-    table = _table(kind, angles, rope.attention_factor, request, convention)
-    axes = [each for each in letters("axes", convention.axes_of_tables) if each != ("b",)]
-    table = _in_order(table[None, None], "bhsd", axes)
-    return _first(table) if kind == "freqs" and convention.freqs == "stacked" else table
 
 
 def _first(table: NDArray[Any]) -> NDArray[Any]:
