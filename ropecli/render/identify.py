@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -32,16 +31,20 @@ SHORT = {
     "original_max_position_embeddings": "trained on",
     "partial_rotary_factor": "share",
 }
-#: Fields of the result that are not in the document: arrays as long as the data, and objects.
-OMITTED = ("positions", "rotary")
+#: Attributes of the result in the document, in this order; before those of `as_json`.
+ATTRIBUTES = (
+    "recognised", "reason", "dtype", "shape", "sequence_axis", "heads", "rows", "vectors", "layout",
+    "rotary_dim", "rotary_offset", "direction", "base", "attention_factor", "position_offset",
+    "position_step", "rope_type", "parameters", "inv_freq", "uncertainty", "undetermined",
+    "positions_needed", "axis", "max_residual", "precision", "parting", "notes",
+)  # fmt: skip
 LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
 
 def as_json(result: Identification, *, models: Models | None = None, **_: object) -> dict[str, Any]:
     """Return the `result` of the document; arguments as in `page`."""
     rope, parting = result.rotary, result.parting
-    own = {each.name: getattr(result, each.name) for each in fields(result)}
-    return {name: value for name, value in own.items() if name not in (*OMITTED, "matches")} | {
+    return {name: getattr(result, name) for name in ATTRIBUTES} | {
         "parameters": dict(result.parameters),
         "parting": parting
         and {"count": parting.count, "where": parting.where, "first": parting.first},

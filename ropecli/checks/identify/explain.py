@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,13 +21,8 @@ from ropecli.checks.identify.family import (
 )
 from ropecli.checks.identify.lines import CLEARLY, count_seen, mean_seen, phasors, wrap
 from ropecli.checks.identify.precision import FULL, Precision, find_precision
+from ropecli.checks.identify.table import Measurement
 from ropecli.units import SINGLE, TINY, UNIT
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.observe import Observations
-    from ropecli.checks.identify.pairing import Pairing
-    from ropecli.checks.identify.table import Measurement
-
 
 _HALF = (UNIT["float16"], UNIT["bfloat16"])
 _ROWS = 512  #: Positions on which a formula is judged, the furthest among them.
@@ -42,13 +36,6 @@ _STATIC = 2.0**-100  #: Radians per position, too few to divide by.
 _SURE = 0.5  #: Radians that a guess may be off for the next faster pair to refine it.
 
 
-class AttentionFactor(NamedTuple):
-    """|after| / |before| as measured."""
-
-    value: float
-    uncertainty: float  #: Relative, four standard deviations.
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Explanation:
     """Positions are step * those given + offset, and pairs rotate by table radians for each."""
@@ -56,7 +43,8 @@ class Explanation:
     fit: Fit | None  #: None for a table that no formula gives.
     table: Array  #: (pairs,), at least 0.
     step: float
-    factor: float  #: The attention factor.
+    factor: float  #: The attention factor,
+    factor_uncertainty: float  #: and the measured one's, relative: four standard deviations.
     offset: Array  #: (axes,).
     consistent: bool  #: Whether one offset explains the phases of all pairs.
     precision: Precision
@@ -77,31 +65,31 @@ class Explanation:
         return self.consistent and self.precision.explains
 
 
-def attention_factor(pairing: Pairing, observed: Observations) -> AttentionFactor:
-    """Return the attention factor, 1 if rounding cannot distinguish it from 1.
+def _measure_factor(measured: Measurement) -> tuple[float, float]:
+    """Return |after| / |before|, 1 if rounding cannot distinguish it from 1, and its uncertainty.
 
     It is a mean over all rows, known to four standard deviations of that mean. Under float64 data
     tables may be in float32, which rounds an attention factor and cos and sin.
     """
+    observed, pairing = measured.observed, measured.pairing
     deviation = max(observed.unit, pairing.spread) / math.sqrt(len(observed.positions))
     sure = max(4 * deviation, 2 * SINGLE)
     if abs(pairing.factor - 1) <= sure:
-        return AttentionFactor(1.0, sure)
-    return AttentionFactor(round_numbers(pairing.factor, sure / 4)[0], sure)
+        return 1.0, sure
+    return round_numbers(pairing.factor, sure / 4)[0], sure
 
 
-def explain(
-    measured: Measurement, observed: Observations, attention: AttentionFactor
-) -> Explanation:
+def explain(measured: Measurement) -> Explanation:
     """Return the simplest formula that leaves nothing unexplained, or what comes closest."""
     pairs = measured.pairs
-    judge = _Judge(measured=measured, observed=observed, attention=attention)
-    turning = pairs.turning | _displaced_pairs(measured, observed, attention.value)
+    factor, sure = _measure_factor(measured)
+    judge = _Judge(measured=measured, factor=factor, sure=sure)
+    turning = pairs.turning | _displaced_pairs(measured, factor)
     theta = np.where(turning, np.maximum(measured.sign * pairs.slope, TINY), 0.0)
     own = judge.explain(None, theta, 1.0, full=True)
     partly: list[Explanation] = []
     for unit in (SINGLE, *_HALF):
-        for step, fit in _fit_steps(measured, observed, attention.value, unit):
+        for step, fit in _fit_steps(measured, factor, unit):
             found = judge.explain(fit, fit.table, step, full=unit == SINGLE)
             if found.exact or (unit != SINGLE and found.complete):
                 return found
@@ -119,9 +107,9 @@ def explain(
     return next(each for each in tried if each.precision.left <= _NEAR * least)  # the simplest
 
 
-def _displaced_pairs(measured: Measurement, observed: Observations, factor: float) -> Mask:
+def _displaced_pairs(measured: Measurement, factor: float) -> Mask:
     """Return pairs that are off their place at position 0, if too slow to be seen turning."""
-    pairs = measured.pairs
+    pairs, observed = measured.pairs, measured.observed
     phasor = phasors(observed, pairs.read, pairs.written, factor).rotated
     middle = mean_seen(phasor)
     noise = np.sqrt(mean_seen(np.abs(phasor - middle) ** 2) / count_seen(phasor)) + observed.unit
@@ -140,9 +128,7 @@ def _keep_measured(found: Explanation, own: Explanation) -> Explanation:
     return replace(found, table=table, precision=own.precision)
 
 
-def _fit_steps(
-    measured: Measurement, observed: Observations, factor: float, unit: float
-) -> Iterator[tuple[float, Fit]]:
+def _fit_steps(measured: Measurement, factor: float, unit: float) -> Iterator[tuple[float, Fit]]:
     """Yield steps of the positions and formulas that fit the frequencies, simple ones first."""
     pairs = measured.pairs
     theta = measured.sign * pairs.slope
@@ -151,12 +137,12 @@ def _fit_steps(
     if unit == SINGLE:
         relative *= angle_roundings(theta)
     else:  # tables rounded so far tilt the line of a pair that hardly turns
-        uncertainty = uncertainty + unit / 2 / observed.reach[pairs.axis]
+        uncertainty = uncertainty + unit / 2 / measured.observed.reach[pairs.axis]
     seen = Frequencies(
         theta=theta,
         uncertainty=uncertainty,
         relative=relative,
-        head_dim=observed.head_dim,
+        head_dim=measured.observed.head_dim,
         axis=pairs.axis,
     )
     geometric = fit_geometric(seen)
@@ -183,8 +169,8 @@ class _Judge:
     """Compares tables of frequencies with the phases that were observed."""
 
     measured: Measurement
-    observed: Observations
-    attention: AttentionFactor
+    factor: float  #: The attention factor as measured,
+    sure: float  #: and its relative uncertainty.
 
     def explain(self, fit: Fit | None, table: Array, step: float, *, full: bool) -> Explanation:
         """Explain the phases by a table; with full, within the tolerance of full precision."""
@@ -211,7 +197,7 @@ class _Judge:
             m,
             self.measured.sign * table[kept],
             self._roundings(fit, table)[kept],
-            unit=self.observed.unit,
+            unit=self.measured.observed.unit,
             factor=factor,
             halves=not full,
         )
@@ -220,6 +206,7 @@ class _Judge:
             table=table,
             step=step,
             factor=factor,
+            factor_uncertainty=self.sure,
             offset=offset,
             consistent=consistent,
             precision=precision,
@@ -229,22 +216,24 @@ class _Judge:
         return formula_roundings(table.tobytes(), None if fit is None else fit.formula)
 
     def _rows(self) -> Index:
-        positions = self.observed.positions
+        positions = self.measured.observed.positions
         furthest = int(np.abs(positions).max(axis=1).argmax())
         spread = np.linspace(0, len(positions) - 1, min(len(positions), _ROWS)).astype(int)
         return np.unique(np.append(spread, furthest))
 
     def _phasor(self, which: Mask | Index, factor: float) -> Complex:
         pairs = self.measured.pairs[which]
-        return phasors(self.observed, pairs.read, pairs.written, factor, self._rows()).rotated
+        return phasors(
+            self.measured.observed, pairs.read, pairs.written, factor, self._rows()
+        ).rotated
 
     def _attention_factor(self, fit: Fit | None, *, full: bool) -> tuple[float, bool]:
         """Return the factor, the formula's if it has one, and whether that is near enough."""
-        seen, sure = self.attention
         if fit is None or fit.attention_factor == 1:
-            return seen, True
-        near = abs(fit.attention_factor - seen) <= max(4 * sure, 0 if full else FACTOR) * seen
-        return (fit.attention_factor if near else seen), near
+            return self.factor, True
+        tolerance = max(4 * self.sure, 0 if full else FACTOR)
+        near = abs(fit.attention_factor - self.factor) <= tolerance * self.factor
+        return (fit.attention_factor if near else self.factor), near
 
     def _offset(
         self,
@@ -266,16 +255,16 @@ class _Judge:
             return position_offset(theta, pairs.intercept, pairs.intercept_uncertainty, slack)
         theta = self.measured.sign * table[own]
         angle = m[:, None] * theta
-        left = self._phasor(own, self.attention.value) * np.exp(-1j * angle)
+        left = self._phasor(own, self.factor) * np.exp(-1j * angle)
         middle = mean_seen(left)
-        noise = np.sqrt(mean_seen(np.abs(left - middle) ** 2)) + self.observed.unit
+        noise = np.sqrt(mean_seen(np.abs(left - middle) ** 2)) + self.measured.observed.unit
         uncertainty = noise / np.sqrt(count_seen(left))
         if refine:
             uncertainty = uncertainty + pairs.slope_uncertainty / step * abs(float(m.mean()))
         # An offset makes positions of it that may be off by a rounding, even of a pair that is not.
         roundings = np.maximum(self._roundings(fit, table)[own], 1)
         single = phase_tolerance(m[:, None], theta, roundings).max(axis=0)
-        rounding = np.maximum(2 * self.observed.unit, single)
+        rounding = np.maximum(2 * self.measured.observed.unit, single)
         return position_offset(theta, np.angle(middle), uncertainty, rounding)
 
     def _refine_frequencies(

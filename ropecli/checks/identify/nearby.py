@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.identify.family import BASES
-from ropecli.checks.identify.observe import observe
+from ropecli.checks.identify.observe import Inputs, observe
 from ropecli.checks.identify.parting import list_indices
 from ropecli.reference import float64
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.observe import Inputs
-
 
 MOST_ROWS = 4096  #: Of the sequence, whose positions are looked for.
 LEAST_POSITIONS = 4096  #: Positions that are tried, and twice as many as rows.

@@ -7,19 +7,15 @@ coordinate gains, that of its partner loses, in every vector; no other two coord
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import Array, Index
+from ropecli.checks.identify.observe import Observations
 from ropecli.units import SINGLE, TINY
 
-if TYPE_CHECKING:
-    from ropecli.arrays import Array, Index
-    from ropecli.checks.identify.observe import Observations
-
-    Moves = tuple[Index, Index]  #: Pairs where they are read, and where they are written.
-
+Moves = tuple[Index, Index]  #: Pairs where they are read, and where they are written.
 KEPT = 2.0**-5  #: Relative change of squared lengths that tables in bfloat16 can account for.
 _VECTORS = 1024  #: Vectors in the sample; a few dozen would do.
 _ROUNDINGS = 6  #: Roundings of a square after: two of its root, each from three operations.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ropecli.checks.identify.observe import Inputs
-    from ropecli.rotary import Rotary
+from ropecli.checks.identify.observe import Inputs
+from ropecli.rotary import Rotary
 
 _FEWEST = 32  #: Rows of which half are enough to be recognised.
 LISTED = 8  #: Vectors or indices that are written out.

@@ -5,24 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.arrays import Array, Index
+from ropecli.checks.identify.explain import Explanation
 from ropecli.checks.identify.lines import fit_lines, phasors
-from ropecli.checks.identify.observe import ROUNDINGS
+from ropecli.checks.identify.observe import ROUNDINGS, Observations
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import list_indices
+from ropecli.checks.identify.table import Measurement
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED, named_pairs
 from ropecli.units import TINY
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.explain import Explanation
-    from ropecli.checks.identify.observe import Observations
-    from ropecli.checks.identify.table import Measurement
-
 
 _OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
 _UNKNOWN_LENGTHS = "lengths are not kept, and nothing known explains how they change"
@@ -55,13 +50,13 @@ def rejection_reason(observed: Observations) -> str:
     return _UNKNOWN_LENGTHS
 
 
-def reason_from_pairs(observed: Observations, measured: Measurement) -> str | None:
+def reason_from_pairs(measured: Measurement) -> str | None:
     """Return why measured pairs are not a rotation by position, or None."""
-    pairs = measured.pairs
+    pairs, observed = measured.pairs, measured.observed
     covered = np.union1d(pairs.read.ravel(), pairs.written.ravel())
     alone = np.setdiff1d(measured.pairing.single, covered)
     if len(alone):
-        return _reason_from_single(observed, measured, alone)
+        return _reason_from_single(measured, alone)
     shown = pairs[pairs.shown]
     if (shown.disagreement > max(_ALIKE, ROUNDINGS * observed.unit)).any():
         return "vectors at one position are rotated by different angles"
@@ -74,11 +69,11 @@ def reason_from_pairs(observed: Observations, measured: Measurement) -> str | No
     return _OUT_OF_PROPORTION
 
 
-def _reason_from_single(observed: Observations, measured: Measurement, alone: Index) -> str:
+def _reason_from_single(measured: Measurement, alone: Index) -> str:
     """Return what to report of coordinates that change and have no partner."""
     count = int(measured.pairs.shown.sum())
     if count < 2 * len(alone):
-        return rejection_reason(observed)
+        return rejection_reason(measured.observed)
     if len(alone) == 1:
         which = f"coordinate {alone[0]} changes and is"
     else:
@@ -86,13 +81,11 @@ def _reason_from_single(observed: Observations, measured: Measurement, alone: In
     return f"{count} pairs are rotated, but {which} in none of them"
 
 
-def reason_from_explanation(
-    observed: Observations, measured: Measurement, found: Explanation
-) -> str | None:
+def reason_from_explanation(measured: Measurement, found: Explanation) -> str | None:
     """Return why pairs that rotate do not rotate by position, or None."""
     if not found.consistent:
         if measured.pairing.swapped:
-            return rejection_reason(observed)
+            return rejection_reason(measured.observed)
         return "pairs are rotated at position 0, each by an angle of its own"
     turning = measured.pairs[measured.pairs.shown & measured.pairs.turning]
     if not found.precision.explains and not turning.linear.all():
@@ -224,7 +217,7 @@ def _explain_mirrored(observed: Observations) -> str | None:
         mirrored = phasors(observed, pairs, pairs, 1.0).mirrored
         if (np.abs(np.abs(mirrored) - 1) > _CLOSE).any():
             continue
-        if fit_lines(mirrored, observed.along, observed.unit).rms.max() < _CLOSE:
+        if fit_lines(mirrored, observed.along[:, None], observed.unit)[1][-1].max() < _CLOSE:
             return f"pairs ({name}) are reflected, not rotated: a sign is wrong in one of two rows"
     return None
 

@@ -239,7 +239,7 @@ class _Judgement:
         moved = [replace(call, positions=call.positions - call.positions[0]) for call in calls]
         try:
             inputs = validate_inputs(before, after, joined_positions(moved))
-            errors = vector_errors(inputs, rope, inputs.positions)
+            errors = vector_errors(inputs.before, inputs.after, rope, inputs.positions)
         except ArgumentError:
             return False
         return float(errors.max()) <= _EXPLAINED
@@ -353,7 +353,7 @@ def _does_the_same(found: Identification, before: Any, after: Any, positions: An
     if found.precision not in FULL:
         return False  # its error is large enough to hide that this layer has none
     inputs = validate_inputs(before, after, positions)
-    error = float(vector_errors(inputs, found.rotary, found.positions).max())
+    error = float(vector_errors(before, after, found.rotary, found.positions).max())
     return error <= 2 * (2 * found.max_residual * inputs.unit)
 
 
