@@ -14,7 +14,8 @@ from implementations.plain import half
 import ropecli
 from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.trace.watch import Call, Seen, Vectors
+from ropecli.checks.trace.tensors import Call, Vectors
+from ropecli.checks.trace.verdict import Seen
 
 HALF = Rotary(head_dim=16, layout="half")
 LLAMA: dict[str, Any] = {
