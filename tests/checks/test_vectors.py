@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
-from ropecli.checks.vectors.case import Case
-from ropecli.checks.vectors.cases import operator_cases, vectors
-from ropecli.checks.vectors.exact import round_to
+from ropecli.checks.vectors.case import Case, round_to
+from ropecli.checks.vectors.cases import vectors
 from ropecli.checks.vectors.folder import FORMATS, contents
+from ropecli.checks.vectors.onnx import operator_cases
 from ropecli.rotary.types import ROPE_TYPES
 from ropecli.units import DOUBLE, UNIT
 

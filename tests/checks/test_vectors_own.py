@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope, rotate, vectors
 from ropecli.arrays import DTYPES
-from ropecli.checks.vectors.case import Case
-from ropecli.checks.vectors.exact import round_to
+from ropecli.checks.vectors.case import Case, round_to
 from ropecli.checks.vectors.folder import contents
 from ropecli.checks.vectors.recipes import CONVENTIONS, TYPES, recipes
 from ropecli.reference.rotation import DIGITS, cos_sin, elementwise
