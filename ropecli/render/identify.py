@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ropecli.checks.identify import Identification, Match
 from ropecli.checks.identify.observe import EIGHTHS
@@ -18,7 +17,7 @@ from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import frequencies, shortest_repr
 from ropecli.render.table import aligned
 from ropecli.rotary import Rotary
-from ropecli.rotary.pairs import named_pairs
+from ropecli.rotary.pairs import Pairs, layout_of
 from ropecli.units import UNIT
 
 Models = Mapping[str, Sequence[str]]  #: Options that describe each candidate, by name.
@@ -132,13 +131,13 @@ def extent(rope: Rotary) -> str:
 
 def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
     """Return the table: a name and a value each."""
-    rows = [["layout", _pairs(rope.pairs_in)]]
+    rows = [["layout", _pairs(rope.input_pairs)]]
     if result.transposed:
         rows.append(["positions along", f"axis {result.sequence_axis}, not the last but one"])
     if result.heads > 1:
         rows.append(["heads", f"{result.heads} side by side along the last axis"])
     if rope.reorders:
-        rows.append(["written", _pairs(rope.pairs_out)])
+        rows.append(["written", _pairs(rope.output_pairs)])
     if rope.rotary_dim != rope.head_dim:
         rows.append(["rotated", _range(rope)])
     rows.append(["base", "none" if rope.base is None else shortest_repr(rope.base)])
@@ -158,19 +157,16 @@ def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
     return rows
 
 
-def _pairs(pairs: NDArray[np.int64]) -> str:
+def _pairs(pairs: Pairs) -> str:
     """Return a layout by name, with its formula, or the first few pairs."""
-    first, count = int(pairs.min()), len(pairs)
-    listed = tuple((a, b) for a, b in pairs.tolist())
+    (layout, first), count = layout_of(pairs), len(pairs)
     formulas = {
         "interleaved": f"({_shift('2i', first)}, {_shift('2i', first + 1)})",
         "half": f"({_shift('i', first)}, {_shift('i', first + count)})",
     }
-    for name, formula in formulas.items():
-        if listed == named_pairs(name, rotary_dim=2 * count, rotary_offset=first):
-            return f"{name}: pairs {formula}"
-    shown = ", ".join(f"({a}, {b})" for a, b in listed[:LISTED])
-    return f"custom: pairs {shown}{', ...' if count > LISTED else ''}"
+    shown = ", ".join(f"({a}, {b})" for a, b in pairs[:LISTED])
+    shown += ", ..." if count > LISTED else ""
+    return f"{layout}: pairs {formulas.get(layout, shown)}"
 
 
 def _shift(index: str, first: int) -> str:

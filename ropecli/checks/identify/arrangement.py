@@ -125,11 +125,9 @@ def _split_heads(
     positions: Any,
     named: Mapping[str, Rotary],
 ) -> Identification:
-    """Return the rotation of several heads side by side, if that is what one head seemed to be.
-
-    Each of them has the fastest frequency once.
-    """
+    """Return the rotation of several heads side by side, if that is what one head seemed to be."""
     assert found.inv_freq is not None
+    # Each head has the fastest frequency once.
     heads = int((found.inv_freq >= (1 - _SAME) * found.inv_freq.max()).sum())
     width = x.shape[-1]
     if heads == 1 or width % (2 * heads):

@@ -66,12 +66,10 @@ class Explanation:
 
 
 def _measure_factor(measured: Measurement) -> tuple[float, float]:
-    """Return |after| / |before|, 1 if rounding cannot distinguish it from 1, and its uncertainty.
-
-    It is a mean over all rows, known to four standard deviations of that mean. Under float64 data
-    tables may be in float32, which rounds an attention factor and cos and sin.
-    """
+    """Return |after| / |before|, 1 if rounding may have made the difference; its uncertainty."""
     observed, pairing = measured.observed, measured.pairing
+    # A mean over all rows, known to four standard deviations of that mean. Under float64 data
+    # tables may be in float32, which rounds an attention factor and cos and sin.
     deviation = max(observed.unit, pairing.spread) / math.sqrt(len(observed.positions))
     sure = max(4 * deviation, 2 * SINGLE)
     if abs(pairing.factor - 1) <= sure:
@@ -118,10 +116,7 @@ def _displaced_pairs(measured: Measurement, factor: float) -> Mask:
 
 
 def _keep_measured(found: Explanation, own: Explanation) -> Explanation:
-    """Use the measured table if a formula's parameters are only measured, too.
-
-    What they leave then says nothing of the precision.
-    """
+    """Use the measured table and its precision if a formula's parameters are only measured, too."""
     if found.fit is None or found.fit.is_round or not own.full:
         return found
     table = np.where(own.table > 0, own.table, found.table)
@@ -270,10 +265,7 @@ class _Judge:
     def _refine_frequencies(
         self, fit: Fit | None, table: Array, phasor: Complex, m: Array, kept: Mask
     ) -> Array:
-        """Correct the table by what it leaves of the phases, now that positions are known.
-
-        Each frequency is corrected by itself, or all of them by their common base.
-        """
+        """Correct each frequency by the phases that it leaves, or all by their common base."""
         theta, sign = table.copy(), self.measured.sign
         m = np.where(np.isnan(phasor), 0.0, m)  # rows that do not show a pair must not move it
         phasor = np.where(np.isnan(phasor), 1.0, phasor)

@@ -25,13 +25,17 @@ class Phasors(NamedTuple):
     disagreement: Array  #: (pairs,), relative difference among the vectors of one position.
 
 
+def as_complex(vectors: Array, pairs: Index) -> Complex:
+    """Return the two coordinates of each pair as one complex number."""
+    return np.asarray(vectors[..., pairs[:, 0]] + 1j * vectors[..., pairs[:, 1]])
+
+
 def phasors(
     observed: Observations, read: Index, written: Index, factor: float, rows: Index | None = None
 ) -> Phasors:
     """Measure pairs, read and written at the coordinates given, at all rows or some."""
     x, y = (each if rows is None else each[rows] for each in (observed.x, observed.y))
-    z = x[..., read[:, 0]] + 1j * x[..., read[:, 1]]
-    w = (y[..., written[:, 0]] + 1j * y[..., written[:, 1]]) / factor
+    z, w = as_complex(x, read), as_complex(y, written) / factor
     weight = (np.abs(z) ** 2).sum(axis=1)
     rotated = (w * z.conj()).sum(axis=1) / np.maximum(weight, TINY)
     mirrored = (w * z).sum(axis=1) / np.maximum(weight, TINY)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.identify.family import BASES
+from ropecli.checks.identify.lines import as_complex
 from ropecli.checks.identify.observe import Inputs, observe
 from ropecli.checks.identify.parting import list_indices
 from ropecli.reference import float64
@@ -87,13 +88,9 @@ def _as_vectors(array: NDArray[np.generic]) -> Array:
 
 
 def _turns(inputs: Inputs, rope: Rotary, rows: NDArray[np.int64]) -> NDArray[np.complex128]:
-    """Return by what each pair was turned, times its squared length, summed over vectors.
-
-    They are scaled so that a rotation has the sum of absolute values 1, (rows, pairs).
-    """
-    pairs = rope.pairs_in
-    x, y = (_as_vectors(each)[:, rows] for each in (inputs.before, inputs.after))
-    z, w = (each[..., pairs[:, 0]] + 1j * each[..., pairs[:, 1]] for each in (x, y))
+    """Return factors between pairs (rows, pairs), of absolute sum 1 at a row that is rotated."""
+    arrays = (inputs.before, inputs.after)
+    z, w = (as_complex(_as_vectors(each)[:, rows], rope.pairs_in) for each in arrays)
     sizes = np.sqrt((np.abs(z) ** 2).sum(axis=(0, 2)) * (np.abs(w) ** 2).sum(axis=(0, 2)))
     turns: NDArray[np.complex128] = (w * z.conj()).sum(axis=0) / np.maximum(sizes, 1e-300)[:, None]
     return turns

@@ -43,7 +43,6 @@ from ropecli.checks.identify.table import Measurement, measure, orient, trim_uns
 from ropecli.errors import ArgumentTypeError
 from ropecli.results import Result
 from ropecli.rotary import Rotary
-from ropecli.rotary.pairs import NAMED, named_pairs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,25 +138,20 @@ def identify_rows(
 
 
 def explain_refusal(found: Identification, inputs: Inputs) -> Identification:
-    """Return an identification, with the vectors that part if nothing is recognised."""
+    """Return an identification, with the vectors that part from most others if it is refused."""
     if found.recognised or found.parting is not None:
         return found
-    return replace(found, parting=_parting(inputs))
-
-
-def _parting(inputs: Inputs) -> Parting | None:
-    """Return the vectors that part from what rotates most others, if a part of these shows it."""
     for part in parts_of(inputs):
-        found = recover(part, {})
-        rotary, step, offset = found.rotary, found.position_step, found.position_offset
+        most = recover(part, {})
+        rotary, step, offset = most.rotary, most.position_step, most.position_offset
         if rotary is None or step is None or offset is None:
             continue
         positions = _without_still_axes(inputs.positions * step + offset, inputs.axes, rotary.axes)
         errors = vector_errors(inputs.before, inputs.after, rotary, positions)
         parting = find_parting(errors, far(inputs), rotary)
         if parting is not None:
-            return parting
-    return None
+            return replace(found, parting=parting)
+    return found
 
 
 def validate_candidates(candidates: Any) -> Mapping[str, Rotary]:
@@ -243,14 +237,6 @@ def _rotary(measured: Measurement, found: Explanation) -> Rotary:
     """Return the rotation as an encoding."""
     pairs, fit, precision = measured.pairs, found.fit, found.precision.name
     half = next((name for name in HALVES if precision.startswith(f"{name} frequencies")), "exact")
-    offset = int(pairs.read.min())
-    where: dict[str, Any] = {"pairs_in": pairs.read}
-    for name in NAMED:
-        whole = named_pairs(name, rotary_dim=2 * len(pairs), rotary_offset=offset)
-        if tuple(map(tuple, pairs.read.tolist())) == whole:
-            where = {"layout": name, "rotary_offset": offset}
-    if (pairs.read != pairs.written).any():
-        where["pairs_out"] = pairs.written
     return Rotary.from_inv_freq(
         round_to(found.table, half),
         head_dim=measured.observed.head_dim,
@@ -259,7 +245,8 @@ def _rotary(measured: Measurement, found: Explanation) -> Rotary:
         base=None if fit is None else fit.base,
         formula=None if fit is None else fit.formula,
         axis=pairs.axis if measured.positions.shape[1] > 1 else None,
-        **where,
+        pairs_in=pairs.read,
+        pairs_out=pairs.written,
     )
 
 

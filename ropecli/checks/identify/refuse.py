@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.arrays import Array, Index
 from ropecli.checks.identify.explain import Explanation
-from ropecli.checks.identify.lines import fit_lines, phasors
+from ropecli.checks.identify.lines import as_complex, fit_lines, phasors
 from ropecli.checks.identify.observe import ROUNDINGS, Observations
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import list_indices
@@ -172,10 +172,7 @@ def _layouts(observed: Observations) -> Iterator[tuple[str, Index]]:
 def _explain_uneven(observed: Observations) -> str | None:
     """Pairs are rotated, and each is multiplied by a factor of its own."""
     for name, pairs in _layouts(observed):
-        before, after = (
-            np.hypot(each[..., pairs[:, 0]], each[..., pairs[:, 1]])
-            for each in (observed.x, observed.y)
-        )
+        before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
         if not before.all():
             continue
         times = (after / before).reshape(-1, len(pairs))
@@ -192,12 +189,9 @@ def _explain_growing(observed: Observations) -> str | None:
     """Pairs are rotated, and their lengths grow or shrink with the position."""
     m = observed.along - observed.along.mean()
     for name, pairs in _layouts(observed):
-        z, w = (
-            each[..., pairs[:, 0]] + 1j * each[..., pairs[:, 1]]
-            for each in (observed.x, observed.y)
-        )
+        before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
         with np.errstate(divide="ignore", invalid="ignore"):
-            log = np.log(np.abs(w) / np.abs(z)).mean(axis=1)
+            log = np.log(after / before).mean(axis=1)
         if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:
             continue
         rate = (m[:, None] * log).sum(axis=0) / (m**2).sum()
@@ -250,10 +244,7 @@ def _partners(observed: Observations) -> Iterator[tuple[str, Index]]:
 
 
 def _explain_overwritten(observed: Observations) -> str | None:
-    """The first coordinate of each pair is overwritten, and the second made of what is there then.
-
-    Or the other way round.
-    """
+    """One coordinate of each pair is overwritten, and the other made of what is there then."""
     for (name, pairs), first in itertools.product(_layouts(observed), (0, 1)):
         one, other = pairs[:, first], pairs[:, 1 - first]
         x = observed.x.copy()
@@ -316,22 +307,18 @@ def _explain_tables_as_angles(observed: Observations) -> str | None:
 def _fit_combination(
     observed: Observations, a: int, b: int, table: Callable[[Array], Array] | None = None
 ) -> tuple[float, float, int]:
-    """Fit cos x + sign sin x' to a coordinate after; return the error, the frequency, the sign.
-
-    The angle is m theta, or its cosine or sine where a table is given. The error is inf if there
-    are too few positions.
-    """
+    """Fit cos x + sign sin x' to a coordinate after; return the error, the frequency, the sign."""
     best = (np.inf, 1.0, 1)
     near = np.abs(observed.along - observed.along[0]) <= _NEAR
     m = observed.along[near]
     if len(m) < _FEWEST:
-        return best
+        return best  # no error is small enough
     x, partner = observed.x[near][..., a], observed.x[near][..., b]
     y = observed.y[near][..., a]
     rounding = ROUNDINGS * observed.unit * float(np.linalg.norm(x))
     changed = max(float(np.linalg.norm(y - x)), rounding, TINY)
     for theta in _GRID:
-        angles = m * theta if table is None else table(m * theta)
+        angles = m * theta if table is None else table(m * theta)  # or its cosine or sine
         cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
         for sign in (1, -1):
             left = float(np.linalg.norm(y - cos * x - sign * sin * partner))

@@ -78,7 +78,10 @@ def measure(observed: Observations, pairing: Pairing) -> Measurement:
     """Put pairs, of which there are some, in order, and fit a line to the phases of each."""
     rounded, positions, pairs = _fit_positions(observed, pairing)
     if pairs.mirrored.any():
-        pairing = _swap_mirrored(pairing, pairs.mirrored)
+        # y = (sin x + cos x', cos x - sin x') is a rotation whose two outputs are exchanged, if
+        # nothing is rotated at position 0.
+        written = np.where(pairs.mirrored[:, None], pairing.written[:, ::-1], pairing.written)
+        pairing = replace(pairing, written=written, swapped=True)
         pairs = _fit_pairs(observed, pairing, positions)
     order = _arrange(pairs, observed.head_dim)
     pairing = replace(pairing, read=order.read, written=order.written)
@@ -148,16 +151,6 @@ def _common_divisor(positions: Array) -> int:
     return int(np.gcd.reduce(apart.astype(np.int64), initial=0))
 
 
-def _swap_mirrored(pairing: Pairing, mirrored: Mask) -> Pairing:
-    """Return the pairing with mirrored pairs written in reverse.
-
-    y = (sin x + cos x', cos x - sin x') is a rotation whose two outputs are exchanged, if nothing
-    is rotated at position 0.
-    """
-    written = np.where(mirrored[:, None], pairing.written[:, ::-1], pairing.written)
-    return replace(pairing, written=written, swapped=True)
-
-
 class _Layout(NamedTuple):
     name: str
     offset: int
@@ -221,16 +214,14 @@ def _name_order(
 
 
 def _resolve_aliases(pairs: PairTable) -> Array:
-    """Return slopes that are known only up to whole turns in the ratio of the slower pairs.
-
-    If all positions are multiples of g apart, theta and theta + 2 pi / g turn alike.
-    """
+    """Return slopes that are known only up to whole turns in the ratio of the slower pairs."""
     slope = pairs.slope.copy()
     for axis in np.unique(pairs.axis):
         own = np.flatnonzero((pairs.axis == axis) & pairs.turning)
         for here, slower, slowest in reversed(list(zip(own, own[1:], own[2:], strict=False))):
             if not pairs.spacing[here] or slope[slower] / slope[slowest] < 1:
                 continue
+            # With all positions multiples of g apart, theta and theta + 2 pi / g turn alike.
             period = 2 * np.pi / pairs.spacing[here]
             expected = slope[slower] ** 2 / slope[slowest]
             if period / 2 < abs(expected) < np.pi:

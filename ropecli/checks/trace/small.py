@@ -167,18 +167,14 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
 
 
 def _readable(value: Any) -> Any:
-    """Return a value of a file as it is read, but for names of code to download and run.
-
-    Transformers saves floats of no JSON number as {"__float__": "NaN"}. Attention is named as
-    "org/name".
-    """
+    """Return a value of a file as it is read, but for names of code to download and run."""
     if isinstance(value, dict):
-        if value.keys() == {"__float__"}:
+        if value.keys() == {"__float__"}:  # as Transformers saves NaN and infinities
             return float(value["__float__"])
         return {
             key: _readable(each)
             for key, each in value.items()
-            if not str(key).lstrip("_").startswith("attn_implementation")
+            if not str(key).lstrip("_").startswith("attn_implementation")  # such as "org/name"
         }
     return [_readable(each) for each in value] if isinstance(value, list) else value
 
@@ -200,10 +196,7 @@ def _model_class(config: Any) -> Any:
 
 
 def _shrink(config: Any) -> None:
-    """Make a configuration small in place, and keep all that decides RoPE.
-
-    A head that is hidden_size / num_attention_heads wide keeps that width.
-    """
+    """Make a configuration small in place, and keep all that decides RoPE, such as head dims."""
     layers = config.to_dict().get("per_layer_config")
     if layers:
         config.per_layer_config = None  # no value of a layer can be set next to it

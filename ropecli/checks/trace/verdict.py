@@ -223,10 +223,7 @@ class _Judgement:
         return tuple(sorted(found, key=lambda each: -1 if each.index is None else each.index))
 
     def _kinds(self, index: int | None, part: str | None) -> list[Layer | None]:
-        """Return the kind of text layer that an index has, by the file, or else by the model.
-
-        There are several where neither distinguishes them, and None where there is none.
-        """
+        """Return the kinds of text layer that an index may have, by the file, or by the model."""
         if isinstance(self.expected, Rotary):
             return [None]
         kinds = [
@@ -260,13 +257,9 @@ class _Judgement:
         elif agrees and (module in self.seen.unseen or not all(by_role.values())):
             agrees, notes = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
         elif agrees and rope is not None and rope.axes > 1 and not self._shows_axes(own):
-            agrees, notes = (
-                None,
-                [
-                    "positions were the same on all axes: call it with position_ids of a grid, "
-                    f"({rope.axes}, batch, sequence)"
-                ],
-            )
+            grid = f"({rope.axes}, batch, sequence)"
+            same = "positions were the same on all axes: call it with position_ids of a grid"
+            agrees, notes = None, [f"{same}, {grid}"]
         return TracedLayer(
             index=index,
             module=module,
@@ -354,10 +347,7 @@ class _Judgement:
     def _scale(
         self, vectors: Sequence[Vectors], temperature: Temperature | None
     ) -> tuple[float | None, list[str]]:
-        """Return the factor on the score, and what is wrong with how it depends on the position.
-
-        It is None where it was not seen, or where vectors are normalized after the rotation.
-        """
+        """Return the factor on the score, and what is wrong with how it depends on the position."""
         scales, wrong, rounding = [], [], _rounding(vectors)
         for index in dict.fromkeys(each.call for each in vectors):
             both = [each for each in vectors if each.call == index]
@@ -383,10 +373,8 @@ class _Judgement:
 
 
 def _rounding(vectors: Sequence[Vectors]) -> float:
-    """Return the relative difference of two factors that are one.
-
-    They are quotients of vectors rounded to their dtype twice, times a scale in float32.
-    """
+    """Return the relative difference of two factors that are one."""
+    # They are quotients of vectors rounded to their dtype twice, times a scale in float32.
     units = [UNIT[str(dtype_name(v.after.dtype))] for v in vectors if v.after is not None]
     return 4 * max([SINGLE, *units]) + _FACTOR
 

@@ -211,10 +211,8 @@ def _check_size(batch: int, heads: int, length: int, head_dim: int) -> None:
 
 
 def _exact(rope: Rotary) -> tuple[Array, dict[str, Any]]:
-    """Return the frequencies in float64, and the facts of the encoding.
-
-    They are those of the formula in 40 digits, where the encoding has just what its formula gives.
-    """
+    """Return the frequencies in float64, and the facts of the encoding."""
+    # Those of the formula in 40 digits, where the encoding has just what its formula gives.
     formula = rope.formula
     table, attention, softmax = rope.inv_freq, rope.attention_factor, rope.softmax_factor
     growth = list(rope.growth) if rope.grows else None

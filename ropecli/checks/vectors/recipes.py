@@ -210,10 +210,7 @@ def _positions(recipe: Recipe) -> NDArray[np.int64]:
 
 
 def _sample(random: np.random.Generator, sequence: int) -> NDArray[np.float64]:
-    """Return (heads, sequence, head_dim): 1, 2, 3, ... in the first head, random in the second.
-
-    Every dtype holds all of them exactly.
-    """
+    """Return (heads, sequence, head_dim): 1, 2, 3, ... in the first head, random in the second."""
     x = sample(random, (HEADS, sequence, HEAD_DIM))
     x[0] = np.arange(1, HEAD_DIM + 1)
     return x
