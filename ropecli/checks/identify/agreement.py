@@ -128,7 +128,7 @@ def compare(
     # A formula's factor is accepted within four times the measured one's uncertainty; no factor is
     # known better than the tables in half precision that it may be multiplied by.
     half = measured.observed.unit > SINGLE or is_half(precision)
-    tolerance = FACTOR if half else 4 * found.factor_uncertainty
+    tolerance = FACTOR if half else 4 * measured.factor_uncertainty
     table = Frequencies(
         theta=rotary.inv_freq,
         uncertainty=measured.pairs.slope_uncertainty / found.step,
@@ -160,18 +160,15 @@ def compare(
 
 def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> bool:
     """Return whether two encodings rotate the same coordinates alike, and none of them grow."""
-    return (
-        candidate.head_dim == rotary.head_dim
-        and candidate.input_pairs == rotary.input_pairs
-        and candidate.output_pairs == rotary.output_pairs
-        and candidate.direction == rotary.direction
-        and not candidate.grows
-        and _follows_same_positions(candidate, measured)
-    )
-
-
-def _follows_same_positions(candidate: Rotary, measured: Measurement) -> bool:
-    """Return whether each pair follows an axis whose positions equal those of the axis found."""
+    if (
+        candidate.head_dim != rotary.head_dim
+        or candidate.input_pairs != rotary.input_pairs
+        or candidate.output_pairs != rotary.output_pairs
+        or candidate.direction != rotary.direction
+        or candidate.grows
+    ):
+        return False
+    # Each pair must follow an axis whose positions equal those of the axis found.
     positions, pairs = measured.positions, measured.pairs
     # Plain positions are the same on every axis.
     axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)

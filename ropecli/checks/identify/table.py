@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ropecli.arrays import Array, Index, Mask
+from ropecli.checks.identify.family import round_numbers
 from ropecli.checks.identify.lines import CLEARLY, fit_lines, phasors
 from ropecli.checks.identify.observe import HALVES, Observations, round_to
 from ropecli.checks.identify.pairing import Pairing
 from ropecli.rotary.pairs import named_pairs
+from ropecli.units import SINGLE
 
 _FOLLOWED = 0.3  #: Radians, root mean square, below which phases are on a line.
 _BETTER = 8.0  #: Residual of exact positions, at least, relative to that of rounded ones.
@@ -67,6 +69,20 @@ class Measurement:
     rounded: str  #: What positions were rounded to: one of HALVES, or "exact".
     positions: Array  #: (rows, axes), rounded so.
     sign: int = 1  #: -1 if pairs turn in reverse.
+
+    @property
+    def factor(self) -> float:
+        """Attention factor, 1 if rounding may have made the difference."""
+        if abs(self.pairing.factor - 1) <= self.factor_uncertainty:
+            return 1.0
+        return round_numbers(self.pairing.factor, self.factor_uncertainty / 4)[0]
+
+    @property
+    def factor_uncertainty(self) -> float:
+        """Relative uncertainty of the factor: four standard deviations of a mean over all rows."""
+        observed = self.observed
+        deviation = max(observed.unit, self.pairing.spread) / math.sqrt(len(observed.positions))
+        return max(4 * deviation, 2 * SINGLE)  # under float64 data tables may be in float32
 
     @property
     def direction(self) -> str:

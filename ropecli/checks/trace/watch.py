@@ -291,12 +291,13 @@ class _Watcher:
         """Record the queries and keys of scores."""
         path = self._path()
         for role, vectors in (("query", query), ("key", key)):
-            seen = self._find_rotated(vectors) or self._copy_tensor(vectors)
-            if seen is None:
+            found = self._find_rotated(vectors)
+            if found is None and not self._is_output(vectors):
                 self.seen.unseen.add(path)
                 continue
-            seen |= {"module": path, "call": len(self.seen.calls) - 1, "role": role}
-            self.seen.vectors.append(Vectors(**seen, head_dim=vectors.shape[-1], scale=scale))
+            place: dict[str, Any] = {"module": path, "call": len(self.seen.calls) - 1, "role": role}
+            score = {"head_dim": vectors.shape[-1], "scale": scale}
+            self.seen.vectors.append(Vectors(**place, **score, **(found or {})))
 
     def _find_rotated(self, vectors: Any) -> dict[str, Any] | None:
         """Return what is known of vectors that were rotated."""
@@ -338,15 +339,14 @@ class _Watcher:
             each.before, each.after = each.before.transpose(0, 1), each.after.transpose(0, 1)
         return None
 
-    def _copy_tensor(self, vectors: Any) -> dict[str, Any] | None:
-        """Return nothing of vectors that a layer put out as they are; None for others."""
+    def _is_output(self, vectors: Any) -> bool:
+        """Return whether a layer put out vectors as they are."""
         target = vectors.detach().reshape(-1, *vectors.shape[-2:])[0, -1]
         for each in reversed(self.outputs):
             last = [each[0, -1]] + [each[0, 0, -1]] * (each.ndim > 3) if each.ndim > 2 else []
-            for row in last:
-                if _locate(row.detach().reshape(1, -1), target) is not None:
-                    return {}
-        return None
+            if any(_locate(row.detach().reshape(1, -1), target) is not None for row in last):
+                return True
+        return False
 
     def flush(self) -> None:
         """Record what was rotated where no scores were seen: queries first, as is usual."""
