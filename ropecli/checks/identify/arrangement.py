@@ -76,7 +76,7 @@ def identify(
         )
         if found.recognised and not _is_known(found) and head_dim is None:
             found = _split_heads(found, x, y, positions, named)
-        # Few rows along an axis that nobody named may be explained by chance, not by a formula.
+        # Few rows along an axis that was not named may be explained by chance, not by a formula.
         if found.recognised and (_is_known(found) or axis == axes[0]):
             return found
         refused = refused or (found, inputs)

@@ -16,14 +16,14 @@ from ropecli.reference import float64
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED
 
-MOST_ROWS = 4096  #: Of the sequence, whose positions are looked for.
+MOST_ROWS = 4096  #: Longest sequence whose positions are looked for.
 LEAST_POSITIONS = 4096  #: Positions that are tried, and twice as many as rows.
 SAMPLED = 64  #: Rows by which an encoding is chosen.
 VECTORS = 8  #: Of each position.
-ALIKE = 0.98  #: Cosine, at least, between vectors and those of an encoding,
-NEARLY = 0.9  #: of at least so many rows.
+ALIKE = 0.98  #: Cosine, at least, between vectors and those of an encoding.
+NEARLY = 0.9  #: Share of the rows that must be as near.
 BLOCK = 256  #: Rows at a time.
-STRETCHED = 4.0  #: Largest coordinates after may be so many times longer or shorter than before.
+STRETCHED = 4.0  #: Ratio of the largest coordinates after and before, at most, either way.
 
 
 def recover_positions(inputs: Inputs) -> tuple[Rotary, NDArray[np.int64]] | None:

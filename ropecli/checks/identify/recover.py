@@ -242,7 +242,6 @@ def _rotary(measured: Measurement, found: Explanation) -> Rotary:
         head_dim=measured.observed.head_dim,
         direction=measured.direction,
         attention_factor=found.factor,
-        base=None if fit is None else fit.base,
         formula=None if fit is None else fit.formula,
         axis=pairs.axis if measured.positions.shape[1] > 1 else None,
         pairs_in=pairs.read,

@@ -195,8 +195,9 @@ def _declare(name: str, value: Any) -> Iterator[str]:
         for key, each in value.items():
             yield from _declare(f"{name}_{key}", each)
     elif isinstance(value, list | tuple):
-        sizes, kind = _sizes(value)
-        brackets = "".join(f"[{size}]" for size in sizes)
+        array = np.array(value)
+        kind = "int" if array.dtype.kind == "i" else "double"
+        brackets = "".join(f"[{size}]" for size in array.shape)
         yield f"static const {kind} {_macro(name)}{brackets} = {_braces(value)};"
     elif isinstance(value, bool):
         yield f"#define {_macro(name)} {int(value)}"
@@ -208,15 +209,6 @@ def _declare(name: str, value: Any) -> Iterator[str]:
 
 def _macro(name: str) -> str:
     return f"ROPE_{name.upper().replace('.', '_')}"
-
-
-def _sizes(value: Any) -> tuple[list[int], str]:
-    sizes = []
-    while isinstance(value, list | tuple):
-        sizes.append(len(value))
-        kind = "int" if all(isinstance(each, int) for each in value) else "double"
-        value = value[0]
-    return sizes, kind
 
 
 def _braces(value: Any) -> str:
