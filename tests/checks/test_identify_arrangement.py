@@ -70,7 +70,7 @@ def test_a_table_of_no_formula_is_split_by_its_head_dim_alone() -> None:
 
 
 def test_another_axis_is_no_way_out() -> None:
-    """What no formula explains along the last axis but one is refused for that axis."""
+    """Vectors that no formula explains along the last axis but one are refused for that axis."""
     after = rotate(X, ROPES[0])
     after[:, 1] = X[:, 1]
     found = identify(X, after)

@@ -162,7 +162,7 @@ def test_axial_is_found(axes: int, kind: dict[str, Any]) -> None:
 
 
 def assert_custom(found: Identification, theta: Array) -> None:
-    """Assert a table of no formula, measured to within what is said of it."""
+    """Assert a table of no formula, measured to within its uncertainty."""
     assert (found.rope_type, found.base) == ("custom", None)
     assert dict(found.parameters) == {}
     assert_within(

@@ -16,13 +16,13 @@ HALF = Rotary(head_dim=16, layout="half", base=500.0)
 WHERE = np.arange(64)
 
 
-def turned(x: Array, by: int = 0) -> Array:
+def turn(x: Array, by: int = 0) -> Array:
     return rotate(x, HALF, WHERE + by)
 
 
 def with_part(index: Any, change: Callable[[Array], Array]) -> Callable[[Array], Array]:
     def after(x: Array) -> Array:
-        y = turned(x)
+        y = turn(x)
         y[index] = change(x)[index]
         return y
 
@@ -38,10 +38,10 @@ PARTING: dict[str, tuple[Callable[[Array], Array], int, str]] = {
     "one row": (with_part((ALL, ALL, 40), np.negative), 8, "row 40"),
     "a tail": (with_part((ALL, ALL, slice(60, None)), np.copy), 32, "rows 60 to 63"),
     "a head of another offset": (
-        with_part((ALL, 3), lambda x: turned(x, 1)), 128, "index 3 of axis 1"
+        with_part((ALL, 3), lambda x: turn(x, 1)), 128, "index 3 of axis 1"
     ),
     "a sequence of another offset": (
-        with_part(1, lambda x: turned(x, 5)), 256, "index 1 of axis 0"
+        with_part(1, lambda x: turn(x, 5)), 256, "index 1 of axis 0"
     ),
     "heads of another layout": (
         with_part((ALL, slice(2, None), slice(1, None)),
@@ -99,7 +99,7 @@ def test_nothing_parts_where_nothing_is_rotated(after: Callable[[Array], Array])
 
 def test_nothing_parts_from_what_is_recognised() -> None:
     before = normals(2, 4, 64, 16)
-    assert identify(before, turned(before)).parting is None
+    assert identify(before, turn(before)).parting is None
 
 
 def test_rows_of_one_sequence_in_a_batch_of_positions() -> None:

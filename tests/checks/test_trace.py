@@ -37,7 +37,7 @@ def seen_of(
     late: int = 0,
     scale: float = 0.25,
 ) -> Seen:
-    """What a model does whose layers all have one RoPE, but for those that are wrong.
+    """Return the record of a model whose layers have one RoPE, but for those that are wrong.
 
     Args:
         rope: That of most layers; None rotates nothing.
@@ -106,7 +106,7 @@ def rounded_to(dtype: str, values: Any) -> Any:
 
 
 def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "float32") -> Seen:
-    """What a model does each of whose layers rounds something to half precision, or nothing.
+    """Return the record of a model whose layers round something to half precision, or nothing.
 
     Args:
         where: Positions of its one call.
@@ -194,7 +194,7 @@ def test_wrong_positions_are_named(moved: Any, note: str, rope: Rotary) -> None:
 
 
 def seen_of_grid(rope: Rotary, *, text: bool = False) -> Seen:
-    """What a model of M-RoPE does at positions in text, or of a grid."""
+    """Return the record of a model with M-RoPE at positions in text, or of a grid."""
     grid = np.random.default_rng(0).permuted(np.tile(np.arange(40.0), (3, 1)), axis=1).T
     seen, where = Seen(), np.tile(np.arange(40.0), (3, 1)).T if text else grid
     seen.calls.append(Call(positions=where[:, :1] if text else where, kept=np.arange(40)))
@@ -243,7 +243,7 @@ def test_a_rotation_that_is_not_expected() -> None:
 
 
 def test_a_share_of_each_head_may_be_handed_alone() -> None:
-    """What rotates is given the coordinates that it turns, and nobody says how long a head is."""
+    """The rotation is given the coordinates that it turns, without the size of a head."""
     share = Rotary(head_dim=16, rotary_dim=8, layout="half")
     seen = seen_of(share)
     for each in seen.vectors:

@@ -341,7 +341,7 @@ def test_headers_of_every_case_compile(tmp_path: Path) -> None:
 
 
 def test_golden_vectors_of_another_release_are_of_the_same_cases() -> None:
-    """Whoever changes them says so in the changelog: names, parameters, axes and positions."""
+    """A change of names, parameters, axes or positions belongs in the changelog."""
     cases = [(each, each.positions) for each in recipes()]
     digest = hashlib.sha256(repr(cases).encode()).hexdigest()
     assert (len(cases), digest[:16]) == (53, "604664eac4bd871f")
