@@ -230,14 +230,10 @@ class _Watcher:
             place = next((i for i, (x, _) in enumerate(left) if x.shape == each.shape), None)
             if place is None:
                 return []  # tables of cos and sin
-            before, heads = left.pop(place)[1], self._heads(each)
-            after = self._keep_vectors(each)
+            heads = len(_by_head(each, len(self.seen.calls[-1].positions)))
+            before, after = left.pop(place)[1], self._keep_vectors(each)
             found.append(_Rotated(module=path, before=before, after=after, heads=heads))
         return found
-
-    def _heads(self, tensor: Any) -> int:
-        """Return the number of heads of vectors."""
-        return len(_by_head(tensor, len(self.seen.calls[-1].positions)))
 
     def _keep_vectors(self, tensor: Any) -> Any:
         """Return what is kept of vectors, (heads, sequence, width); None for another tensor."""

@@ -131,7 +131,11 @@ def _own_case(
     batch, heads, key_heads = counts
     lead = where.shape[: where.ndim - (rope.axes > 1)]  # (length,) or (batch, length)
     rows = lead[-1]
-    _check_size(batch, heads, rows, rope.head_dim)
+    if (size := batch * heads * rows * rope.head_dim) > MOST_COORDINATES:
+        raise ArgumentError(
+            f"batch x heads x length x head dim must be at most {MOST_COORDINATES:,}, got "
+            f"{batch} x {heads} x {rows} x {rope.head_dim} = {size:,}"
+        )
     table, facts = _exact(rope)
     facts["shape"] = {
         "batch": batch,
@@ -199,15 +203,6 @@ def _positions(
         )
     whole = where.astype(np.int64)
     return whole if (whole == where).all() else where
-
-
-def _check_size(batch: int, heads: int, length: int, head_dim: int) -> None:
-    count = batch * heads * length * head_dim
-    if count > MOST_COORDINATES:
-        raise ArgumentError(
-            f"batch x heads x length x head dim must be at most {MOST_COORDINATES:,}, got "
-            f"{batch} x {heads} x {length} x {head_dim} = {count:,}"
-        )
 
 
 def _exact(rope: Rotary) -> tuple[Array, dict[str, Any]]:

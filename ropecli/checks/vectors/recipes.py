@@ -68,8 +68,10 @@ TYPES: dict[str, dict[str, Any]] = {
 _AXIAL = (0, 0, 0, 0, 1, 1, 1, 1)
 _SECTIONS = (0, 0, 0, 0, 1, 1, 2, 2)
 _TURNS = (0, 1, 2, 0, 1, 2, 0, 0)
-#: Conventions by name, each in both layouts: rope type, parameters, the axis of each pair.
-CONVENTIONS: dict[str, tuple[str, dict[str, Any], tuple[int, ...] | None]] = {
+#: Rope type, parameters, the axis of each pair.
+_Kind = tuple[str, dict[str, Any], tuple[int, ...] | None]
+#: Conventions by name, each in both layouts.
+CONVENTIONS: dict[str, _Kind] = {
     "large_base": ("default", {"rope_theta": 5_000_000.0}, None),
     "partial": ("default", {"rotary_dim": 8}, None),
     "trailing": ("default", {"rotary_dim": 8, "rotary_offset": 8}, None),
@@ -113,43 +115,26 @@ class Recipe:
         return XPOS_POSITIONS if self.rope_type == "xpos" else POSITIONS
 
 
+#: Parameters of `ropecli.rope` that no formula takes.
 _COMMON = (
-    "head_dim",
-    "rope_theta",
-    "layout",
-    "rotary_dim",
-    "rotary_offset",
-    "direction",
-    "mrope_section",
-    "mrope_interleaved",
-    "pairs_in",
-    "pairs_out",
+    *("head_dim", "rope_theta", "layout", "rotary_dim", "rotary_offset", "direction"),
+    *("mrope_section", "mrope_interleaved", "pairs_in", "pairs_out"),
 )
 
 
 def recipes() -> Iterator[Recipe]:
     """Yield all of them, in the order of the files."""
+    kinds: dict[str, _Kind] = {name: (name, own, None) for name, own in TYPES.items()}
+    kinds["axial"] = ("axial", TYPES["axial"], _AXIAL)
+    kinds |= {"xpos_keys": ("xpos", _XPOS, None), **CONVENTIONS}
     for layout in LAYOUTS:
-        common = {"head_dim": HEAD_DIM, "layout": layout}
-        for rope_type, own in TYPES.items():
-            yield Recipe(
-                name=f"{rope_type}-{layout}",
-                rope_type=rope_type,
-                parameters=common | own,
-                axis=_AXIAL if rope_type == "axial" else None,
-            )
-        yield Recipe(
-            name=f"xpos_keys-{layout}",
-            rope_type="xpos",
-            parameters=common | _XPOS,
-            role="key",
-        )
-        for name, (rope_type, own, axis) in CONVENTIONS.items():
+        for name, (rope_type, own, axis) in kinds.items():
             yield Recipe(
                 name=f"{name}-{layout}",
                 rope_type=rope_type,
-                parameters=common | own,
+                parameters={"head_dim": HEAD_DIM, "layout": layout} | own,
                 axis=axis,
+                role="key" if name == "xpos_keys" else "query",
             )
     yield _written_elsewhere()
 
