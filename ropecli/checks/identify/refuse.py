@@ -36,13 +36,22 @@ _GRID = np.geomspace(1e-5, np.pi, 1024)  #: Frequencies to try, 1.2 % apart.
 
 def rejection_reason(observed: Observations) -> str:
     """Return the reason that fits, in a sentence; the most specific ones are tried first."""
-    for explain in (
-        _explain_added, _explain_scaled, _explain_partly_scaled, _explain_uneven, _explain_growing,
-        _explain_mirrored, _explain_different_pairs, _explain_overwritten,
-        _explain_mixed_layouts, _explain_tables_as_angles,
-    ):  # fmt: skip
-        if reason := explain(observed):
-            return reason
+    layouts = [
+        (name, np.array(named_pairs(name, rotary_dim=observed.head_dim, rotary_offset=0)))
+        for name in NAMED
+    ]
+
+    def in_layouts(*explanations: Callable[..., str | None]) -> Iterator[str | None]:
+        return (each(observed, *layout) for each in explanations for layout in layouts)
+
+    reasons = itertools.chain(
+        (each(observed) for each in (_explain_added, _explain_scaled, _explain_partly_scaled)),
+        in_layouts(_explain_uneven, _explain_growing, _explain_mirrored),
+        (each(observed) for each in (_explain_different_pairs,)),
+        in_layouts(_explain_overwritten, _explain_mixed_layouts, _explain_tables_as_angles),
+    )
+    if reason := next(filter(None, reasons), None):
+        return reason
     before, after = (np.linalg.norm(each, axis=2) for each in (observed.x, observed.y))
     ratio = after[before > 0] / before[before > 0]
     if np.ptp(ratio) < _CLOSE * ratio.mean():
@@ -163,56 +172,48 @@ def _explain_partly_scaled(observed: Observations) -> str | None:
     return f"{what} multiplied by {times[where].mean():.4g}, not copied"
 
 
-def _layouts(observed: Observations) -> Iterator[tuple[str, Index]]:
-    """Yield the pairs of each named layout of the whole head."""
-    for name in NAMED:
-        yield name, np.array(named_pairs(name, rotary_dim=observed.head_dim, rotary_offset=0))
-
-
-def _explain_uneven(observed: Observations) -> str | None:
+def _explain_uneven(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are rotated, and each is multiplied by a factor of its own."""
-    for name, pairs in _layouts(observed):
-        before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
-        if not before.all():
-            continue
-        times = (after / before).reshape(-1, len(pairs))
-        mean = times.mean(axis=0)
-        if np.abs(times - mean).max() < _CLOSE * mean.min() and np.ptp(mean) > _CLOSE * mean.max():
-            return (
-                f"pairs ({name}) are each multiplied by a factor of its own, "
-                f"from {mean.min():.3g} to {mean.max():.3g}"
-            )
+    before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
+    if not before.all():
+        return None
+    times = (after / before).reshape(-1, len(pairs))
+    mean = times.mean(axis=0)
+    if np.abs(times - mean).max() < _CLOSE * mean.min() and np.ptp(mean) > _CLOSE * mean.max():
+        return (
+            f"pairs ({name}) are each multiplied by a factor of its own, "
+            f"from {mean.min():.3g} to {mean.max():.3g}"
+        )
     return None
 
 
-def _explain_growing(observed: Observations) -> str | None:
+def _explain_growing(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are rotated, and their lengths grow or shrink with the position."""
     m = observed.along - observed.along.mean()
-    for name, pairs in _layouts(observed):
-        before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log = np.log(after / before).mean(axis=1)
-        if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:
-            continue
-        rate = (m[:, None] * log).sum(axis=0) / (m**2).sum()
-        left = np.abs(log - log.mean(axis=0) - rate * m[:, None]).max()
-        change = np.abs(rate).max() * np.ptp(observed.along)
-        if left < _CLOSE * change and change > _CLOSE:
-            return (
-                f"pairs ({name}) are rotated, but their lengths grow or shrink with the position, "
-                f"by up to {np.abs(rate).max():.3g} in the logarithm per position, as in xPos"
-            )
+    before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log(after / before).mean(axis=1)
+    if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:
+        return None
+    rate = (m[:, None] * log).sum(axis=0) / (m**2).sum()
+    left = np.abs(log - log.mean(axis=0) - rate * m[:, None]).max()
+    change = np.abs(rate).max() * np.ptp(observed.along)
+    if left < _CLOSE * change and change > _CLOSE:
+        return (
+            f"pairs ({name}) are rotated, but their lengths grow or shrink with the position, "
+            f"by up to {np.abs(rate).max():.3g} in the logarithm per position, as in xPos"
+        )
     return None
 
 
-def _explain_mirrored(observed: Observations) -> str | None:
+def _explain_mirrored(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are reflected instead of rotated."""
-    for name, pairs in _layouts(observed):
-        mirrored = phasors(observed, pairs, pairs, 1.0).mirrored
-        if (np.abs(np.abs(mirrored) - 1) > _CLOSE).any():
-            continue
-        if fit_lines(mirrored, observed.along[:, None], observed.unit)[1][-1].max() < _CLOSE:
-            return f"pairs ({name}) are reflected, not rotated: a sign is wrong in one of two rows"
+    mirrored = phasors(observed, pairs, pairs, 1.0).mirrored
+    if (np.abs(np.abs(mirrored) - 1) > _CLOSE).any():
+        return None
+    rms = fit_lines(mirrored, observed.along[:, None], observed.unit)[1][-1]
+    if rms.max() < _CLOSE:
+        return f"pairs ({name}) are reflected, not rotated: a sign is wrong in one of two rows"
     return None
 
 
@@ -235,29 +236,18 @@ def _explain_different_pairs(observed: Observations) -> str | None:
     return "vectors at one position are paired differently: heads are rotated in different layouts"
 
 
-def _partners(observed: Observations) -> Iterator[tuple[str, Index]]:
-    """Yield the partner of each coordinate in each named layout, (head_dim,)."""
-    for name, pairs in _layouts(observed):
-        partner = np.empty(observed.head_dim, int)
-        partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
-        yield name, partner
-
-
-def _explain_overwritten(observed: Observations) -> str | None:
+def _explain_overwritten(observed: Observations, name: str, pairs: Index) -> str | None:
     """One coordinate of each pair is overwritten, and the other made of what is there then."""
-    for (name, pairs), first in itertools.product(_layouts(observed), (0, 1)):
-        one, other = pairs[:, first], pairs[:, 1 - first]
+    for (first, word), (second, other) in itertools.permutations(enumerate(("first", "second"))):
+        one = pairs[:, first]
         x = observed.x.copy()
         x[..., one] = observed.y[..., one]
         after = replace(observed, x=x)
-        alike = all(
-            _fits_in_turn(observed, after, a, b) for a, b in zip(one[:2], other[:2], strict=True)
-        )
-        if alike:
-            words = ("first", "second") if first == 0 else ("second", "first")
+        two_pairs = zip(one[:2], pairs[:2, second], strict=True)
+        if all(_fits_in_turn(observed, after, a, b) for a, b in two_pairs):
             return (
-                f"the {words[0]} coordinate of each pair ({name}) is overwritten before the "
-                f"{words[1]} one is computed"
+                f"the {word} coordinate of each pair ({name}) is overwritten before the "
+                f"{other} one is computed"
             )
     return None
 
@@ -271,37 +261,39 @@ def _fits_in_turn(observed: Observations, after: Observations, a: int, b: int) -
     return left < _ROUGH and sign == -opposite and abs(again / theta - 1) < _CLOSE
 
 
-def _explain_mixed_layouts(observed: Observations) -> str | None:
+def _first_pairs(pairs: Index) -> Iterator[tuple[int, int]]:
+    """Yield coordinates 0 and 1 of two pairs with their partners, each both ways round."""
+    for a in (0, 1):
+        ((row, column),) = np.argwhere(pairs == a)
+        partner = int(pairs[row, 1 - column])
+        yield from ((a, partner), (partner, a))
+
+
+def _explain_mixed_layouts(observed: Observations, name: str, pairs: Index) -> str | None:
     """Each coordinate takes its partner from one layout and its angle from the other."""
-    for name, partner in _partners(observed):
-        coordinates = (0, partner[0], 1, partner[1])
-        fits = [_fit_combination(observed, a, partner[a]) for a in coordinates]
-        if max(error for error, _, _ in fits) > _ROUGH:
-            continue
-        (_, first, sign), (_, second, opposite) = fits[:2]
-        if abs(first / second - 1) < _CLOSE and sign == opposite:
-            return f"pairs ({name}) are not rotated: sin has the same sign in both rows of each"
-        if abs(first / second - 1) > _CLOSE or abs(fits[2][1] / fits[3][1] - 1) > _CLOSE:
-            return (
-                f"coordinates are combined as in the {name} layout, but the two of a pair rotate "
-                "by different angles: cos and sin are laid out for the other layout"
-            )
-    return None
-
-
-def _explain_tables_as_angles(observed: Observations) -> str | None:
-    """Each coordinate turns by the cosine or sine of its angle, instead of by its angle."""
-    for name, partner in _partners(observed):
-        errors = (
-            min(_fit_combination(observed, a, partner[a], table)[0] for table in (np.cos, np.sin))
-            for a in (0, 1, partner[0], partner[1])
+    fits = [_fit_combination(observed, a, b) for a, b in _first_pairs(pairs)]
+    if max(error for error, _, _ in fits) > _ROUGH:
+        return None
+    (_, first, sign), (_, second, opposite) = fits[:2]
+    if abs(first / second - 1) < _CLOSE and sign == opposite:
+        return f"pairs ({name}) are not rotated: sin has the same sign in both rows of each"
+    if abs(first / second - 1) > _CLOSE or abs(fits[2][1] / fits[3][1] - 1) > _CLOSE:
+        return (
+            f"coordinates are combined as in the {name} layout, but the two of a pair rotate "
+            "by different angles: cos and sin are laid out for the other layout"
         )
-        if all(error < _ROUGH for error in errors):
-            return (
-                f"coordinates are combined as in the {name} layout, but rotate by 1 radian at "
-                "most: cosines and sines are taken for angles"
-            )
     return None
+
+
+def _explain_tables_as_angles(observed: Observations, name: str, pairs: Index) -> str | None:
+    """Each coordinate turns by the cosine or sine of its angle, instead of by its angle."""
+    for a, b in _first_pairs(pairs):
+        if min(_fit_combination(observed, a, b, f)[0] for f in (np.cos, np.sin)) >= _ROUGH:
+            return None
+    return (
+        f"coordinates are combined as in the {name} layout, but rotate by 1 radian at "
+        "most: cosines and sines are taken for angles"
+    )
 
 
 def _fit_combination(
