@@ -14,7 +14,7 @@ from implementations.plain import half
 import ropecli
 from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.trace.tensors import Call, Vectors
+from ropecli.checks.trace.tensors import ModelCall, Vectors
 from ropecli.checks.trace.verdict import Seen
 
 HALF = Rotary(head_dim=16, layout="half")
@@ -49,7 +49,7 @@ def seen_of(
     seen, random, first = Seen(), np.random.default_rng(0), 0
     for index, length in enumerate(LENGTHS):
         positions = np.arange(first, first + length, dtype=np.float64)
-        seen.calls.append(Call(positions=positions[:, None], kept=np.arange(length)))
+        seen.calls.append(ModelCall(positions=positions[:, None], kept=np.arange(length)))
         for layer in range(layers):
             own = (wrong or {}).get(layer, rope)
             for role in ("query", "key"):
@@ -114,7 +114,7 @@ def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "
         data: Dtype of its queries and keys.
     """
     seen, random, m = Seen(), np.random.default_rng(0), np.array(where, dtype=np.float64)
-    seen.calls.append(Call(positions=m[:, None], kept=np.arange(len(m))))
+    seen.calls.append(ModelCall(positions=m[:, None], kept=np.arange(len(m))))
     for index, rounded in enumerate(layers):
         dtype, part = rounded or ("float64", None)
         at = rounded_to(dtype, m) if part == "positions" else m
@@ -197,7 +197,7 @@ def seen_of_grid(rope: Rotary, *, text: bool = False) -> Seen:
     """Return the record of a model with M-RoPE at positions in text, or of a grid."""
     grid = np.random.default_rng(0).permuted(np.tile(np.arange(40.0), (3, 1)), axis=1).T
     seen, where = Seen(), np.tile(np.arange(40.0), (3, 1)).T if text else grid
-    seen.calls.append(Call(positions=where[:, :1] if text else where, kept=np.arange(40)))
+    seen.calls.append(ModelCall(positions=where[:, :1] if text else where, kept=np.arange(40)))
     for role in ("query", "key"):
         x = np.random.default_rng(1).standard_normal((2, 40, 16)).astype(np.float32)
         y = rotate(x, rope, where)
@@ -357,7 +357,7 @@ def test_a_table_of_longer_sequences_is_expected_of_calls_that_reach_them() -> N
     )
     seen, random = seen_of(rope), np.random.default_rng(1)
     far = np.arange(0.0, 480.0, 20.0)
-    seen.calls.append(Call(positions=far[:, None], kept=np.arange(24)))
+    seen.calls.append(ModelCall(positions=far[:, None], kept=np.arange(24)))
     for layer, role in itertools.product(range(2), ("query", "key")):
         x = random.standard_normal((2, 24, 16)).astype(np.float32)
         y = rotate(x, rope.at_length(461 if layer else 64), far)

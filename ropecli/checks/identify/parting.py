@@ -1,4 +1,4 @@
-"""Vectors that part from the rotation of most others."""
+"""Outliers: vectors that do not follow the rotation of most others."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Vectors:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Call:
+class ModelCall:
     """One call of the model."""
 
     positions: NDArray[np.float64]  #: (sequence, axes).
@@ -51,7 +51,7 @@ def join_vectors(
     return np.concatenate(whole, axis=1)
 
 
-def join_positions(calls: Sequence[Call]) -> NDArray[np.float64]:
+def join_positions(calls: Sequence[ModelCall]) -> NDArray[np.float64]:
     """Return the positions that are kept of several calls, (tokens,) or (tokens, axes)."""
     axes = max(each.positions.shape[1] for each in calls)
     positions = np.concatenate(

@@ -18,7 +18,7 @@ from ropecli.checks.identify.observe import validate_inputs
 from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.recover import Identification, identify_rows
 from ropecli.checks.trace.differences import EXPECTED, list_differences
-from ropecli.checks.trace.tensors import Call, Vectors, join_positions, join_vectors
+from ropecli.checks.trace.tensors import ModelCall, Vectors, join_positions, join_vectors
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.architectures import architecture
 from ropecli.models.model import Layer, Model
@@ -54,7 +54,7 @@ class TracedLayer:
 class Seen:
     """Record of a watched model so far."""
 
-    calls: list[Call] = field(default_factory=list)  #: Calls of the model, in order.
+    calls: list[ModelCall] = field(default_factory=list)  #: Calls of the model, in order.
     vectors: list[Vectors] = field(default_factory=list)  #: In the order of their scores.
     unseen: set[str] = field(default_factory=set)  #: Modules whose scores are of unknown vectors.
     functions: tuple[str, ...] = ()  #: Names of those that were wrapped.
@@ -305,7 +305,7 @@ class _Judgement:
         return max(self.seen.calls[each.call].length for each in group)
 
     def _by_call(self, group: Sequence[Vectors], rope: Rotary | None) -> list[str]:
-        """Return where calls part, if those of several positions and those of one do not alike."""
+        """Return what is wrong in prefill or decode, if the two differ."""
         wrong = []
         for single in (False, True):
             part = [v for v in group if (len(self.seen.calls[v.call].kept) == 1) is single]
@@ -426,7 +426,7 @@ def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
     return factor / math.sqrt(getattr(config, "query_pre_attn_scalar", None) or dim)
 
 
-def _describe_calls(calls: Sequence[Call]) -> Iterator[str]:
+def _describe_calls(calls: Sequence[ModelCall]) -> Iterator[str]:
     """Yield the calls of several positions, then those of one together."""
     steps = [call for call in calls if len(call.positions) == 1]
     for call in calls:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import as_array
-from ropecli.checks.trace.tensors import Call, Vectors
+from ropecli.checks.trace.tensors import ModelCall, Vectors
 from ropecli.checks.trace.verdict import Seen
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least
@@ -399,7 +399,7 @@ def _locate(rows: Any, target: Any) -> tuple[int, int, float] | None:
     return row, offset, float(products[row, offset] / target.square().sum())
 
 
-def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
+def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> ModelCall:
     """Return the positions of a call of the model, as it is told or as its cache says."""
     tensors: list[Any] = [named.get(name) for name in _TOKENS] + list(given)
     tokens = next((each for each in tensors if getattr(each, "ndim", 0)), None)
@@ -422,7 +422,7 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
     if count > _ROWS:
         spread = np.linspace(_ROWS // 2, count - 1, _ROWS // 2).astype(np.int64)
         kept = np.unique(np.concatenate([kept[: _ROWS // 2], spread]))
-    return Call(positions=rows, kept=kept)
+    return ModelCall(positions=rows, kept=kept)
 
 
 def _operations(torch: Any, watcher: _Watcher) -> Any:
