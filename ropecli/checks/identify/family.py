@@ -106,7 +106,9 @@ class Fit:
 def fit_formulas(seen: Frequencies, dims: tuple[int, ...], attention_factor: float) -> list[Fit]:
     """Return formulas for the table: the simplest that fit first, the others by their misfit."""
     fits = []
-    for formula, dim, base, parameters in _guess(seen, dims, attention_factor):
+    guesses = [*_axial(seen, dims[0]), *_plain_and_scaled(seen, dims, attention_factor)]
+    # Round bases go first, and of these the simple types.
+    for formula, dim, base, parameters in sorted(guesses, key=lambda each: not is_round(each[2])):
         try:
             made = formula(dim=dim, base=base, **parameters)
         except (ValueError, ArithmeticError):  # noise can suggest parameters that make no sense
@@ -179,12 +181,6 @@ def roundest(value: float, tolerance: float) -> float:
 def is_round(value: float, digits: int = _DIGITS) -> bool:
     """Return whether a number has few digits."""
     return float(f"{value:.{digits - 1}e}") == value
-
-
-def _guess(seen: Frequencies, dims: tuple[int, ...], attention_factor: float) -> Iterator[Guess]:
-    """Yield types and parameters worth a try: those with round bases first, and simple ones."""
-    guesses = [*_axial(seen, dims[0]), *_plain_and_scaled(seen, dims, attention_factor)]
-    yield from sorted(guesses, key=lambda guess: not is_round(guess[2]))
 
 
 def _plain_and_scaled(

@@ -40,7 +40,8 @@ def recover_positions(inputs: Inputs) -> tuple[Rotary, NDArray[np.int64]] | None
     some = np.unique(np.linspace(0, rows - 1, SAMPLED).astype(int))
     tried = np.arange(max(LEAST_POSITIONS, 2 * rows))
     best, most = None, ALIKE
-    for rope in _usual(inputs.before.shape[-1]):
+    for layout, base in itertools.product(NAMED, BASES):
+        rope = Rotary(head_dim=inputs.before.shape[-1], base=base, layout=layout)
         alike, _ = _nearest(_turns(inputs, rope, some), rope, tried)
         typical = float(np.quantile(alike, 1 - NEARLY))
         if typical > most:
@@ -70,13 +71,6 @@ def explain_nearby(inputs: Inputs, rope: Rotary, found: NDArray[np.int64]) -> st
     kept = observe(inputs).arithmetic
     why = f": they keep to {kept}" if kept else ""
     return f"vectors are near a rotation ({named}), but off by {size:.2g} of their length{why}"
-
-
-def _usual(dim: int) -> list[Rotary]:
-    return [
-        Rotary(head_dim=dim, base=base, layout=layout)
-        for layout, base in itertools.product(NAMED, BASES)
-    ]
 
 
 def _as_vectors(array: NDArray[np.generic]) -> Array:

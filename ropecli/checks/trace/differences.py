@@ -42,15 +42,9 @@ def list_differences(found: Identification, rope: Rotary | None) -> list[str]:
             f"attention factor {rotary.attention_factor:.6g}, not {rope.attention_factor:.6g}"
         )
     wrong += rounded + _table_differences(rotary, rope)
-    return wrong or _axis_differences(rotary, rope) or ["another order of pairs, or other axes"]
-
-
-def _axis_differences(rotary: Rotary, rope: Rotary) -> list[str]:
-    """Return how the pairs are shared out to the axes, where that differs."""
-    ours, theirs = ([*each.axis] for each in (rotary, rope))
-    if ours == theirs:
-        return []
-    return [f"axes of the pairs {_runs(ours)}, not {_runs(theirs)}"]
+    if not wrong and rotary.axis != rope.axis:
+        return [f"axes of the pairs {_runs(rotary.axis)}, not {_runs(rope.axis)}"]
+    return wrong or ["another order of pairs, or other axes"]
 
 
 def _runs(axes: Sequence[int]) -> str:

@@ -252,11 +252,12 @@ class _Judgement:
             wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
         notes = [*_merge({role: wrong for role, (_, wrong) in found.items()}), *wrong]
         agrees: bool | None = not notes
+        alike = not any(np.ptp(self.seen.calls[v.call].positions, axis=1).any() for v in own)
         if part is not None and kind is None:
             agrees, notes = None, [f"part of a layer, of which nothing is expected: {part}"]
         elif agrees and (module in self.seen.unseen or not all(by_role.values())):
             agrees, notes = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
-        elif agrees and rope is not None and rope.axes > 1 and not self._shows_axes(own):
+        elif agrees and rope is not None and rope.axes > 1 and alike:
             grid = f"({rope.axes}, batch, sequence)"
             same = "positions were the same on all axes: call it with position_ids of a grid"
             agrees, notes = None, [f"{same}, {grid}"]
@@ -272,10 +273,6 @@ class _Judgement:
             agrees=agrees,
             note="; ".join(notes) or None,
         )
-
-    def _shows_axes(self, vectors: Sequence[Vectors]) -> bool:
-        """Return whether a position differed from axis to axis in some call."""
-        return any(np.ptp(self.seen.calls[v.call].positions, axis=1).any() for v in vectors)
 
     def _judge(
         self, vectors: Sequence[Vectors], rope: Rotary | None

@@ -177,7 +177,8 @@ def rotation_case(recipe: Recipe, random: np.random.Generator) -> Case:
         "roundings": ROUNDINGS if growth is None else GROWING_ROUNDINGS,
     }
     positions = _positions(recipe)
-    x = _sample(random, len(positions))
+    x = sample(random, (HEADS, len(positions), HEAD_DIM))
+    x[0] = np.arange(1, HEAD_DIM + 1)  # every dtype holds these, too
     turns = Turns.of_case(positions.astype(np.float64), inv_freq, facts)
     pairs_in, pairs_out = np.array(facts["pairs_in"]), np.array(facts["pairs_out"])
     rotated = rotate_heads(x[None], [turns], pairs_in, pairs_out, tuple(DTYPES))
@@ -192,10 +193,3 @@ def _positions(recipe: Recipe) -> NDArray[np.int64]:
     if recipe.axis is None:
         return along
     return np.stack([np.roll(along, AXIS_STEP * a) for a in range(max(recipe.axis) + 1)], axis=-1)
-
-
-def _sample(random: np.random.Generator, sequence: int) -> NDArray[np.float64]:
-    """Return (heads, sequence, head_dim): 1, 2, 3, ... in the first head, random in the second."""
-    x = sample(random, (HEADS, sequence, HEAD_DIM))
-    x[0] = np.arange(1, HEAD_DIM + 1)
-    return x
