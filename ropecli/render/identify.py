@@ -80,8 +80,9 @@ def page(
         lines = [_sentence(result, rope), ""]
         lines += [f"  {line}" for line in aligned(_rows(result, rope), left=2)]
         lines += ["", *_matches(result, rope, candidates or {})]
-        if not screen.brief:
-            lines += _open_questions(result)
+        if result.notes and not screen.brief:
+            notes = (f"    {console.visible(note)}." for note in result.notes)
+            lines += ["", "  What these tensors leave open:", *notes]
     lines = console.wrap_rows(lines, screen.width, hang=2)
     if rope is not None and not screen.brief:
         lines += _as_flags(result, models, screen.width)
@@ -279,14 +280,6 @@ def _differences(rope: Rotary, candidate: Rotary) -> list[str]:
         "lengths that grow": candidate.grows,
     }
     return differences or [name for name, differs in others.items() if differs]
-
-
-def _open_questions(result: Identification) -> Iterator[str]:
-    if result.notes:
-        yield ""
-        yield "  What these tensors leave open:"
-        for note in result.notes:
-            yield f"    {console.visible(note)}."
 
 
 def _as_flags(result: Identification, models: Models | None, width: int) -> Iterator[str]:

@@ -83,7 +83,7 @@ def residual_tolerance(
     inputs: Inputs, measured: Measurement, found: Explanation, precision: str, furthest: float
 ) -> float:
     """Return the largest error of a vector, of its pair's length, if what was found is right."""
-    if is_half(precision):
+    if _is_half(precision):
         return np.inf
     if inputs.unit > SINGLE:
         return far(inputs)
@@ -109,7 +109,7 @@ def far(inputs: Inputs) -> float:
     return _FAR_IN_HALF if inputs.unit > SINGLE else _FAR
 
 
-def is_half(precision: str) -> bool:
+def _is_half(precision: str) -> bool:
     """Return whether anything was rounded to half precision, or to 8 bits."""
     return any(name in precision for name in (*HALVES, *EIGHTHS))
 
@@ -127,7 +127,7 @@ def compare(
     factor = rotary.attention_factor
     # A formula's factor is accepted within four times the measured one's uncertainty; no factor is
     # known better than the tables in half precision that it may be multiplied by.
-    half = measured.observed.unit > SINGLE or is_half(precision)
+    half = measured.observed.unit > SINGLE or _is_half(precision)
     tolerance = FACTOR if half else 4 * measured.factor_uncertainty
     table = Frequencies(
         theta=rotary.inv_freq,

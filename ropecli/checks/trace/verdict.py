@@ -50,7 +50,7 @@ class TracedLayer:
     note: str | None  #: Where it parts from what is expected, or why it could not be seen.
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Seen:
     """Record of a watched model so far."""
 
