@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ropecli.checks.identify import Identification, Match
 from ropecli.checks.identify.observe import EIGHTHS
@@ -19,7 +17,7 @@ from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import frequencies, shortest_repr
 from ropecli.render.table import aligned
 from ropecli.rotary import Rotary
-from ropecli.rotary.pairs import named_pairs
+from ropecli.rotary.pairs import Pairs, layout_of
 from ropecli.units import UNIT
 
 Models = Mapping[str, Sequence[str]]  #: Options that describe each candidate, by name.
@@ -32,16 +30,20 @@ SHORT = {
     "original_max_position_embeddings": "trained on",
     "partial_rotary_factor": "share",
 }
-#: Fields of the result that are not in the document: arrays as long as the data, and objects.
-OMITTED = ("positions", "rotary")
+#: Attributes of the result in the document, in this order; before those of `as_json`.
+ATTRIBUTES = (
+    "recognised", "reason", "dtype", "shape", "sequence_axis", "heads", "rows", "vectors", "layout",
+    "rotary_dim", "rotary_offset", "direction", "base", "attention_factor", "position_offset",
+    "position_step", "rope_type", "parameters", "inv_freq", "uncertainty", "undetermined",
+    "positions_needed", "axis", "max_residual", "precision", "parting", "notes",
+)  # fmt: skip
 LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
 
 def as_json(result: Identification, *, models: Models | None = None, **_: object) -> dict[str, Any]:
     """Return the `result` of the document; arguments as in `page`."""
     rope, parting = result.rotary, result.parting
-    own = {each.name: getattr(result, each.name) for each in fields(result)}
-    return {name: value for name, value in own.items() if name not in (*OMITTED, "matches")} | {
+    return {name: getattr(result, name) for name in ATTRIBUTES} | {
         "parameters": dict(result.parameters),
         "parting": parting
         and {"count": parting.count, "where": parting.where, "first": parting.first},
@@ -78,8 +80,9 @@ def page(
         lines = [_sentence(result, rope), ""]
         lines += [f"  {line}" for line in aligned(_rows(result, rope), left=2)]
         lines += ["", *_matches(result, rope, candidates or {})]
-        if not screen.brief:
-            lines += _open_questions(result)
+        if result.notes and not screen.brief:
+            notes = (f"    {console.visible(note)}." for note in result.notes)
+            lines += ["", "  What these tensors leave open:", *notes]
     lines = console.wrap_rows(lines, screen.width, hang=2)
     if rope is not None and not screen.brief:
         lines += _as_flags(result, models, screen.width)
@@ -129,13 +132,13 @@ def extent(rope: Rotary) -> str:
 
 def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
     """Return the table: a name and a value each."""
-    rows = [["layout", _pairs(rope.pairs_in)]]
+    rows = [["layout", _pairs(rope.input_pairs)]]
     if result.transposed:
         rows.append(["positions along", f"axis {result.sequence_axis}, not the last but one"])
     if result.heads > 1:
         rows.append(["heads", f"{result.heads} side by side along the last axis"])
     if rope.reorders:
-        rows.append(["written", _pairs(rope.pairs_out)])
+        rows.append(["written", _pairs(rope.output_pairs)])
     if rope.rotary_dim != rope.head_dim:
         rows.append(["rotated", _range(rope)])
     rows.append(["base", "none" if rope.base is None else shortest_repr(rope.base)])
@@ -155,19 +158,16 @@ def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
     return rows
 
 
-def _pairs(pairs: NDArray[np.int64]) -> str:
+def _pairs(pairs: Pairs) -> str:
     """Return a layout by name, with its formula, or the first few pairs."""
-    first, count = int(pairs.min()), len(pairs)
-    listed = tuple((a, b) for a, b in pairs.tolist())
+    (layout, first), count = layout_of(pairs), len(pairs)
     formulas = {
         "interleaved": f"({_shift('2i', first)}, {_shift('2i', first + 1)})",
         "half": f"({_shift('i', first)}, {_shift('i', first + count)})",
     }
-    for name, formula in formulas.items():
-        if listed == named_pairs(name, rotary_dim=2 * count, rotary_offset=first):
-            return f"{name}: pairs {formula}"
-    shown = ", ".join(f"({a}, {b})" for a, b in listed[:LISTED])
-    return f"custom: pairs {shown}{', ...' if count > LISTED else ''}"
+    shown = ", ".join(f"({a}, {b})" for a, b in pairs[:LISTED])
+    shown += ", ..." if count > LISTED else ""
+    return f"{layout}: pairs {formulas.get(layout, shown)}"
 
 
 def _shift(index: str, first: int) -> str:
@@ -280,14 +280,6 @@ def _differences(rope: Rotary, candidate: Rotary) -> list[str]:
         "lengths that grow": candidate.grows,
     }
     return differences or [name for name, differs in others.items() if differs]
-
-
-def _open_questions(result: Identification) -> Iterator[str]:
-    if result.notes:
-        yield ""
-        yield "  What these tensors leave open:"
-        for note in result.notes:
-            yield f"    {console.visible(note)}."
 
 
 def _as_flags(result: Identification, models: Models | None, width: int) -> Iterator[str]:

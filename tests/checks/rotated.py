@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from helpers import assert_within
@@ -14,6 +14,7 @@ from ropecli import Identification, Rotary, identify, rotate
 from ropecli.arrays import DTYPES
 
 Array = NDArray[Any]
+Value = TypeVar("Value")
 
 COMPILED = not config.DISABLE_JIT
 #: Half the distance between 1 and the next number.
@@ -72,10 +73,15 @@ def recover(rope: Rotary, positions: Any = None, **more: Any) -> Identification:
     return recognise(rope, where, given=where, **more)
 
 
+def value_of(value: Value | None) -> Value:
+    """Assert that a value was found, and return it."""
+    assert value is not None
+    return value
+
+
 def assert_same_table(found: Identification, expected: Rotary) -> None:
-    assert found.inv_freq is not None
-    theta = expected.inv_freq
-    assert_within("inv_freq", got=found.inv_freq, expected=theta, tolerance=SINGLE * theta)
+    theta, got = expected.inv_freq, value_of(found.inv_freq)
+    assert_within("inv_freq", got=got, expected=theta, tolerance=SINGLE * theta)
 
 
 def refusal(before: Array, after: Array, positions: Any) -> str:

@@ -92,15 +92,15 @@ def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, he
 
 
 @pytest.mark.parametrize(
-    ("dtype", "layout", "beside"), [("float32", "half", True), ("bfloat16", "interleaved", False)]
+    ("dtype", "layout", "adjacent"), [("float32", "half", True), ("bfloat16", "interleaved", False)]
 )
-def test_tables_taken_for_angles(layout: str, dtype: str, beside: bool) -> None:
+def test_tables_taken_for_angles(layout: str, dtype: str, adjacent: bool) -> None:
     before = normals(2, COUNT, DIM, dtype=dtype)
     x = before.astype(np.float64)
     pairs = Rotary(head_dim=DIM, layout=layout).pairs_in
     turned = np.empty_like(x)
     turned[..., pairs[:, 0]], turned[..., pairs[:, 1]] = -x[..., pairs[:, 1]], x[..., pairs[:, 0]]
-    tables = np.stack([np.cos(ANGLE), np.sin(ANGLE)], axis=-1 if beside else -2)
+    tables = np.stack([np.cos(ANGLE), np.sin(ANGLE)], axis=-1 if adjacent else -2)
     angle = tables.reshape(COUNT, DIM)
     after = (x * np.cos(angle) + turned * np.sin(angle)).astype(before.dtype)
     reason = refusal(before, after, WHERE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import slow_rows
-from rotated import COMPILED, Array, normals, recognise, recover, refusal
+from rotated import COMPILED, Array, normals, recognise, recover, refusal, value_of
 
 from ropecli import Identification, Rotary, identify, rope, rotate
 
@@ -23,14 +23,13 @@ def test_pairs_too_slow_to_be_seen_are_named(dtype: str, base: float) -> None:
     found = few(dtype, rope=rope)
     assert found.undetermined
     assert list(found.undetermined) == list(range(found.undetermined[0], 64))
-    assert found.positions_needed is not None
-    assert found.positions_needed > 16
+    assert value_of(found.positions_needed) > 16
     # Over 16 positions such a pair turns by less than the roundings of its vectors.
     unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     assert rope.inv_freq[found.undetermined[0]] * 15 < 6 * unit
     (note,) = (each for each in found.notes if "seen rotating" in each)
     assert f"{len(found.undetermined)} pairs (from {found.undetermined[0]})" in note
-    assert f"over 16 positions; about {found.positions_needed:,} would be enough" in note
+    assert f"over 16 positions; about {value_of(found.positions_needed):,} would be enough" in note
 
 
 @pytest.mark.parametrize(
@@ -59,8 +58,7 @@ def grid(rows: int, columns: int) -> Identification:
 def test_positions_are_needed_along_the_axis_of_the_pair() -> None:
     """A picture of 64 rows and 4 columns shows less of what the columns turn."""
     found = grid(64, 4)
-    assert found.axis is not None
-    assert {found.axis[pair] for pair in found.undetermined} == {1}
+    assert {value_of(found.axis)[pair] for pair in found.undetermined} == {1}
     assert found.positions_needed is not None
     assert 4 < found.positions_needed < 64
     assert grid(64, found.positions_needed).undetermined == ()
@@ -115,8 +113,7 @@ def test_two_positions_tell_no_more_than_they_can(heads: int) -> None:
     if not found.recognised:
         assert heads == 1
         return
-    assert found.inv_freq is not None
-    np.testing.assert_allclose(found.inv_freq, rope.inv_freq, rtol=1e-6)
+    np.testing.assert_allclose(value_of(found.inv_freq), rope.inv_freq, rtol=1e-6)
 
 
 def test_two_positions_of_random_vectors_are_no_rotation() -> None:
@@ -138,8 +135,7 @@ def test_a_single_row_is_refused(heads: int, positions: list[int] | None) -> Non
 
 def uncertainty_of(dtype: str, count: int) -> Array:
     found = few(dtype, count, Rotary(head_dim=16))
-    assert found.uncertainty is not None
-    return found.uncertainty
+    return value_of(found.uncertainty)
 
 
 def test_uncertainty_falls_with_positions_and_precision() -> None:
@@ -161,9 +157,7 @@ def test_uncertainty_is_what_the_frequencies_are_off_by(dtype: str) -> None:
     rope = Rotary.from_inv_freq(theta, layout="half")
     found = few(dtype, 200, rope)
     assert found.rope_type == "custom"
-    assert found.inv_freq is not None
-    assert found.uncertainty is not None
-    share = np.abs(found.inv_freq - theta) / found.uncertainty
+    share = np.abs(value_of(found.inv_freq) - theta) / value_of(found.uncertainty)
     assert share.max() < 6
     # Not much too large either: 32 of a normal distribution do not all lie within a hundredth.
     assert share.max() > 0.01

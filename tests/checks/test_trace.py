@@ -14,7 +14,8 @@ from implementations.plain import half
 import ropecli
 from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
-from ropecli.checks.trace.watch import Call, Seen, Vectors
+from ropecli.checks.trace.tensors import ModelCall, Vectors
+from ropecli.checks.trace.verdict import Seen
 
 HALF = Rotary(head_dim=16, layout="half")
 LLAMA: dict[str, Any] = {
@@ -36,7 +37,7 @@ def seen_of(
     late: int = 0,
     scale: float = 0.25,
 ) -> Seen:
-    """What a model does whose layers all have one RoPE, but for those that are wrong.
+    """Return the record of a model whose layers have one RoPE, but for those that are wrong.
 
     Args:
         rope: That of most layers; None rotates nothing.
@@ -48,7 +49,7 @@ def seen_of(
     seen, random, first = Seen(), np.random.default_rng(0), 0
     for index, length in enumerate(LENGTHS):
         positions = np.arange(first, first + length, dtype=np.float64)
-        seen.calls.append(Call(positions=positions[:, None], kept=np.arange(length)))
+        seen.calls.append(ModelCall(positions=positions[:, None], kept=np.arange(length)))
         for layer in range(layers):
             own = (wrong or {}).get(layer, rope)
             for role in ("query", "key"):
@@ -105,7 +106,7 @@ def rounded_to(dtype: str, values: Any) -> Any:
 
 
 def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "float32") -> Seen:
-    """What a model does each of whose layers rounds something to half precision, or nothing.
+    """Return the record of a model whose layers round something to half precision, or nothing.
 
     Args:
         where: Positions of its one call.
@@ -113,7 +114,7 @@ def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "
         data: Dtype of its queries and keys.
     """
     seen, random, m = Seen(), np.random.default_rng(0), np.array(where, dtype=np.float64)
-    seen.calls.append(Call(positions=m[:, None], kept=np.arange(len(m))))
+    seen.calls.append(ModelCall(positions=m[:, None], kept=np.arange(len(m))))
     for index, rounded in enumerate(layers):
         dtype, part = rounded or ("float64", None)
         at = rounded_to(dtype, m) if part == "positions" else m
@@ -193,10 +194,10 @@ def test_wrong_positions_are_named(moved: Any, note: str, rope: Rotary) -> None:
 
 
 def seen_of_grid(rope: Rotary, *, text: bool = False) -> Seen:
-    """What a model of M-RoPE does at positions in text, or of a grid."""
+    """Return the record of a model with M-RoPE at positions in text, or of a grid."""
     grid = np.random.default_rng(0).permuted(np.tile(np.arange(40.0), (3, 1)), axis=1).T
     seen, where = Seen(), np.tile(np.arange(40.0), (3, 1)).T if text else grid
-    seen.calls.append(Call(positions=where[:, :1] if text else where, kept=np.arange(40)))
+    seen.calls.append(ModelCall(positions=where[:, :1] if text else where, kept=np.arange(40)))
     for role in ("query", "key"):
         x = np.random.default_rng(1).standard_normal((2, 40, 16)).astype(np.float32)
         y = rotate(x, rope, where)
@@ -242,7 +243,7 @@ def test_a_rotation_that_is_not_expected() -> None:
 
 
 def test_a_share_of_each_head_may_be_handed_alone() -> None:
-    """What rotates is given the coordinates that it turns, and nobody says how long a head is."""
+    """The rotation is given the coordinates that it turns, without the size of a head."""
     share = Rotary(head_dim=16, rotary_dim=8, layout="half")
     seen = seen_of(share)
     for each in seen.vectors:
@@ -356,7 +357,7 @@ def test_a_table_of_longer_sequences_is_expected_of_calls_that_reach_them() -> N
     )
     seen, random = seen_of(rope), np.random.default_rng(1)
     far = np.arange(0.0, 480.0, 20.0)
-    seen.calls.append(Call(positions=far[:, None], kept=np.arange(24)))
+    seen.calls.append(ModelCall(positions=far[:, None], kept=np.arange(24)))
     for layer, role in itertools.product(range(2), ("query", "key")):
         x = random.standard_normal((2, 24, 16)).astype(np.float32)
         y = rotate(x, rope.at_length(461 if layer else 64), far)

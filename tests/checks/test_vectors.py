@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.accuracy import ACCURACY, ANGLE
-from ropecli.checks.vectors.case import Case
-from ropecli.checks.vectors.cases import operator_cases, vectors
-from ropecli.checks.vectors.exact import round_to
+from ropecli.checks.vectors.case import Case, round_to
+from ropecli.checks.vectors.cases import vectors
 from ropecli.checks.vectors.folder import FORMATS, contents
+from ropecli.checks.vectors.onnx import operator_cases
 from ropecli.rotary.types import ROPE_TYPES
 from ropecli.units import DOUBLE, UNIT
 
@@ -48,7 +48,7 @@ def rotations() -> list[Case]:
     return [case for case in cases() if case.kind == "rotation"]
 
 
-def named(name: str) -> Case:
+def case_named(name: str) -> Case:
     return next(case for case in cases() if case.name == name)
 
 
@@ -171,7 +171,7 @@ def test_the_readme_names_every_key_and_case() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-def described(case: Case) -> Rotary:
+def encoding_of(case: Case) -> Rotary:
     """The case's encoding with the frequencies of the file."""
     taken = ("direction", "attention_factor", "axis", "growth", "pairs_in", "pairs_out")
     return Rotary.from_inv_freq(
@@ -189,7 +189,7 @@ def by_parameters(case: Case) -> Rotary:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ropecli_rotates_alike(dtype: str) -> None:
     for case in rotations():
-        rotary, x = described(case), case.arrays["x"]
+        rotary, x = encoding_of(case), case.arrays["x"]
         positions = case.arrays["positions"]
         got = rotate(x.astype(DTYPES[dtype]), rotary, positions)
         first, second = rotary.pairs_in.T
@@ -212,7 +212,7 @@ def test_ropecli_rotates_alike(dtype: str) -> None:
 
 def test_ropecli_makes_the_same_encodings_of_the_parameters() -> None:
     for case in rotations():
-        made, known = by_parameters(case), described(case)
+        made, known = by_parameters(case), encoding_of(case)
         assert made.input_pairs == known.input_pairs, case.name
         assert made.output_pairs == known.output_pairs, case.name
         assert (made.axis, made.direction) == (known.axis, known.direction), case.name
@@ -230,7 +230,7 @@ def test_ropecli_makes_the_same_encodings_of_the_parameters() -> None:
 def test_a_wrong_layout_direction_axis_or_precision_is_far_outside() -> None:
     for case in rotations():
         x, positions = case.arrays["x"], case.arrays["positions"]
-        y, right = case.arrays["y.float64"], described(case)
+        y, right = case.arrays["y.float64"], encoding_of(case)
         shared: dict[str, Any] = {
             "head_dim": right.head_dim,
             "attention_factor": right.attention_factor,
@@ -266,7 +266,7 @@ def test_every_rope_type_and_convention_is_there() -> None:
 
 
 def test_all_axes_differ_in_every_row_of_mrope() -> None:
-    points = named("mrope-half").arrays["positions"]
+    points = case_named("mrope-half").arrays["positions"]
     assert points.shape == (10, 3)
     assert all(len(set(point)) == 3 for point in points.tolist())
     assert points.max() == 2**31

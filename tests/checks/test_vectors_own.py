@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope, rotate, vectors
 from ropecli.arrays import DTYPES
-from ropecli.checks.vectors.case import Case
-from ropecli.checks.vectors.exact import round_to
+from ropecli.checks.vectors.case import Case, round_to
 from ropecli.checks.vectors.folder import contents
 from ropecli.checks.vectors.recipes import CONVENTIONS, TYPES, recipes
 from ropecli.reference.double_double import DIGITS
@@ -343,7 +342,7 @@ def test_headers_of_every_case_compile(tmp_path: Path) -> None:
 
 
 def test_golden_vectors_of_another_release_are_of_the_same_cases() -> None:
-    """Whoever changes them says so in the changelog: names, parameters, axes and positions."""
+    """A change of names, parameters, axes or positions belongs in the changelog."""
     cases = [(each, each.positions) for each in recipes()]
     digest = hashlib.sha256(repr(cases).encode()).hexdigest()
     assert (len(cases), digest[:16]) == (53, "604664eac4bd871f")

@@ -21,19 +21,14 @@ def result(rotary: Rotary, **fields: Any) -> Identification:
     known: dict[str, Any] = {
         "shape": (2, 4096, rotary.head_dim),
         "sequence_axis": 1,
-        "layout": rotary.layout,
-        "rope_type": rotary.rope_type,
         "position_offset": 0.0,
         "position_step": 1.0,
-        "inv_freq": rotary.inv_freq,
         "max_residual": 1.26,
         "precision": "exact",
         "rotary": rotary,
         "positions": np.arange(4096.0),
     }
-    return Identification(
-        recognised=True, dtype="float32", rows=4096, vectors=8192, **(known | fields)
-    )
+    return Identification(dtype="float32", rows=4096, vectors=8192, **(known | fields))
 
 
 def shown(
@@ -183,7 +178,6 @@ def test_print_and_notebooks_show_the_short_page() -> None:
     assert str(found).startswith("This is RoPE: no scaling, half-split layout, all 8 dimensions.")
     assert "something is not known" not in str(found)
     refused = Identification(
-        recognised=False,
         reason="x < y & z",
         dtype="float32",
         shape=(2, 8),

@@ -5,26 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array, dtype_name
 from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_roundings
+from ropecli.checks.identify.explain import Explanation
 from ropecli.checks.identify.family import FACTOR, Fit, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
-from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS
-from ropecli.checks.identify.table import extrapolate
+from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
+from ropecli.checks.identify.table import Measurement, extrapolate
 from ropecli.reference import float64
 from ropecli.rotary import Rotary
 from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.explain import Explanation
-    from ropecli.checks.identify.observe import Inputs, Observations
-    from ropecli.checks.identify.table import Measurement
-
 
 _FAR = 0.05  #: Error of a vector, of its pair's length, that no rounding in full precision makes.
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
@@ -41,17 +36,13 @@ class Match:
     matches: bool  #: Whether it is within what the data can distinguish.
 
 
-def vector_errors(inputs: Inputs, rotary: Rotary, positions: Array) -> Array:
+def vector_errors(
+    before: NDArray[Any], after: NDArray[Any], rotary: Rotary, positions: Array
+) -> Array:
     """Return the largest |after - rotate(before)| of each vector, (..., sequence).
 
     It is relative to the length of the pair.
     """
-    return _vector_errors(inputs.before, inputs.after, rotary, positions)
-
-
-def _vector_errors(
-    before: NDArray[Any], after: NDArray[Any], rotary: Rotary, positions: Array
-) -> Array:
     along = 0 if before.ndim > 2 and len(before) > 1 else before.ndim - 2
     count = before.shape[along]
     if before.size > _AT_ONCE and count > 1:
@@ -64,7 +55,7 @@ def _vector_errors(
                 where = positions[:, half] if by_batch else positions[half]
             elif by_batch:
                 where = positions[half]
-            parts.append(_vector_errors(before[cut], after[cut], rotary, where))
+            parts.append(vector_errors(before[cut], after[cut], rotary, where))
         return np.concatenate(parts, axis=along)
     axis = rotary.axis if rotary.axes > 1 else None
     angles = float64.angles(positions, rotary.inv_freq, axis=axis, direction=rotary.direction)
@@ -92,7 +83,7 @@ def residual_tolerance(
     inputs: Inputs, measured: Measurement, found: Explanation, precision: str, furthest: float
 ) -> float:
     """Return the largest error of a vector, of its pair's length, if what was found is right."""
-    if is_half(precision):
+    if _is_half(precision):
         return np.inf
     if inputs.unit > SINGLE:
         return far(inputs)
@@ -118,44 +109,39 @@ def far(inputs: Inputs) -> float:
     return _FAR_IN_HALF if inputs.unit > SINGLE else _FAR
 
 
-def factor_tolerance(uncertainty: float, precision: str, unit: float) -> float:
-    """Return the relative difference up to which two attention factors are the same.
-
-    A formula's is accepted within four times the measured one's uncertainty; no factor is known
-    better than the tables in half precision that it may be multiplied by.
-    """
-    return FACTOR if unit > SINGLE or is_half(precision) else 4 * uncertainty
-
-
-def is_half(precision: str) -> bool:
+def _is_half(precision: str) -> bool:
     """Return whether anything was rounded to half precision, or to 8 bits."""
     return any(name in precision for name in (*HALVES, *EIGHTHS))
 
 
 def compare(
     measured: Measurement,
+    found: Explanation,
     rotary: Rotary,
-    fit: Fit | None,
     candidates: Mapping[str, Rotary],
     *,
+    precision: str,
     furthest: float,
-    step: float,
-    tolerance: float,
 ) -> tuple[Match, ...]:
     """Return candidates and other formulas, compared with the rotation found, best first."""
     factor = rotary.attention_factor
+    # A formula's factor is accepted within four times the measured one's uncertainty; no factor is
+    # known better than the tables in half precision that it may be multiplied by.
+    half = measured.observed.unit > SINGLE or _is_half(precision)
+    tolerance = FACTOR if half else 4 * measured.factor_uncertainty
     table = Frequencies(
         theta=rotary.inv_freq,
-        uncertainty=measured.pairs.slope_uncertainty / step,
+        uncertainty=measured.pairs.slope_uncertainty / found.step,
         relative=table_roundings(rotary) * SINGLE,
         head_dim=rotary.head_dim,
         axis=measured.pairs.axis,
     )
-    found: dict[str, Match] = {}
-    if fit is not None:
-        found[_name(fit)] = Match(name=_name(fit), max_phase_error=0.0, matches=True)
+    matches: dict[str, Match] = {}
+    if found.fit is not None:
+        name = _name(found.fit)
+        matches[name] = Match(name=name, max_phase_error=0.0, matches=True)
     for name, candidate in candidates.items():
-        found[name] = Match(
+        matches[name] = Match(
             name=name,
             max_phase_error=_phase_error(candidate.inv_freq, table.theta, furthest),
             matches=table.misfit(candidate.inv_freq, candidate.formula) <= 1
@@ -164,28 +150,25 @@ def compare(
         )
     for other in fit_formulas(table, (2 * len(table.theta),), factor)[:_FORMULAS]:
         name = _name(other)
-        if name not in found:
+        if name not in matches:
             error = _phase_error(other.table, table.theta, furthest)
-            found[name] = Match(name=name, max_phase_error=error, matches=other.misfit <= 1)
+            matches[name] = Match(name=name, max_phase_error=error, matches=other.misfit <= 1)
     return tuple(
-        sorted(found.values(), key=lambda match: (not match.matches, match.max_phase_error))
+        sorted(matches.values(), key=lambda match: (not match.matches, match.max_phase_error))
     )
 
 
 def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> bool:
     """Return whether two encodings rotate the same coordinates alike, and none of them grow."""
-    return (
-        candidate.head_dim == rotary.head_dim
-        and candidate.input_pairs == rotary.input_pairs
-        and candidate.output_pairs == rotary.output_pairs
-        and candidate.direction == rotary.direction
-        and not candidate.grows
-        and _follows_same_positions(candidate, measured)
-    )
-
-
-def _follows_same_positions(candidate: Rotary, measured: Measurement) -> bool:
-    """Return whether each pair follows an axis whose positions equal those of the axis found."""
+    if (
+        candidate.head_dim != rotary.head_dim
+        or candidate.input_pairs != rotary.input_pairs
+        or candidate.output_pairs != rotary.output_pairs
+        or candidate.direction != rotary.direction
+        or candidate.grows
+    ):
+        return False
+    # Each pair must follow an axis whose positions equal those of the axis found.
     positions, pairs = measured.positions, measured.pairs
     # Plain positions are the same on every axis.
     axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)
@@ -214,9 +197,7 @@ def _spell(value: Any) -> str:
     return f"{value:.12g}" if isinstance(value, float | int) else str(value)
 
 
-def undetermined_pairs(
-    measured: Measurement, rotary: Rotary, observed: Observations
-) -> tuple[tuple[int, ...], int | None]:
+def undetermined_pairs(measured: Measurement, rotary: Rotary) -> tuple[tuple[int, ...], int | None]:
     """Return pairs too slow to be distinguished from static ones, and positions to do that."""
     pairs = measured.pairs
     expected, ratio = rotary.inv_freq, extrapolate(pairs)
@@ -230,17 +211,16 @@ def undetermined_pairs(
         return (), None
     # Uncertainty falls with the reach of the positions, and with their number besides.
     times = CLEARLY * pairs.slope_uncertainty[which] / expected[which]
-    return tuple(which.tolist()), math.ceil((times * _reach(measured, observed)[which]).max())
+    return tuple(which.tolist()), math.ceil((times * _reach(measured)[which]).max())
 
 
-def _reach(measured: Measurement, observed: Observations) -> Array:
+def _reach(measured: Measurement) -> Array:
     """Return the number of positions along the axis of each pair."""
-    return np.asarray(observed.reach[measured.pairs.axis] + 1)
+    return np.asarray(measured.observed.reach[measured.pairs.axis] + 1)
 
 
 def open_questions(
     measured: Measurement,
-    observed: Observations,
     rotary: Rotary,
     undetermined: tuple[int, ...],
     needed: int | None,
@@ -248,12 +228,12 @@ def open_questions(
     """Return what no vectors, or not these, can decide, a sentence each."""
     notes = []
     if undetermined:
-        longest = float(_reach(measured, observed)[list(undetermined)].max())
+        longest = float(_reach(measured)[list(undetermined)].max())
         notes.append(
             f"{_count_pairs(len(undetermined))} (from {undetermined[0]}) cannot be seen rotating "
             f"over {longest:g} positions; about {needed:,} would be enough"
         )
-    if not observed.known:
+    if not measured.observed.known:
         notes.append(
             "positions were not given: their step and a factor of all frequencies cannot be "
             "distinguished"

@@ -76,7 +76,7 @@ def identify(
         )
         if found.recognised and not _is_known(found) and head_dim is None:
             found = _split_heads(found, x, y, positions, named)
-        # Few rows along an axis that nobody named may be explained by chance, not by a formula.
+        # Few rows along an axis that was not named may be explained by chance, not by a formula.
         if found.recognised and (_is_known(found) or axis == axes[0]):
             return found
         refused = refused or (found, inputs)
@@ -125,11 +125,9 @@ def _split_heads(
     positions: Any,
     named: Mapping[str, Rotary],
 ) -> Identification:
-    """Return the rotation of several heads side by side, if that is what one head seemed to be.
-
-    Each of them has the fastest frequency once.
-    """
+    """Return the rotation of several heads side by side, if that is what one head seemed to be."""
     assert found.inv_freq is not None
+    # Each head has the fastest frequency once.
     heads = int((found.inv_freq >= (1 - _SAME) * found.inv_freq.max()).sum())
     width = x.shape[-1]
     if heads == 1 or width % (2 * heads):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,13 +21,8 @@ from ropecli.checks.identify.family import (
 )
 from ropecli.checks.identify.lines import CLEARLY, count_seen, mean_seen, phasors, wrap
 from ropecli.checks.identify.precision import FULL, Precision, find_precision
+from ropecli.checks.identify.table import Measurement
 from ropecli.units import SINGLE, TINY, UNIT
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.observe import Observations
-    from ropecli.checks.identify.pairing import Pairing
-    from ropecli.checks.identify.table import Measurement
-
 
 _HALF = (UNIT["float16"], UNIT["bfloat16"])
 _ROWS = 512  #: Positions on which a formula is judged, the furthest among them.
@@ -40,13 +34,6 @@ _SLACK = 2.0**-6  #: Radians that rounding in half precision may add to a phase.
 _TURNS = 64  #: Whole turns of the slowest pair before position 0 to try.
 _STATIC = 2.0**-100  #: Radians per position, too few to divide by.
 _SURE = 0.5  #: Radians that a guess may be off for the next faster pair to refine it.
-
-
-class AttentionFactor(NamedTuple):
-    """|after| / |before| as measured."""
-
-    value: float
-    uncertainty: float  #: Relative, four standard deviations.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,32 +64,16 @@ class Explanation:
         return self.consistent and self.precision.explains
 
 
-def attention_factor(pairing: Pairing, observed: Observations) -> AttentionFactor:
-    """Return the attention factor, 1 if rounding cannot distinguish it from 1.
-
-    It is a mean over all rows, known to four standard deviations of that mean. Under float64 data
-    tables may be in float32, which rounds an attention factor and cos and sin.
-    """
-    deviation = max(observed.unit, pairing.spread) / math.sqrt(len(observed.positions))
-    sure = max(4 * deviation, 2 * SINGLE)
-    if abs(pairing.factor - 1) <= sure:
-        return AttentionFactor(1.0, sure)
-    return AttentionFactor(round_numbers(pairing.factor, sure / 4)[0], sure)
-
-
-def explain(
-    measured: Measurement, observed: Observations, attention: AttentionFactor
-) -> Explanation:
+def explain(measured: Measurement) -> Explanation:
     """Return the simplest formula that leaves nothing unexplained, or what comes closest."""
     pairs = measured.pairs
-    judge = _Judge(measured=measured, observed=observed, attention=attention)
-    turning = pairs.turning | _displaced_pairs(measured, observed, attention.value)
+    turning = pairs.turning | _displaced_pairs(measured)
     theta = np.where(turning, np.maximum(measured.sign * pairs.slope, TINY), 0.0)
-    own = judge.explain(None, theta, 1.0, full=True)
+    own = _Trial(measured, None, theta, 1.0, full=True).explain()
     partly: list[Explanation] = []
     for unit in (SINGLE, *_HALF):
-        for step, fit in _fit_steps(measured, observed, attention.value, unit):
-            found = judge.explain(fit, fit.table, step, full=unit == SINGLE)
+        for step, fit in _fit_steps(measured, unit):
+            found = _Trial(measured, fit, fit.table, step, full=unit == SINGLE).explain()
             if found.exact or (unit != SINGLE and found.complete):
                 return found
             partly.append(found)
@@ -112,17 +83,20 @@ def explain(
     if own.exact or (own.full and not known):
         return own  # better than a formula that is off by more than its tolerance
     if not any(each.complete for each in partly):
-        partly = [judge.explain(each.fit, each.table, each.step, full=False) for each in partly[:4]]
+        partly = [
+            _Trial(measured, each.fit, each.table, each.step, full=False).explain()
+            for each in partly[:4]
+        ]
     tried = [each for each in partly if each.complete]
     tried = tried or [*(each for each in partly if each.consistent), own]
     least = min(each.precision.left for each in tried)
     return next(each for each in tried if each.precision.left <= _NEAR * least)  # the simplest
 
 
-def _displaced_pairs(measured: Measurement, observed: Observations, factor: float) -> Mask:
+def _displaced_pairs(measured: Measurement) -> Mask:
     """Return pairs that are off their place at position 0, if too slow to be seen turning."""
-    pairs = measured.pairs
-    phasor = phasors(observed, pairs.read, pairs.written, factor).rotated
+    pairs, observed = measured.pairs, measured.observed
+    phasor = phasors(observed, pairs.read, pairs.written, measured.factor).rotated
     middle = mean_seen(phasor)
     noise = np.sqrt(mean_seen(np.abs(phasor - middle) ** 2) / count_seen(phasor)) + observed.unit
     away: Mask = pairs.shown & (np.abs(middle - 1) > 2 * CLEARLY * noise)
@@ -130,19 +104,14 @@ def _displaced_pairs(measured: Measurement, observed: Observations, factor: floa
 
 
 def _keep_measured(found: Explanation, own: Explanation) -> Explanation:
-    """Use the measured table if a formula's parameters are only measured, too.
-
-    What they leave then says nothing of the precision.
-    """
+    """Use the measured table and its precision if a formula's parameters are only measured, too."""
     if found.fit is None or found.fit.is_round or not own.full:
         return found
     table = np.where(own.table > 0, own.table, found.table)
     return replace(found, table=table, precision=own.precision)
 
 
-def _fit_steps(
-    measured: Measurement, observed: Observations, factor: float, unit: float
-) -> Iterator[tuple[float, Fit]]:
+def _fit_steps(measured: Measurement, unit: float) -> Iterator[tuple[float, Fit]]:
     """Yield steps of the positions and formulas that fit the frequencies, simple ones first."""
     pairs = measured.pairs
     theta = measured.sign * pairs.slope
@@ -151,12 +120,12 @@ def _fit_steps(
     if unit == SINGLE:
         relative *= angle_roundings(theta)
     else:  # tables rounded so far tilt the line of a pair that hardly turns
-        uncertainty = uncertainty + unit / 2 / observed.reach[pairs.axis]
+        uncertainty = uncertainty + unit / 2 / measured.observed.reach[pairs.axis]
     seen = Frequencies(
         theta=theta,
         uncertainty=uncertainty,
         relative=relative,
-        head_dim=observed.head_dim,
+        head_dim=measured.observed.head_dim,
         axis=pairs.axis,
     )
     geometric = fit_geometric(seen)
@@ -172,125 +141,113 @@ def _fit_steps(
         dims = tuple(dict.fromkeys((*dims, moving + moving % 2)))
     for step in steps:
         scaled = replace(seen, theta=theta / step, uncertainty=seen.uncertainty / step)
-        for fit in fit_formulas(scaled, dims, factor):
+        for fit in fit_formulas(scaled, dims, measured.factor):
             if fit.misfit > 1:
                 break
             yield step, fit
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Judge:
-    """Compares tables of frequencies with the phases that were observed."""
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A table of frequencies, compared with the phases that were observed."""
 
     measured: Measurement
-    observed: Observations
-    attention: AttentionFactor
+    fit: Fit | None  #: What made the table; None for one that was measured.
+    table: Array
+    step: float  #: Of the positions.
+    full: bool  #: Whether to keep to the tolerance of full precision.
 
-    def explain(self, fit: Fit | None, table: Array, step: float, *, full: bool) -> Explanation:
-        """Explain the phases by a table; with full, within the tolerance of full precision."""
-        pairs = self.measured.pairs
+    def explain(self) -> Explanation:
+        """Explain the phases by the table."""
+        pairs, table = self.measured.pairs, self.table
         rows, kept = self._rows(), pairs.shown | pairs.turning
-        factor, consistent = self._attention_factor(fit, full=full)
+        factor, consistent = self._attention_factor()
         phasor = self._phasor(kept, factor)
         axis = pairs.axis[kept]
-        points = self.measured.positions[rows] * step
+        points = self.measured.positions[rows] * self.step
         offset = np.zeros(points.shape[1])
-        refine = fit is None or not is_round(fit.base)
         for each in np.unique(axis):
             own = np.flatnonzero(kept & (pairs.axis == each) & (table != 0))
             if len(own):
-                offset[each], fits_all = self._offset(
-                    points[:, each], fit, table, step, own, full=full, refine=refine
-                )
+                offset[each], fits_all = self._offset(points[:, each], own)
                 consistent &= fits_all
         m = (points + offset)[:, axis]
-        if consistent and refine:
-            table = self._refine_frequencies(fit, table, phasor, m, kept)
+        if consistent and self._is_measured:
+            table = self._refine_frequencies(phasor, m, kept)
         precision = find_precision(
             phasor,
             m,
             self.measured.sign * table[kept],
-            self._roundings(fit, table)[kept],
-            unit=self.observed.unit,
+            self._roundings(table)[kept],
+            unit=self.measured.observed.unit,
             factor=factor,
-            halves=not full,
+            halves=not self.full,
         )
         return Explanation(
-            fit=fit,
+            fit=self.fit,
             table=table,
-            step=step,
+            step=self.step,
             factor=factor,
             offset=offset,
             consistent=consistent,
             precision=precision,
         )
 
-    def _roundings(self, fit: Fit | None, table: Array) -> Array:
-        return formula_roundings(table.tobytes(), None if fit is None else fit.formula)
+    @property
+    def _is_measured(self) -> bool:
+        return self.fit is None or not is_round(self.fit.base)
+
+    def _roundings(self, table: Array) -> Array:
+        return formula_roundings(table.tobytes(), None if self.fit is None else self.fit.formula)
 
     def _rows(self) -> Index:
-        positions = self.observed.positions
+        positions = self.measured.observed.positions
         furthest = int(np.abs(positions).max(axis=1).argmax())
         spread = np.linspace(0, len(positions) - 1, min(len(positions), _ROWS)).astype(int)
         return np.unique(np.append(spread, furthest))
 
     def _phasor(self, which: Mask | Index, factor: float) -> Complex:
-        pairs = self.measured.pairs[which]
-        return phasors(self.observed, pairs.read, pairs.written, factor, self._rows()).rotated
+        pairs, observed = self.measured.pairs[which], self.measured.observed
+        return phasors(observed, pairs.read, pairs.written, factor, self._rows()).rotated
 
-    def _attention_factor(self, fit: Fit | None, *, full: bool) -> tuple[float, bool]:
+    def _attention_factor(self) -> tuple[float, bool]:
         """Return the factor, the formula's if it has one, and whether that is near enough."""
-        seen, sure = self.attention
-        if fit is None or fit.attention_factor == 1:
-            return seen, True
-        near = abs(fit.attention_factor - seen) <= max(4 * sure, 0 if full else FACTOR) * seen
-        return (fit.attention_factor if near else seen), near
+        measured = self.measured.factor
+        if self.fit is None or self.fit.attention_factor == 1:
+            return measured, True
+        tolerance = max(4 * self.measured.factor_uncertainty, 0 if self.full else FACTOR)
+        near = abs(self.fit.attention_factor - measured) <= tolerance * measured
+        return (self.fit.attention_factor if near else measured), near
 
-    def _offset(
-        self,
-        m: Array,
-        fit: Fit | None,
-        table: Array,
-        step: float,
-        own: Index,
-        *,
-        full: bool,
-        refine: bool,
-    ) -> tuple[float, bool]:
+    def _offset(self, m: Array, own: Index) -> tuple[float, bool]:
         """Return the offset of one axis, by the table or else by the lines, and whether it fits."""
-        pairs = self.measured.pairs[own]
-        if not full:
+        pairs, unit = self.measured.pairs[own], self.measured.observed.unit
+        if not self.full:
             pairs = pairs[pairs.linear]
-            theta = pairs.slope / step
+            theta = pairs.slope / self.step
             slack = np.maximum(_SLACK, _HALF[0] / 2 * np.abs(theta) * float(np.abs(m).max()))
             return position_offset(theta, pairs.intercept, pairs.intercept_uncertainty, slack)
-        theta = self.measured.sign * table[own]
+        theta = self.measured.sign * self.table[own]
         angle = m[:, None] * theta
-        left = self._phasor(own, self.attention.value) * np.exp(-1j * angle)
+        left = self._phasor(own, self.measured.factor) * np.exp(-1j * angle)
         middle = mean_seen(left)
-        noise = np.sqrt(mean_seen(np.abs(left - middle) ** 2)) + self.observed.unit
+        noise = np.sqrt(mean_seen(np.abs(left - middle) ** 2)) + unit
         uncertainty = noise / np.sqrt(count_seen(left))
-        if refine:
-            uncertainty = uncertainty + pairs.slope_uncertainty / step * abs(float(m.mean()))
+        if self._is_measured:
+            uncertainty = uncertainty + pairs.slope_uncertainty / self.step * abs(float(m.mean()))
         # An offset makes positions of it that may be off by a rounding, even of a pair that is not.
-        roundings = np.maximum(self._roundings(fit, table)[own], 1)
+        roundings = np.maximum(self._roundings(self.table)[own], 1)
         single = phase_tolerance(m[:, None], theta, roundings).max(axis=0)
-        rounding = np.maximum(2 * self.observed.unit, single)
-        return position_offset(theta, np.angle(middle), uncertainty, rounding)
+        return position_offset(theta, np.angle(middle), uncertainty, np.maximum(2 * unit, single))
 
-    def _refine_frequencies(
-        self, fit: Fit | None, table: Array, phasor: Complex, m: Array, kept: Mask
-    ) -> Array:
-        """Correct the table by what it leaves of the phases, now that positions are known.
-
-        Each frequency is corrected by itself, or all of them by their common base.
-        """
-        theta, sign = table.copy(), self.measured.sign
+    def _refine_frequencies(self, phasor: Complex, m: Array, kept: Mask) -> Array:
+        """Correct each frequency by the phases that it leaves, or all by their common base."""
+        theta, sign = self.table.copy(), self.measured.sign
         m = np.where(np.isnan(phasor), 0.0, m)  # rows that do not show a pair must not move it
         phasor = np.where(np.isnan(phasor), 1.0, phasor)
         for _ in range(3):
             left = np.angle(phasor * np.exp(-1j * sign * m * theta[kept])) * sign
-            if fit is None:
+            if self.fit is None:
                 with np.errstate(divide="ignore", invalid="ignore"):
                     step = np.nan_to_num((m * left).sum(axis=0) / (m**2).sum(axis=0))
                     turn = np.nan_to_num(2 * np.pi / np.abs(m.mean(axis=0)), posinf=0.0)
@@ -298,7 +255,7 @@ class _Judge:
                 better = np.where(better < 0, better + turn, better)
                 theta[kept] = np.where(theta[kept] > 0, better, 0.0)
             else:
-                by_base = -theta * 2 * np.arange(len(theta)) / fit.dim  # d theta / d ln(base)
+                by_base = -theta * 2 * np.arange(len(theta)) / self.fit.dim  # d theta / d ln(base)
                 slope = m * by_base[kept]
                 total = (slope**2).sum()
                 if total == 0:

@@ -106,7 +106,9 @@ class Fit:
 def fit_formulas(seen: Frequencies, dims: tuple[int, ...], attention_factor: float) -> list[Fit]:
     """Return formulas for the table: the simplest that fit first, the others by their misfit."""
     fits = []
-    for formula, dim, base, parameters in _guess(seen, dims, attention_factor):
+    guesses = [*_axial(seen, dims[0]), *_plain_and_scaled(seen, dims, attention_factor)]
+    # Round bases go first, and of these the simple types.
+    for formula, dim, base, parameters in sorted(guesses, key=lambda each: not is_round(each[2])):
         try:
             made = formula(dim=dim, base=base, **parameters)
         except (ValueError, ArithmeticError):  # noise can suggest parameters that make no sense
@@ -179,12 +181,6 @@ def roundest(value: float, tolerance: float) -> float:
 def is_round(value: float, digits: int = _DIGITS) -> bool:
     """Return whether a number has few digits."""
     return float(f"{value:.{digits - 1}e}") == value
-
-
-def _guess(seen: Frequencies, dims: tuple[int, ...], attention_factor: float) -> Iterator[Guess]:
-    """Yield types and parameters worth a try: those with round bases first, and simple ones."""
-    guesses = [*_axial(seen, dims[0]), *_plain_and_scaled(seen, dims, attention_factor)]
-    yield from sorted(guesses, key=lambda guess: not is_round(guess[2]))
 
 
 def _plain_and_scaled(
@@ -314,8 +310,14 @@ def _scale_slow_pairs(
     error = sure * ratio / (1 - 1 / factor)
     # A share is off by the frequency's error, by the base's, and twice by the factor's.
     between = np.flatnonzero(use & (share > 4 * error) & (share < 1 - 4 * error))
-    yield from _llama3(plain, share, error, between, dim, base, factor)
-    yield from _yarn(share, error, between, dim, base, factor, attention_factor)
+    more = {}
+    if abs(mscale_ratio(factor, None, None) - attention_factor) > FACTOR * attention_factor:
+        more["attention_factor"] = attention_factor
+    fall = 2 * math.log(base) / dim  # of the logarithm of a frequency from pair to pair
+    for formula, own in _llama3(plain, share, error, between):
+        yield formula, dim, base, {"factor": factor} | own
+    for own in _yarn(share, error, between, fall):
+        yield yarn, dim, base, {"factor": factor} | more | own
 
 
 def _slow_factor(ratio: Array, sure: Array) -> tuple[float, float]:
@@ -332,8 +334,8 @@ def _slow_factor(ratio: Array, sure: Array) -> tuple[float, float]:
 
 
 def _llama3(
-    plain: Array, share: Array, error: Array, between: Index, dim: int, base: float, factor: float
-) -> Iterator[Guess]:
+    plain: Array, share: Array, error: Array, between: Index
+) -> Iterator[tuple[Callable[..., Table], dict[str, Any]]]:
     """share = (turns in L0 - low) / (high - low): a line in the frequency."""
     contexts = dict.fromkeys((8192, *CONTEXTS))  # that of Llama 3.1 goes first
     known = [(1.0, high, context) for high in (4.0, 1.0, 32.0) for context in contexts]
@@ -349,11 +351,9 @@ def _llama3(
             known = [(1.0, high, round(context)), (1.0, high, near), *known]
     for low, high, context in known:
         trained = {"original_max_position_embeddings": context}
-        own = {"factor": factor, "low_freq_factor": low, "high_freq_factor": high}
-        yield llama3, dim, base, own | trained
+        yield llama3, {"low_freq_factor": low, "high_freq_factor": high} | trained
         if high > low:
-            own = {"factor": factor, "beta_slow": low, "beta_fast": high}
-            yield ntk_by_parts, dim, base, own | trained
+            yield ntk_by_parts, {"beta_slow": low, "beta_fast": high} | trained
 
 
 def _bounded_line(x: NDArray[Any], y: Array, error: Array) -> tuple[float, float, list[float]]:
@@ -364,25 +364,17 @@ def _bounded_line(x: NDArray[Any], y: Array, error: Array) -> tuple[float, float
     return float(slope), float(shift), np.abs(inverse).sum(axis=1).tolist()
 
 
-def _yarn(
-    share: Array, error: Array, between: Index, dim: int, base: float, factor: float,
-    attention_factor: float,
-) -> Iterator[Guess]:  # fmt: skip
+def _yarn(share: Array, error: Array, between: Index, fall: float) -> Iterator[dict[str, Any]]:
     """share = 1 - (pair - low) / (high - low): a line in the index of the pair."""
-    own = {"factor": factor}
-    if abs(mscale_ratio(factor, None, None) - attention_factor) > FACTOR * attention_factor:
-        own["attention_factor"] = attention_factor
     for truncate in (True, False):
         for context in CONTEXTS:
-            parameters = {"original_max_position_embeddings": context, "truncate": truncate}
-            yield yarn, dim, base, own | parameters
+            yield {"original_max_position_embeddings": context, "truncate": truncate}
     if len(between) < 2:
         return
     slope, shift, off = _bounded_line(between, share[between], error[between])
     if slope >= 0:
         return
     low, high = (shift - 1) / -slope, shift / -slope
-    fall = 2 * math.log(base) / dim  # of the logarithm of a frequency from pair to pair
     for truncate in (True, False):
         if truncate:  # whole ends: any betas within half a pair of the middle give them
             ends, sure = (round(low) + 0.5, round(high) - 0.5), [-math.expm1(-fall / 2)] * 2
@@ -393,10 +385,9 @@ def _yarn(
             continue
         for context in (4096, 8192, 32768):
             turns = [context / (2 * math.pi) * math.exp(min(-fall * end, 700.0)) for end in ends]
-            parameters = {
+            yield {
                 "original_max_position_embeddings": context,
                 "beta_fast": roundest(turns[0], sure[0]),
                 "beta_slow": roundest(turns[1], sure[1]),
                 "truncate": truncate,
             }
-            yield yarn, dim, base, own | parameters

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import Array, Complex, Index
+from ropecli.checks.identify.observe import Observations
 from ropecli.units import TINY
-
-if TYPE_CHECKING:
-    from ropecli.arrays import Array, Complex, Index
-    from ropecli.checks.identify.observe import Observations
-
 
 CLEARLY = 6.0  #: Standard deviations that chance does not reach.
 _FOLLOWED = 0.5  #: Radians, root mean square, up to which phases are on the line of a stretch.
@@ -28,14 +25,9 @@ class Phasors(NamedTuple):
     disagreement: Array  #: (pairs,), relative difference among the vectors of one position.
 
 
-class Lines(NamedTuple):
-    """phase = slope * position + intercept: a line for each pair, each field of shape (pairs,)."""
-
-    slope: Array  #: Radians per position.
-    intercept: Array  #: Radians.
-    slope_uncertainty: Array  #: One standard deviation.
-    intercept_uncertainty: Array  #: One standard deviation.
-    rms: Array  #: Root mean square of the phases about the line, radians.
+def as_complex(vectors: Array, pairs: Index) -> Complex:
+    """Return the two coordinates of each pair as one complex number."""
+    return np.asarray(vectors[..., pairs[:, 0]] + 1j * vectors[..., pairs[:, 1]])
 
 
 def phasors(
@@ -43,8 +35,7 @@ def phasors(
 ) -> Phasors:
     """Measure pairs, read and written at the coordinates given, at all rows or some."""
     x, y = (each if rows is None else each[rows] for each in (observed.x, observed.y))
-    z = x[..., read[:, 0]] + 1j * x[..., read[:, 1]]
-    w = (y[..., written[:, 0]] + 1j * y[..., written[:, 1]]) / factor
+    z, w = as_complex(x, read), as_complex(y, written) / factor
     weight = (np.abs(z) ** 2).sum(axis=1)
     rotated = (w * z.conj()).sum(axis=1) / np.maximum(weight, TINY)
     mirrored = (w * z).sum(axis=1) / np.maximum(weight, TINY)
@@ -69,23 +60,36 @@ def wrap(angle: Array | float) -> Array:
     return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)
 
 
-def fit_lines(phasor: Complex, positions: Array, unit: float) -> Lines:
-    """Fit a line through the phases of each pair, from neighbouring positions outward."""
+def fit_lines(phasor: Complex, positions: Array, unit: float) -> tuple[Index, Array]:
+    """Fit a line to the phases of each pair, along the axis of the positions that it follows best.
+
+    Returns:
+        The axis of each pair, and five rows of a number for each: slope and intercept of its line,
+        one standard deviation of both, and the root mean square of the phases about it.
+    """
+    axes = np.flatnonzero(np.ptp(positions, axis=0) > 0)
+    lines = np.array([_fit_axis(phasor, positions[:, axis], unit) for axis in axes])
+    best = lines[:, -1].argmin(axis=0)
+    return axes[best], np.take_along_axis(lines, best[None, None], axis=0)[0]
+
+
+def _fit_axis(phasor: Complex, positions: Array, unit: float) -> Array:
+    """Fit lines along one axis, each through the rows that show its pair."""
     seen = ~np.isnan(phasor)
     if seen.all():
         return _fit_full(phasor, positions, unit)
-    unknown = Lines(*np.array([[0, 0, np.pi / _least_gap(np.sort(positions)), np.pi, 0]]).T)
+    unknown = np.array([[0, 0, np.pi / _least_gap(np.sort(positions)), np.pi, 0]]).T
     lines = [
         _fit_full(pair[rows, None], positions[rows], unit)
         if len(np.unique(positions[rows])) > 1
         else unknown
         for pair, rows in zip(phasor.T, seen.T, strict=True)
     ]
-    return Lines(*np.concatenate(lines, axis=1))
+    return np.concatenate(lines, axis=1)
 
 
-def _fit_full(phasor: Complex, positions: Array, unit: float) -> Lines:
-    """Fit lines to pairs that are seen at all positions."""
+def _fit_full(phasor: Complex, positions: Array, unit: float) -> Array:
+    """Fit lines to pairs that are seen at all positions, from neighbouring ones outward."""
     order = np.argsort(positions, kind="stable")
     u, m = phasor[order], positions[order]
     origin, slope = _start_slopes(u, m)
@@ -115,13 +119,8 @@ def _fit_full(phasor: Complex, positions: Array, unit: float) -> Lines:
     count = np.sqrt(len(m))
     unknown = np.full_like(noise, np.pi / _least_gap(m))
     uncertainty = np.divide(noise, count * spread, out=unknown, where=spread > 0)
-    return Lines(
-        slope=slope,
-        intercept=wrap(intercept - slope * m[origin]),
-        slope_uncertainty=uncertainty,
-        intercept_uncertainty=noise / count + uncertainty * abs(m[origin]),
-        rms=rms,
-    )
+    at_zero = noise / count + uncertainty * abs(m[origin])
+    return np.array([slope, wrap(intercept - slope * m[origin]), uncertainty, at_zero, rms])
 
 
 def _least_gap(positions: Array) -> float:

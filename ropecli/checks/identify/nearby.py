@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.identify.family import BASES
-from ropecli.checks.identify.observe import observe
+from ropecli.checks.identify.lines import as_complex
+from ropecli.checks.identify.observe import Inputs, observe
 from ropecli.checks.identify.parting import list_indices
 from ropecli.reference import float64
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED
 
-if TYPE_CHECKING:
-    from ropecli.checks.identify.observe import Inputs
-
-
-MOST_ROWS = 4096  #: Of the sequence, whose positions are looked for.
+MOST_ROWS = 4096  #: Longest sequence whose positions are looked for.
 LEAST_POSITIONS = 4096  #: Positions that are tried, and twice as many as rows.
 SAMPLED = 64  #: Rows by which an encoding is chosen.
 VECTORS = 8  #: Of each position.
-ALIKE = 0.98  #: Cosine, at least, between vectors and those of an encoding,
-NEARLY = 0.9  #: of at least so many rows.
+ALIKE = 0.98  #: Cosine, at least, between vectors and those of an encoding.
+NEARLY = 0.9  #: Share of the rows that must be as near.
 BLOCK = 256  #: Rows at a time.
-STRETCHED = 4.0  #: Largest coordinates after may be so many times longer or shorter than before.
+STRETCHED = 4.0  #: Ratio of the largest coordinates after and before, at most, either way.
 
 
 def recover_positions(inputs: Inputs) -> tuple[Rotary, NDArray[np.int64]] | None:
@@ -44,7 +40,8 @@ def recover_positions(inputs: Inputs) -> tuple[Rotary, NDArray[np.int64]] | None
     some = np.unique(np.linspace(0, rows - 1, SAMPLED).astype(int))
     tried = np.arange(max(LEAST_POSITIONS, 2 * rows))
     best, most = None, ALIKE
-    for rope in _usual(inputs.before.shape[-1]):
+    for layout, base in itertools.product(NAMED, BASES):
+        rope = Rotary(head_dim=inputs.before.shape[-1], base=base, layout=layout)
         alike, _ = _nearest(_turns(inputs, rope, some), rope, tried)
         typical = float(np.quantile(alike, 1 - NEARLY))
         if typical > most:
@@ -76,13 +73,6 @@ def explain_nearby(inputs: Inputs, rope: Rotary, found: NDArray[np.int64]) -> st
     return f"vectors are near a rotation ({named}), but off by {size:.2g} of their length{why}"
 
 
-def _usual(dim: int) -> list[Rotary]:
-    return [
-        Rotary(head_dim=dim, base=base, layout=layout)
-        for layout, base in itertools.product(NAMED, BASES)
-    ]
-
-
 def _as_vectors(array: NDArray[np.generic]) -> Array:
     """Return some vectors of each position, (vectors, rows, head_dim)."""
     every = array.reshape(-1, *array.shape[-2:])
@@ -92,13 +82,9 @@ def _as_vectors(array: NDArray[np.generic]) -> Array:
 
 
 def _turns(inputs: Inputs, rope: Rotary, rows: NDArray[np.int64]) -> NDArray[np.complex128]:
-    """Return by what each pair was turned, times its squared length, summed over vectors.
-
-    They are scaled so that a rotation has the sum of absolute values 1, (rows, pairs).
-    """
-    pairs = rope.pairs_in
-    x, y = (_as_vectors(each)[:, rows] for each in (inputs.before, inputs.after))
-    z, w = (each[..., pairs[:, 0]] + 1j * each[..., pairs[:, 1]] for each in (x, y))
+    """Return factors between pairs (rows, pairs), of absolute sum 1 at a row that is rotated."""
+    arrays = (inputs.before, inputs.after)
+    z, w = (as_complex(_as_vectors(each)[:, rows], rope.pairs_in) for each in arrays)
     sizes = np.sqrt((np.abs(z) ** 2).sum(axis=(0, 2)) * (np.abs(w) ** 2).sum(axis=(0, 2)))
     turns: NDArray[np.complex128] = (w * z.conj()).sum(axis=0) / np.maximum(sizes, 1e-300)[:, None]
     return turns

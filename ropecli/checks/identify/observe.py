@@ -34,6 +34,11 @@ class Inputs:
     axes: int  #: Coordinates of a position.
 
     @property
+    def by_batch(self) -> bool:
+        """True if each batch has positions of its own."""
+        return self.positions.ndim - (self.axes > 1) == 2
+
+    @property
     def dtype(self) -> str:
         """Dtype of the vectors after."""
         return str(dtype_name(self.after.dtype))
@@ -103,8 +108,7 @@ def observe(inputs: Inputs) -> Observations:
     shape = inputs.before.shape
     positions = inputs.positions.reshape(-1, inputs.axes)
     both = [inputs.before, inputs.after]
-    batched = len(shape) > 2 and inputs.positions.shape[:2] == (shape[0], shape[-2])
-    if batched and inputs.positions.ndim == 2 + (inputs.axes > 1):
+    if inputs.by_batch:
         both = [array.reshape(shape[0], -1, *shape[-2:]).swapaxes(1, 2) for array in both]
         rows = [array.reshape(-1, *array.shape[2:]) for array in both]
     else:

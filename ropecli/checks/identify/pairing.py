@@ -7,25 +7,19 @@ coordinate gains, that of its partner loses, in every vector; no other two coord
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import Array, Index
+from ropecli.checks.identify.observe import Observations
 from ropecli.units import SINGLE, TINY
 
-if TYPE_CHECKING:
-    from ropecli.arrays import Array, Index
-    from ropecli.checks.identify.observe import Observations
-
-    Moves = tuple[Index, Index]  #: Pairs where they are read, and where they are written.
-
+Moves = tuple[Index, Index]  #: Pairs where they are read, and where they are written.
 KEPT = 2.0**-5  #: Relative change of squared lengths that tables in bfloat16 can account for.
 _VECTORS = 1024  #: Vectors in the sample; a few dozen would do.
 _ROUNDINGS = 6  #: Roundings of a square after: two of its root, each from three operations.
-_CANCELLED = (
-    0.1  #: Share of two partners' gains that may remain in their sum. Others leave about 1.
-)
+_CANCELLED = 0.1  #: Share of two partners' gains that may remain in their sum; others leave 1.
 _WORSE = 1e4  #: Squared error of a pair's sum of squares, relative to that of most pairs.
 _SQUARED = 2.0**-50  #: The same error, as rounding in float64 alone makes it.
 _CHANCE = 7.0  #: Standard deviations that no two of a few hundred coordinates reach by chance.
@@ -123,12 +117,10 @@ def _partners(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
 def _drop_refuted(
     u: Array, v: Array, pairs: Index, single: Index, unit: float
 ) -> tuple[Index, Index]:
-    """Drop pairs that only seem to be written in place; their coordinates then have no partner.
-
-    If outputs are written elsewhere, two of them can look like a pair: of x to x', and of x'
-    turned by little to x, one gains almost what the other loses. Such a pair keeps its sum of
-    squares only roughly; pairs elsewhere that keep theirs to rounding refute it.
-    """
+    """Drop pairs that only seem to be written in place; their coordinates then have no partner."""
+    # If outputs are written elsewhere, two of them can look like a pair: of x to x', and of x'
+    # turned by little to x, one gains almost what the other loses. Such a pair keeps its sum of
+    # squares only roughly; pairs elsewhere that keep theirs to rounding refute it.
     before, after = (square[:, pairs].sum(axis=2) for square in (u, v))
     size = before.max(axis=0, initial=TINY)
     error = np.abs(after - before).max(axis=0, initial=0) / size
@@ -142,16 +134,14 @@ def _drop_refuted(
 
 
 def _slow_pairs(observed: Observations, left: Index, factor: float) -> Index:
-    """Return pairs among the coordinates left that turn too little for their squares to show it.
-
-    A small angle adds -m theta x' to x, and m theta x to x': a correlation over many vectors.
-    """
+    """Return pairs among the coordinates left that turn too little for their squares to show it."""
     if len(left) < 2:
         return np.zeros((0, 2), int)
     x, y = (each[..., left].reshape(-1, len(left)) for each in (observed.x, observed.y))
     m = np.repeat(observed.positions[:, 0], observed.x.shape[1])[:, None]
     added, expected = y / factor - x, m * x
     size = np.linalg.norm(added, axis=0)[:, None] * np.linalg.norm(expected, axis=0)
+    # A small angle adds -m theta x' to x, and m theta x to x': a correlation over many vectors.
     share = added.T @ expected / np.maximum(size, TINY)
     both = np.minimum(np.maximum(-share, 0), np.maximum(share.T, 0))
     both = np.maximum(both, both.T)

@@ -1,17 +1,15 @@
-"""Vectors that part from the rotation of most others."""
+"""Outliers: vectors that do not follow the rotation of most others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ropecli.checks.identify.observe import Inputs
-    from ropecli.rotary import Rotary
+from ropecli.checks.identify.observe import Inputs
+from ropecli.rotary import Rotary
 
 _FEWEST = 32  #: Rows of which half are enough to be recognised.
 LISTED = 8  #: Vectors or indices that are written out.
@@ -49,7 +47,6 @@ def find_parting(error: NDArray[np.float64], tolerance: float, rotary: Rotary) -
 def parts_of(inputs: Inputs) -> Iterator[Inputs]:
     """Yield parts that may be rotated although the whole is not: some heads, and some rows."""
     lead, rows = inputs.before.shape[:-2], inputs.before.shape[-2]
-    by_batch = inputs.positions.ndim - (inputs.axes > 1) == 2
     count = int(np.prod(lead))
     for each in sorted({0, count // 2, count - 1}) if count > 1 else ():
         index = np.unravel_index(each, lead)
@@ -57,7 +54,7 @@ def parts_of(inputs: Inputs) -> Iterator[Inputs]:
             inputs,
             before=inputs.before[index],
             after=inputs.after[index],
-            positions=inputs.positions[index[0]] if by_batch else inputs.positions,
+            positions=inputs.positions[index[0]] if inputs.by_batch else inputs.positions,
         )
     half = rows // 2
     # A tile may leave out its last row: 15 of 16, 63 of 64.
@@ -67,7 +64,7 @@ def parts_of(inputs: Inputs) -> Iterator[Inputs]:
             inputs,
             before=inputs.before[..., run, :],
             after=inputs.after[..., run, :],
-            positions=inputs.positions[:, run] if by_batch else inputs.positions[run],
+            positions=inputs.positions[:, run] if inputs.by_batch else inputs.positions[run],
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from ropecli.checks.identify.agreement import (
     Match,
     compare,
-    factor_tolerance,
     far,
     open_questions,
     residual_tolerance,
     undetermined_pairs,
     vector_errors,
 )
-from ropecli.checks.identify.explain import attention_factor, explain
+from ropecli.checks.identify.explain import Explanation, explain
 from ropecli.checks.identify.observe import (
     HALVES,
     Inputs,
@@ -40,45 +39,32 @@ from ropecli.checks.identify.refuse import (
     reason_from_rest,
     rejection_reason,
 )
-from ropecli.checks.identify.table import measure, orient, trim_unsupported_pairs
+from ropecli.checks.identify.table import Measurement, measure, orient, trim_unsupported_pairs
 from ropecli.errors import ArgumentTypeError
 from ropecli.results import Result
 from ropecli.rotary import Rotary
-from ropecli.rotary.pairs import NAMED, named_pairs
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.explain import Explanation
-    from ropecli.checks.identify.table import Measurement
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Identification(Result, view="identify"):
     """The RoPE recovered from vectors before and after it, with its uncertainty.
 
-    If no rotation by position was recognised, `reason` says why, and fields that do not apply are
-    None.
+    If no rotation by position was recognised, `reason` says why, and what does not apply is None.
     """
 
-    recognised: bool  #: Whether a rotation by position explains the data.
-    reason: str | None = None  #: Why not, in a sentence.
+    reason: str | None = None  #: Why nothing was recognised, in a sentence.
     dtype: str  #: Dtype of the vectors after.
     shape: tuple[int, ...]  #: Shape of the arrays.
     sequence_axis: int  #: Axis of the positions, 0 or more.
     heads: int = 1  #: Heads side by side along the last axis.
     rows: int  #: Positions seen.
     vectors: int  #: Rows times heads and batches.
-    layout: str | None = None  #: "interleaved", "half" or "custom".
-    rotary_dim: int | None = None  #: Coordinates that are rotated.
-    rotary_offset: int | None = None  #: First of them.
-    direction: str | None = None  #: "forward" or "reversed".
-    base: float | None = None  #: Base of the geometric table; None if it has none.
-    attention_factor: float | None = None  #: |after| / |before| of the rotated part.
+    rotary: Rotary | None = None  #: With `positions`, rotates before, (..., rows, head_dim).
+    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them, also if refused.
     position_offset: float | None = None  #: Positions are offset + step * those given,
     position_step: float | None = None  #: or, if none were given, * 0, 1, 2, ...
-    rope_type: str | None = None  #: Rope type of the best match; "custom" if none fits.
     parameters: Mapping[str, Any] = field(default_factory=dict)  #: For `rope(rope_type, ...)`.
-    inv_freq: NDArray[np.float64] | None = None  #: (rotary_dim/2,), radians per position.
-    uncertainty: NDArray[np.float64] | None = None  #: Standard deviation of each as measured.
+    uncertainty: NDArray[np.float64] | None = None  #: Standard deviation of inv_freq as measured.
     undetermined: tuple[int, ...] = ()  #: Pairs too slow to be distinguished from static ones.
     positions_needed: int | None = None  #: Positions that would show them.
     axis: tuple[int, ...] | None = None  #: Coordinate of the position that rotates each pair.
@@ -87,8 +73,51 @@ class Identification(Result, view="identify"):
     matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
     parting: Parting | None = None  #: If most vectors are rotated alike, those that are not.
     notes: tuple[str, ...] = ()  #: What these data cannot decide, a sentence each.
-    rotary: Rotary | None = None  #: With `positions`, rotates before, (..., rows, head_dim).
-    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them, also if refused.
+
+    @property
+    def recognised(self) -> bool:
+        """True if a rotation by position explains the data."""
+        return self.rotary is not None
+
+    @property
+    def layout(self) -> str | None:
+        """The layout: "interleaved", "half" or "custom"."""
+        return self.rotary and self.rotary.layout
+
+    @property
+    def rotary_dim(self) -> int | None:
+        """Number of coordinates that are rotated."""
+        return self.rotary and self.rotary.rotary_dim
+
+    @property
+    def rotary_offset(self) -> int | None:
+        """The first of them."""
+        return self.rotary and self.rotary.rotary_offset
+
+    @property
+    def direction(self) -> str | None:
+        """The direction: "forward" or "reversed"."""
+        return self.rotary and self.rotary.direction
+
+    @property
+    def base(self) -> float | None:
+        """Base of the geometric table; None if it has none."""
+        return self.rotary and self.rotary.base
+
+    @property
+    def attention_factor(self) -> float | None:
+        """|after| / |before| of the rotated part."""
+        return self.rotary and self.rotary.attention_factor
+
+    @property
+    def rope_type(self) -> str | None:
+        """Rope type of the best match; "custom" if none fits."""
+        return self.rotary and self.rotary.rope_type
+
+    @property
+    def inv_freq(self) -> NDArray[np.float64] | None:
+        """Radians per position of each pair, (rotary_dim/2,)."""
+        return None if self.rotary is None else self.rotary.inv_freq
 
     @property
     def transposed(self) -> bool:
@@ -109,24 +138,20 @@ def identify_rows(
 
 
 def explain_refusal(found: Identification, inputs: Inputs) -> Identification:
-    """Return an identification, with the vectors that part if nothing is recognised."""
+    """Return an identification, with the vectors that part from most others if it is refused."""
     if found.recognised or found.parting is not None:
         return found
-    return replace(found, parting=_parting(inputs))
-
-
-def _parting(inputs: Inputs) -> Parting | None:
-    """Return the vectors that part from what rotates most others, if a part of these shows it."""
     for part in parts_of(inputs):
-        found = recover(part, {})
-        rotary, step, offset = found.rotary, found.position_step, found.position_offset
+        most = recover(part, {})
+        rotary, step, offset = most.rotary, most.position_step, most.position_offset
         if rotary is None or step is None or offset is None:
             continue
         positions = _without_still_axes(inputs.positions * step + offset, inputs.axes, rotary.axes)
-        parting = find_parting(vector_errors(inputs, rotary, positions), far(inputs), rotary)
+        errors = vector_errors(inputs.before, inputs.after, rotary, positions)
+        parting = find_parting(errors, far(inputs), rotary)
         if parting is not None:
-            return parting
-    return None
+            return replace(found, parting=parting)
+    return found
 
 
 def validate_candidates(candidates: Any) -> Mapping[str, Rotary]:
@@ -153,66 +178,48 @@ def _measure(observed: Observations) -> Measurement | str:
     if not len(pairing.read) or pairing.spread > KEPT:
         return rejection_reason(observed)
     measured = measure(observed, pairing)
-    if reason := reason_from_pairs(observed, measured):
+    if reason := reason_from_pairs(measured):
         return reason
-    return orient(trim_unsupported_pairs(measured, observed))
+    return orient(trim_unsupported_pairs(measured))
 
 
 def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
     """Return the rotation by position, or the reason why there is none."""
     observed = observe(inputs)
-
-    def refused(reason: str, parting: Parting | None = None) -> Identification:
-        return Identification(
-            recognised=False,
-            reason=reason,
-            parting=parting,
-            dtype=inputs.dtype,
-            shape=inputs.before.shape,
-            sequence_axis=inputs.before.ndim - 2,
-            rows=len(observed.positions),
-            vectors=math.prod(inputs.before.shape[:-1]),
-        )
-
-    measured = _measure(observed)
-    if isinstance(measured, str):
-        return refused(measured)
-    attention = attention_factor(measured.pairing, observed)
-    found = explain(measured, observed, attention)
-    if reason := reason_from_explanation(observed, measured, found):
-        return refused(reason)
-    rotary = _rotary(observed, measured, found)
-    if reason := reason_from_rest(observed, rotary):
-        return refused(reason)
-    positions = _positions(inputs, measured, found, rotary.axes)
-    furthest = float(np.abs(positions).max())
-    precision = _precision_name(observed, measured, found)
-    errors = vector_errors(inputs, rotary, positions)
-    error = float(errors.max())
-    tolerance = residual_tolerance(inputs, measured, found, precision, furthest)
-    if error > tolerance:
-        reason = f"{OFF} {error:.2g} of a pair's length"
-        return refused(reason, find_parting(errors, tolerance, rotary))
-    undetermined, needed = undetermined_pairs(measured, rotary, observed)
-    one_offset = (found.offset == found.offset[0]).all()
-    return Identification(
-        recognised=True,
+    nothing = Identification(
         dtype=inputs.dtype,
         shape=inputs.before.shape,
         sequence_axis=inputs.before.ndim - 2,
         rows=len(observed.positions),
         vectors=math.prod(inputs.before.shape[:-1]),
-        layout=rotary.layout,
-        rotary_dim=rotary.rotary_dim,
-        rotary_offset=rotary.rotary_offset,
-        direction=rotary.direction,
-        base=rotary.base,
-        attention_factor=rotary.attention_factor,
+    )
+    measured = _measure(observed)
+    if isinstance(measured, str):
+        return replace(nothing, reason=measured)
+    found = explain(measured)
+    if reason := reason_from_explanation(measured, found):
+        return replace(nothing, reason=reason)
+    rotary = _rotary(measured, found)
+    if reason := reason_from_rest(observed, rotary):
+        return replace(nothing, reason=reason)
+    positions = _positions(inputs, measured, found, rotary.axes)
+    furthest = float(np.abs(positions).max())
+    precision = _precision_name(measured, found)
+    errors = vector_errors(inputs.before, inputs.after, rotary, positions)
+    error = float(errors.max())
+    tolerance = residual_tolerance(inputs, measured, found, precision, furthest)
+    if error > tolerance:
+        reason = f"{OFF} {error:.2g} of a pair's length"
+        return replace(nothing, reason=reason, parting=find_parting(errors, tolerance, rotary))
+    undetermined, needed = undetermined_pairs(measured, rotary)
+    one_offset = (found.offset == found.offset[0]).all()
+    return replace(
+        nothing,
+        rotary=rotary,
+        positions=positions,
         position_offset=float(found.offset[0]) if one_offset else None,
         position_step=found.step,
-        rope_type=rotary.rope_type,
         parameters={} if found.fit is None else found.fit.parameters,
-        inv_freq=rotary.inv_freq,
         uncertainty=measured.pairs.slope_uncertainty / found.step,
         undetermined=undetermined,
         positions_needed=needed,
@@ -220,41 +227,25 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
         max_residual=error / (2 * inputs.unit),
         precision=precision,
         matches=compare(
-            measured,
-            rotary,
-            found.fit,
-            candidates,
-            furthest=furthest,
-            step=found.step,
-            tolerance=factor_tolerance(attention.uncertainty, precision, observed.unit),
+            measured, found, rotary, candidates, precision=precision, furthest=furthest
         ),
-        notes=open_questions(measured, observed, rotary, undetermined, needed),
-        rotary=rotary,
-        positions=positions,
+        notes=open_questions(measured, rotary, undetermined, needed),
     )
 
 
-def _rotary(observed: Observations, measured: Measurement, found: Explanation) -> Rotary:
+def _rotary(measured: Measurement, found: Explanation) -> Rotary:
     """Return the rotation as an encoding."""
     pairs, fit, precision = measured.pairs, found.fit, found.precision.name
     half = next((name for name in HALVES if precision.startswith(f"{name} frequencies")), "exact")
-    offset = int(pairs.read.min())
-    where: dict[str, Any] = {"pairs_in": pairs.read}
-    for name in NAMED:
-        whole = named_pairs(name, rotary_dim=2 * len(pairs), rotary_offset=offset)
-        if tuple(map(tuple, pairs.read.tolist())) == whole:
-            where = {"layout": name, "rotary_offset": offset}
-    if (pairs.read != pairs.written).any():
-        where["pairs_out"] = pairs.written
     return Rotary.from_inv_freq(
         round_to(found.table, half),
-        head_dim=observed.head_dim,
+        head_dim=measured.observed.head_dim,
         direction=measured.direction,
         attention_factor=found.factor,
-        base=None if fit is None else fit.base,
         formula=None if fit is None else fit.formula,
-        axis=pairs.axis if observed.positions.shape[1] > 1 else None,
-        **where,
+        axis=pairs.axis if measured.positions.shape[1] > 1 else None,
+        pairs_in=pairs.read,
+        pairs_out=pairs.written,
     )
 
 
@@ -276,9 +267,9 @@ def _without_still_axes(
     return positions[..., 0] if axes == 1 else positions[..., :axes]
 
 
-def _precision_name(observed: Observations, measured: Measurement, found: Explanation) -> str:
-    if observed.arithmetic:
-        return f"{observed.arithmetic} arithmetic"
+def _precision_name(measured: Measurement, found: Explanation) -> str:
+    if measured.observed.arithmetic:
+        return f"{measured.observed.arithmetic} arithmetic"
     name = found.precision.name
     if found.fit is None and name in FULL:
         uncertainty = measured.pairs.slope_uncertainty

@@ -5,24 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.arrays import Array, Index
-from ropecli.checks.identify.lines import fit_lines, phasors
-from ropecli.checks.identify.observe import ROUNDINGS
+from ropecli.checks.identify.explain import Explanation
+from ropecli.checks.identify.lines import as_complex, fit_lines, phasors
+from ropecli.checks.identify.observe import ROUNDINGS, Observations
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import list_indices
+from ropecli.checks.identify.table import Measurement
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED, named_pairs
 from ropecli.units import TINY
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.explain import Explanation
-    from ropecli.checks.identify.observe import Observations
-    from ropecli.checks.identify.table import Measurement
-
 
 _OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
 _UNKNOWN_LENGTHS = "lengths are not kept, and nothing known explains how they change"
@@ -41,13 +36,22 @@ _GRID = np.geomspace(1e-5, np.pi, 1024)  #: Frequencies to try, 1.2 % apart.
 
 def rejection_reason(observed: Observations) -> str:
     """Return the reason that fits, in a sentence; the most specific ones are tried first."""
-    for explain in (
-        _explain_added, _explain_scaled, _explain_partly_scaled, _explain_uneven, _explain_growing,
-        _explain_mirrored, _explain_different_pairs, _explain_overwritten,
-        _explain_mixed_layouts, _explain_tables_as_angles,
-    ):  # fmt: skip
-        if reason := explain(observed):
-            return reason
+    layouts = [
+        (name, np.array(named_pairs(name, rotary_dim=observed.head_dim, rotary_offset=0)))
+        for name in NAMED
+    ]
+
+    def in_layouts(*explanations: Callable[..., str | None]) -> Iterator[str | None]:
+        return (each(observed, *layout) for each in explanations for layout in layouts)
+
+    reasons = itertools.chain(
+        (each(observed) for each in (_explain_added, _explain_scaled, _explain_partly_scaled)),
+        in_layouts(_explain_uneven, _explain_growing, _explain_mirrored),
+        (each(observed) for each in (_explain_different_pairs,)),
+        in_layouts(_explain_overwritten, _explain_mixed_layouts, _explain_tables_as_angles),
+    )
+    if reason := next(filter(None, reasons), None):
+        return reason
     before, after = (np.linalg.norm(each, axis=2) for each in (observed.x, observed.y))
     ratio = after[before > 0] / before[before > 0]
     if np.ptp(ratio) < _CLOSE * ratio.mean():
@@ -55,13 +59,13 @@ def rejection_reason(observed: Observations) -> str:
     return _UNKNOWN_LENGTHS
 
 
-def reason_from_pairs(observed: Observations, measured: Measurement) -> str | None:
+def reason_from_pairs(measured: Measurement) -> str | None:
     """Return why measured pairs are not a rotation by position, or None."""
-    pairs = measured.pairs
+    pairs, observed = measured.pairs, measured.observed
     covered = np.union1d(pairs.read.ravel(), pairs.written.ravel())
     alone = np.setdiff1d(measured.pairing.single, covered)
     if len(alone):
-        return _reason_from_single(observed, measured, alone)
+        return _reason_from_single(measured, alone)
     shown = pairs[pairs.shown]
     if (shown.disagreement > max(_ALIKE, ROUNDINGS * observed.unit)).any():
         return "vectors at one position are rotated by different angles"
@@ -74,11 +78,11 @@ def reason_from_pairs(observed: Observations, measured: Measurement) -> str | No
     return _OUT_OF_PROPORTION
 
 
-def _reason_from_single(observed: Observations, measured: Measurement, alone: Index) -> str:
+def _reason_from_single(measured: Measurement, alone: Index) -> str:
     """Return what to report of coordinates that change and have no partner."""
     count = int(measured.pairs.shown.sum())
     if count < 2 * len(alone):
-        return rejection_reason(observed)
+        return rejection_reason(measured.observed)
     if len(alone) == 1:
         which = f"coordinate {alone[0]} changes and is"
     else:
@@ -86,13 +90,11 @@ def _reason_from_single(observed: Observations, measured: Measurement, alone: In
     return f"{count} pairs are rotated, but {which} in none of them"
 
 
-def reason_from_explanation(
-    observed: Observations, measured: Measurement, found: Explanation
-) -> str | None:
+def reason_from_explanation(measured: Measurement, found: Explanation) -> str | None:
     """Return why pairs that rotate do not rotate by position, or None."""
     if not found.consistent:
         if measured.pairing.swapped:
-            return rejection_reason(observed)
+            return rejection_reason(measured.observed)
         return "pairs are rotated at position 0, each by an angle of its own"
     turning = measured.pairs[measured.pairs.shown & measured.pairs.turning]
     if not found.precision.explains and not turning.linear.all():
@@ -170,62 +172,48 @@ def _explain_partly_scaled(observed: Observations) -> str | None:
     return f"{what} multiplied by {times[where].mean():.4g}, not copied"
 
 
-def _layouts(observed: Observations) -> Iterator[tuple[str, Index]]:
-    """Yield the pairs of each named layout of the whole head."""
-    for name in NAMED:
-        yield name, np.array(named_pairs(name, rotary_dim=observed.head_dim, rotary_offset=0))
-
-
-def _explain_uneven(observed: Observations) -> str | None:
+def _explain_uneven(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are rotated, and each is multiplied by a factor of its own."""
-    for name, pairs in _layouts(observed):
-        before, after = (
-            np.hypot(each[..., pairs[:, 0]], each[..., pairs[:, 1]])
-            for each in (observed.x, observed.y)
+    before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
+    if not before.all():
+        return None
+    times = (after / before).reshape(-1, len(pairs))
+    mean = times.mean(axis=0)
+    if np.abs(times - mean).max() < _CLOSE * mean.min() and np.ptp(mean) > _CLOSE * mean.max():
+        return (
+            f"pairs ({name}) are each multiplied by a factor of its own, "
+            f"from {mean.min():.3g} to {mean.max():.3g}"
         )
-        if not before.all():
-            continue
-        times = (after / before).reshape(-1, len(pairs))
-        mean = times.mean(axis=0)
-        if np.abs(times - mean).max() < _CLOSE * mean.min() and np.ptp(mean) > _CLOSE * mean.max():
-            return (
-                f"pairs ({name}) are each multiplied by a factor of its own, "
-                f"from {mean.min():.3g} to {mean.max():.3g}"
-            )
     return None
 
 
-def _explain_growing(observed: Observations) -> str | None:
+def _explain_growing(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are rotated, and their lengths grow or shrink with the position."""
     m = observed.along - observed.along.mean()
-    for name, pairs in _layouts(observed):
-        z, w = (
-            each[..., pairs[:, 0]] + 1j * each[..., pairs[:, 1]]
-            for each in (observed.x, observed.y)
+    before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log(after / before).mean(axis=1)
+    if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:
+        return None
+    rate = (m[:, None] * log).sum(axis=0) / (m**2).sum()
+    left = np.abs(log - log.mean(axis=0) - rate * m[:, None]).max()
+    change = np.abs(rate).max() * np.ptp(observed.along)
+    if left < _CLOSE * change and change > _CLOSE:
+        return (
+            f"pairs ({name}) are rotated, but their lengths grow or shrink with the position, "
+            f"by up to {np.abs(rate).max():.3g} in the logarithm per position, as in xPos"
         )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log = np.log(np.abs(w) / np.abs(z)).mean(axis=1)
-        if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:
-            continue
-        rate = (m[:, None] * log).sum(axis=0) / (m**2).sum()
-        left = np.abs(log - log.mean(axis=0) - rate * m[:, None]).max()
-        change = np.abs(rate).max() * np.ptp(observed.along)
-        if left < _CLOSE * change and change > _CLOSE:
-            return (
-                f"pairs ({name}) are rotated, but their lengths grow or shrink with the position, "
-                f"by up to {np.abs(rate).max():.3g} in the logarithm per position, as in xPos"
-            )
     return None
 
 
-def _explain_mirrored(observed: Observations) -> str | None:
+def _explain_mirrored(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are reflected instead of rotated."""
-    for name, pairs in _layouts(observed):
-        mirrored = phasors(observed, pairs, pairs, 1.0).mirrored
-        if (np.abs(np.abs(mirrored) - 1) > _CLOSE).any():
-            continue
-        if fit_lines(mirrored, observed.along, observed.unit).rms.max() < _CLOSE:
-            return f"pairs ({name}) are reflected, not rotated: a sign is wrong in one of two rows"
+    mirrored = phasors(observed, pairs, pairs, 1.0).mirrored
+    if (np.abs(np.abs(mirrored) - 1) > _CLOSE).any():
+        return None
+    rms = fit_lines(mirrored, observed.along[:, None], observed.unit)[1][-1]
+    if rms.max() < _CLOSE:
+        return f"pairs ({name}) are reflected, not rotated: a sign is wrong in one of two rows"
     return None
 
 
@@ -248,32 +236,18 @@ def _explain_different_pairs(observed: Observations) -> str | None:
     return "vectors at one position are paired differently: heads are rotated in different layouts"
 
 
-def _partners(observed: Observations) -> Iterator[tuple[str, Index]]:
-    """Yield the partner of each coordinate in each named layout, (head_dim,)."""
-    for name, pairs in _layouts(observed):
-        partner = np.empty(observed.head_dim, int)
-        partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
-        yield name, partner
-
-
-def _explain_overwritten(observed: Observations) -> str | None:
-    """The first coordinate of each pair is overwritten, and the second made of what is there then.
-
-    Or the other way round.
-    """
-    for (name, pairs), first in itertools.product(_layouts(observed), (0, 1)):
-        one, other = pairs[:, first], pairs[:, 1 - first]
+def _explain_overwritten(observed: Observations, name: str, pairs: Index) -> str | None:
+    """One coordinate of each pair is overwritten, and the other made of what is there then."""
+    for (first, word), (second, other) in itertools.permutations(enumerate(("first", "second"))):
+        one = pairs[:, first]
         x = observed.x.copy()
         x[..., one] = observed.y[..., one]
         after = replace(observed, x=x)
-        alike = all(
-            _fits_in_turn(observed, after, a, b) for a, b in zip(one[:2], other[:2], strict=True)
-        )
-        if alike:
-            words = ("first", "second") if first == 0 else ("second", "first")
+        two_pairs = zip(one[:2], pairs[:2, second], strict=True)
+        if all(_fits_in_turn(observed, after, a, b) for a, b in two_pairs):
             return (
-                f"the {words[0]} coordinate of each pair ({name}) is overwritten before the "
-                f"{words[1]} one is computed"
+                f"the {word} coordinate of each pair ({name}) is overwritten before the "
+                f"{other} one is computed"
             )
     return None
 
@@ -287,58 +261,56 @@ def _fits_in_turn(observed: Observations, after: Observations, a: int, b: int) -
     return left < _ROUGH and sign == -opposite and abs(again / theta - 1) < _CLOSE
 
 
-def _explain_mixed_layouts(observed: Observations) -> str | None:
+def _first_pairs(pairs: Index) -> Iterator[tuple[int, int]]:
+    """Yield coordinates 0 and 1 of two pairs with their partners, each both ways round."""
+    for a in (0, 1):
+        ((row, column),) = np.argwhere(pairs == a)
+        partner = int(pairs[row, 1 - column])
+        yield from ((a, partner), (partner, a))
+
+
+def _explain_mixed_layouts(observed: Observations, name: str, pairs: Index) -> str | None:
     """Each coordinate takes its partner from one layout and its angle from the other."""
-    for name, partner in _partners(observed):
-        coordinates = (0, partner[0], 1, partner[1])
-        fits = [_fit_combination(observed, a, partner[a]) for a in coordinates]
-        if max(error for error, _, _ in fits) > _ROUGH:
-            continue
-        (_, first, sign), (_, second, opposite) = fits[:2]
-        if abs(first / second - 1) < _CLOSE and sign == opposite:
-            return f"pairs ({name}) are not rotated: sin has the same sign in both rows of each"
-        if abs(first / second - 1) > _CLOSE or abs(fits[2][1] / fits[3][1] - 1) > _CLOSE:
-            return (
-                f"coordinates are combined as in the {name} layout, but the two of a pair rotate "
-                "by different angles: cos and sin are laid out for the other layout"
-            )
-    return None
-
-
-def _explain_tables_as_angles(observed: Observations) -> str | None:
-    """Each coordinate turns by the cosine or sine of its angle, instead of by its angle."""
-    for name, partner in _partners(observed):
-        errors = (
-            min(_fit_combination(observed, a, partner[a], table)[0] for table in (np.cos, np.sin))
-            for a in (0, 1, partner[0], partner[1])
+    fits = [_fit_combination(observed, a, b) for a, b in _first_pairs(pairs)]
+    if max(error for error, _, _ in fits) > _ROUGH:
+        return None
+    (_, first, sign), (_, second, opposite) = fits[:2]
+    if abs(first / second - 1) < _CLOSE and sign == opposite:
+        return f"pairs ({name}) are not rotated: sin has the same sign in both rows of each"
+    if abs(first / second - 1) > _CLOSE or abs(fits[2][1] / fits[3][1] - 1) > _CLOSE:
+        return (
+            f"coordinates are combined as in the {name} layout, but the two of a pair rotate "
+            "by different angles: cos and sin are laid out for the other layout"
         )
-        if all(error < _ROUGH for error in errors):
-            return (
-                f"coordinates are combined as in the {name} layout, but rotate by 1 radian at "
-                "most: cosines and sines are taken for angles"
-            )
     return None
+
+
+def _explain_tables_as_angles(observed: Observations, name: str, pairs: Index) -> str | None:
+    """Each coordinate turns by the cosine or sine of its angle, instead of by its angle."""
+    for a, b in _first_pairs(pairs):
+        if min(_fit_combination(observed, a, b, f)[0] for f in (np.cos, np.sin)) >= _ROUGH:
+            return None
+    return (
+        f"coordinates are combined as in the {name} layout, but rotate by 1 radian at "
+        "most: cosines and sines are taken for angles"
+    )
 
 
 def _fit_combination(
     observed: Observations, a: int, b: int, table: Callable[[Array], Array] | None = None
 ) -> tuple[float, float, int]:
-    """Fit cos x + sign sin x' to a coordinate after; return the error, the frequency, the sign.
-
-    The angle is m theta, or its cosine or sine where a table is given. The error is inf if there
-    are too few positions.
-    """
+    """Fit cos x + sign sin x' to a coordinate after; return the error, the frequency, the sign."""
     best = (np.inf, 1.0, 1)
     near = np.abs(observed.along - observed.along[0]) <= _NEAR
     m = observed.along[near]
     if len(m) < _FEWEST:
-        return best
+        return best  # no error is small enough
     x, partner = observed.x[near][..., a], observed.x[near][..., b]
     y = observed.y[near][..., a]
     rounding = ROUNDINGS * observed.unit * float(np.linalg.norm(x))
     changed = max(float(np.linalg.norm(y - x)), rounding, TINY)
     for theta in _GRID:
-        angles = m * theta if table is None else table(m * theta)
+        angles = m * theta if table is None else table(m * theta)  # or its cosine or sine
         cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
         for sign in (1, -1):
             left = float(np.linalg.norm(y - cos * x - sign * sin * partner))

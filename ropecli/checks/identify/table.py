@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ropecli.arrays import Array, Index, Mask
-from ropecli.checks.identify.lines import CLEARLY, Lines, fit_lines, phasors
-from ropecli.checks.identify.observe import HALVES, round_to
+from ropecli.checks.identify.family import round_numbers
+from ropecli.checks.identify.lines import CLEARLY, fit_lines, phasors
+from ropecli.checks.identify.observe import HALVES, Observations, round_to
+from ropecli.checks.identify.pairing import Pairing
 from ropecli.rotary.pairs import named_pairs
-
-if TYPE_CHECKING:
-    from ropecli.checks.identify.observe import Observations
-    from ropecli.checks.identify.pairing import Pairing
-
+from ropecli.units import SINGLE
 
 _FOLLOWED = 0.3  #: Radians, root mean square, below which phases are on a line.
 _BETTER = 8.0  #: Residual of exact positions, at least, relative to that of rounded ones.
@@ -63,6 +61,7 @@ class PairTable:
 class Measurement:
     """A rotation as it was measured."""
 
+    observed: Observations
     pairing: Pairing
     pairs: PairTable  #: In the order of a table of frequencies.
     named: bool  #: Whether the layout has a name.
@@ -70,6 +69,20 @@ class Measurement:
     rounded: str  #: What positions were rounded to: one of HALVES, or "exact".
     positions: Array  #: (rows, axes), rounded so.
     sign: int = 1  #: -1 if pairs turn in reverse.
+
+    @property
+    def factor(self) -> float:
+        """Attention factor, 1 if rounding may have made the difference."""
+        if abs(self.pairing.factor - 1) <= self.factor_uncertainty:
+            return 1.0
+        return round_numbers(self.pairing.factor, self.factor_uncertainty / 4)[0]
+
+    @property
+    def factor_uncertainty(self) -> float:
+        """Relative uncertainty of the factor: four standard deviations of a mean over all rows."""
+        observed = self.observed
+        deviation = max(observed.unit, self.pairing.spread) / math.sqrt(len(observed.positions))
+        return max(4 * deviation, 2 * SINGLE)  # under float64 data tables may be in float32
 
     @property
     def direction(self) -> str:
@@ -81,11 +94,16 @@ def measure(observed: Observations, pairing: Pairing) -> Measurement:
     """Put pairs, of which there are some, in order, and fit a line to the phases of each."""
     rounded, positions, pairs = _fit_positions(observed, pairing)
     if pairs.mirrored.any():
-        pairing = _swap_mirrored(pairing, pairs.mirrored)
-        pairs = _fit_pairs(observed, pairing.read, pairing.written, pairing.factor, positions)
+        # y = (sin x + cos x', cos x - sin x') is a rotation whose two outputs are exchanged, if
+        # nothing is rotated at position 0.
+        written = np.where(pairs.mirrored[:, None], pairing.written[:, ::-1], pairing.written)
+        pairing = replace(pairing, written=written, swapped=True)
+        pairs = _fit_pairs(observed, pairing, positions)
     order = _arrange(pairs, observed.head_dim)
-    pairs = _fit_pairs(observed, order.read, order.written, pairing.factor, positions)
+    pairing = replace(pairing, read=order.read, written=order.written)
+    pairs = _fit_pairs(observed, pairing, positions)
     return Measurement(
+        observed=observed,
         pairing=pairing,
         pairs=replace(pairs, slope=_resolve_aliases(pairs), shown=order.shown),
         named=order.named,
@@ -107,40 +125,38 @@ def _fit_positions(observed: Observations, pairing: Pairing) -> tuple[str, Array
                 continue
             if not np.isfinite(positions).all() or not np.ptp(positions, axis=0).any():
                 continue
-        fitted = _fit_pairs(observed, pairing.read, pairing.written, pairing.factor, positions)
+        fitted = _fit_pairs(observed, pairing, positions)
         left = float(np.sqrt((fitted.rms**2).mean())) + observed.unit
         if left * _BETTER < least:
             best, least, pairs = (name, positions), left, fitted
     return *best, pairs
 
 
-def _fit_pairs(
-    observed: Observations, read: Index, written: Index, factor: float, positions: Array
-) -> PairTable:
+def _fit_pairs(observed: Observations, pairing: Pairing, positions: Array) -> PairTable:
     """Fit a line to each pair, along the axis that it follows best."""
-    seen = phasors(observed, read, written, factor)
-    axes = np.flatnonzero(np.ptp(positions, axis=0) > 0)
-    lines = [fit_lines(seen.rotated, positions[:, axis], observed.unit) for axis in axes]
-    rms = np.array([each.rms for each in lines])
-    best = rms.argmin(axis=0)
-    line = Lines(*np.take_along_axis(np.array(lines), best[None, None], axis=0)[0])
-    mirrored = np.zeros(len(read), bool)
-    lost = np.flatnonzero(rms.min(axis=0) > _FOLLOWED)
+    seen = phasors(observed, pairing.read, pairing.written, pairing.factor)
+    axis, line = fit_lines(seen.rotated, positions, observed.unit)
+    slope, intercept, slope_uncertainty, intercept_uncertainty, rms = line
+    mirrored = np.zeros(len(axis), bool)
+    lost = np.flatnonzero(rms > _FOLLOWED)
     if len(lost):
-        again = [fit_lines(seen.mirrored[:, lost], positions[:, a], observed.unit) for a in axes]
-        mirrored[lost] = np.array([each.rms for each in again]).min(axis=0) < _FOLLOWED
-    axis = axes[best]
+        again = fit_lines(seen.mirrored[:, lost], positions, observed.unit)[1]
+        mirrored[lost] = again[-1] < _FOLLOWED
     rows = ~np.isnan(seen.rotated)
     spacing = [_common_divisor(positions[rows[:, i], axis[i]]) for i in range(len(axis))]
     return PairTable(
-        read=read,
-        written=written,
-        shown=np.ones(len(read), bool),
+        read=pairing.read,
+        written=pairing.written,
+        shown=np.ones(len(axis), bool),
         axis=axis,
+        slope=slope,
+        intercept=intercept,
+        slope_uncertainty=slope_uncertainty,
+        intercept_uncertainty=intercept_uncertainty,
+        rms=rms,
         disagreement=seen.disagreement,
         mirrored=mirrored,
         spacing=np.array(spacing),
-        **line._asdict(),
     )
 
 
@@ -149,16 +165,6 @@ def _common_divisor(positions: Array) -> int:
     if (apart != np.rint(apart)).any():
         return 0
     return int(np.gcd.reduce(apart.astype(np.int64), initial=0))
-
-
-def _swap_mirrored(pairing: Pairing, mirrored: Mask) -> Pairing:
-    """Return the pairing with mirrored pairs written in reverse.
-
-    y = (sin x + cos x', cos x - sin x') is a rotation whose two outputs are exchanged, if nothing
-    is rotated at position 0.
-    """
-    written = np.where(mirrored[:, None], pairing.written[:, ::-1], pairing.written)
-    return replace(pairing, written=written, swapped=True)
 
 
 class _Layout(NamedTuple):
@@ -224,16 +230,14 @@ def _name_order(
 
 
 def _resolve_aliases(pairs: PairTable) -> Array:
-    """Return slopes that are known only up to whole turns in the ratio of the slower pairs.
-
-    If all positions are multiples of g apart, theta and theta + 2 pi / g turn alike.
-    """
+    """Return slopes that are known only up to whole turns in the ratio of the slower pairs."""
     slope = pairs.slope.copy()
     for axis in np.unique(pairs.axis):
         own = np.flatnonzero((pairs.axis == axis) & pairs.turning)
         for here, slower, slowest in reversed(list(zip(own, own[1:], own[2:], strict=False))):
             if not pairs.spacing[here] or slope[slower] / slope[slowest] < 1:
                 continue
+            # With all positions multiples of g apart, theta and theta + 2 pi / g turn alike.
             period = 2 * np.pi / pairs.spacing[here]
             expected = slope[slower] ** 2 / slope[slowest]
             if period / 2 < abs(expected) < np.pi:
@@ -241,7 +245,7 @@ def _resolve_aliases(pairs: PairTable) -> Array:
     return slope
 
 
-def trim_unsupported_pairs(measured: Measurement, observed: Observations) -> Measurement:
+def trim_unsupported_pairs(measured: Measurement) -> Measurement:
     """Drop pairs at an open end that stand still where the ratio of pairs has them turn."""
     pairs = measured.pairs
     last = int(np.flatnonzero(pairs.shown).max()) + 1
@@ -254,18 +258,18 @@ def trim_unsupported_pairs(measured: Measurement, observed: Observations) -> Mea
     # An attention factor would show in every rotated coordinate; and one pair has no ratio.
     if abs(measured.pairing.factor - 1) <= _LONGER and expected is not None:
         static = (expected > CLEARLY * pairs.slope_uncertainty) & ~pairs.turning
-        distance = _typical_distance(measured, observed)
-        static |= ~moved & (expected * distance > CLEARLY * observed.unit)
+        distance = _typical_distance(measured)
+        static |= ~moved & (expected * distance > CLEARLY * measured.observed.unit)
         static[:end] = False
         end = int(static.argmax()) if static.any() else len(static)
     return replace(measured, pairs=pairs[:end])
 
 
-def _typical_distance(measured: Measurement, observed: Observations) -> Array:
+def _typical_distance(measured: Measurement) -> Array:
     """Return the median |position| of each pair; 0 if positions may begin elsewhere."""
     pairs = measured.pairs
     from_zero = np.abs(pairs.intercept) <= CLEARLY * pairs.intercept_uncertainty
-    if not observed.known or not from_zero[pairs.turning].all():
+    if not measured.observed.known or not from_zero[pairs.turning].all():
         return np.zeros(len(pairs))
     return np.asarray(np.median(np.abs(measured.positions), axis=0)[pairs.axis])
 

@@ -39,6 +39,7 @@ SIZES = {
     r"linear_num_(key|value)_heads": 2,
     r"^encoder_hash_byte_group_vocab$": 64,
 }
+_OWN = "watch a model of your own: ropecli.watch"
 _HEADS = re.compile(r"attention_heads$|^n_heads?$|^num_heads$")
 _KEY_HEADS = re.compile(r"(key_value|kv)_(n_)?heads$|^kv_n_heads$|multi_query_group_num")
 _SPECIAL = re.compile("_token_(id|index)$")
@@ -80,17 +81,17 @@ def trace(
     with _quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         small = _build(torch, described.source, described.raw, built)
-        small.register_forward_pre_hook(_Deadline(end, timeout))
-        with watch(small) as seen:
-            try:
-                _run(torch, small, model, length)
-            except RopecliError:
-                raise
-            except Exception as error:  # foreign code
-                raise FileError(
-                    f"{built} cannot run a small model of {described.source}: {_line(error)}",
-                    "watch a model of your own: ropecli.watch",
-                ) from None
+
+        def stop_late(*_: object) -> None:
+            if time.monotonic() > end:
+                raise ArgumentError(
+                    f"building and running the model took more than {timeout:g} s",
+                    "raise `timeout`",
+                )
+
+        small.register_forward_pre_hook(stop_late)
+        with watch(small) as seen, _reporting(f"{built} cannot run", described.source):
+            _run(torch, small, model, length)
     return judge(seen, model, source=described.source, built=built)
 
 
@@ -120,18 +121,15 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-class _Deadline:
-    """A hook that ends a run when its time is over."""
-
-    def __init__(self, end: float, seconds: float) -> None:
-        self._end, self._seconds = end, seconds
-
-    def __call__(self, *_: object) -> None:
-        if time.monotonic() > self._end:
-            raise ArgumentError(
-                f"building and running the model took more than {self._seconds:g} s",
-                "raise `timeout`",
-            )
+@contextlib.contextmanager
+def _reporting(failed: str, source: str) -> Iterator[None]:
+    """Report an error of foreign code."""
+    try:
+        yield
+    except RopecliError:
+        raise
+    except Exception as error:
+        raise FileError(f"{failed} a small model of {source}: {_line(error)}", _OWN) from None
 
 
 def _line(error: Exception) -> str:
@@ -153,7 +151,7 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
         text = CONFIG_MAPPING[model_type].from_dict(_readable(dict(keys))).get_text_config()
     except Exception as error:  # foreign code
         raise FileError(f"{built} refuses {source}: {_line(error)}") from None
-    try:
+    with _reporting(f"{built} cannot build", source):
         _shrink(text)
         kind = _model_class(text)
         count = 0
@@ -161,34 +159,22 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
             count = sum(each.numel() for each in kind(text).parameters())
         if count > MOST:
             raise FileError(
-                f"{source}: a small model of it has {count:,} parameters, at most {MOST:,}",
-                "watch a model of your own: ropecli.watch",
+                f"{source}: a small model of it has {count:,} parameters, at most {MOST:,}", _OWN
             )
         model = kind(text).float().eval()
         model.set_attn_implementation("eager")
-    except RopecliError:
-        raise
-    except Exception as error:  # foreign code
-        raise FileError(
-            f"{built} cannot build a small model of {source}: {_line(error)}",
-            "watch a model of your own: ropecli.watch",
-        ) from None
     return model
 
 
 def _readable(value: Any) -> Any:
-    """Return a value of a file as it is read, but for names of code to download and run.
-
-    Transformers saves floats of no JSON number as {"__float__": "NaN"}. Attention is named as
-    "org/name".
-    """
+    """Return a value of a file as it is read, but for names of code to download and run."""
     if isinstance(value, dict):
-        if value.keys() == {"__float__"}:
+        if value.keys() == {"__float__"}:  # as Transformers saves NaN and infinities
             return float(value["__float__"])
         return {
             key: _readable(each)
             for key, each in value.items()
-            if not str(key).lstrip("_").startswith("attn_implementation")
+            if not str(key).lstrip("_").startswith("attn_implementation")  # such as "org/name"
         }
     return [_readable(each) for each in value] if isinstance(value, list) else value
 
@@ -210,10 +196,7 @@ def _model_class(config: Any) -> Any:
 
 
 def _shrink(config: Any) -> None:
-    """Make a configuration small in place, and keep all that decides RoPE.
-
-    A head that is hidden_size / num_attention_heads wide keeps that width.
-    """
+    """Make a configuration small in place, and keep all that decides RoPE, such as head dims."""
     layers = config.to_dict().get("per_layer_config")
     if layers:
         config.per_layer_config = None  # no value of a layer can be set next to it

@@ -1,84 +1,71 @@
-"""Queries and keys that `watch` saw: as arrays of all calls, and the lengths of their pairs."""
+"""Queries and keys that `watch` saw: those of one call, and of several in a row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.chunks import Chunks, chunks
-from ropecli.checks.trace.verdict import (
-    ROLES,
-    blindness,
-    joined_calls,
-    joined_positions,
-    layer_index,
-)
-from ropecli.checks.trace.watch import Seen, Vectors
-from ropecli.errors import ArgumentError
 from ropecli.rotary import Rotary
 
 
-def tensors(seen: Seen) -> dict[str, NDArray[Any]]:
-    """Return queries and keys before and after their rotation by name, as `Seen.tensors`."""
-    found: dict[str, NDArray[Any]] = {}
-    for module, both in _rotated_tensors(seen).items():
-        for role, vectors in both.items():
-            for when in ("before", "after"):
-                name = ".".join(filter(None, (module, role, when)))
-                found[name] = joined_calls([(each, getattr(each, when)) for each in vectors], None)
-    return found | {"positions": joined_positions(seen.calls)}
+@dataclass(kw_only=True, eq=False)
+class Vectors:
+    """The queries, or the keys, of one layer in one call of the model."""
+
+    module: str  #: Path of the module that scores them.
+    call: int  #: Index of the call.
+    role: str  #: "query" or "key".
+    before: NDArray[Any] | None = None  #: (heads, sequence, width); None where nothing is rotated.
+    after: NDArray[Any] | None = None  #: The same shape.
+    heads: int | None = None  #: Number of heads, of which the first are kept; None as `before`.
+    head_dim: int | None = None  #: Coordinates of a whole head; None where that was not seen.
+    offset: int = 0  #: The first of them that was handed to the rotation.
+    factor: NDArray[np.float64] | None = None  #: (heads, sequence), on vectors after the rotation.
+    scale: float | None = None  #: Factor on the score; None where that was not seen.
 
 
-def pair_lengths(seen: Seen, rope: Rotary, layers: Iterable[int] | None) -> Chunks:
-    """Return the mean lengths of the pairs of each layer, as `Seen.chunks`."""
-    by_module = _rotated_tensors(seen)
-    indices = {module: layer_index(module) for module in by_module}
-    wanted = None if layers is None else [*layers]
-    missing = {*(wanted or ())} - {*indices.values()}
-    if missing:
-        known = ", ".join(str(each) for each in indices.values())
-        raise ArgumentError(
-            f"layers must be some of those that rotate, {known}, got {min(missing)}"
-        )
-    chosen = [each for each in by_module if wanted is None or indices[each] in wanted]
-    parts = [_of_layer(rope, module, by_module[module]) for module in chosen]
-    shapes = {(part.q_norms.shape, part.k_norms.shape) for part in parts}
-    if len(shapes) > 1:
-        raise ArgumentError("all layers must have as many heads; choose some of them with `layers`")
-    places = [indices[module] for module in chosen]
-    return replace(
-        parts[0],
-        q_norms=np.concatenate([part.q_norms for part in parts]),
-        k_norms=np.concatenate([part.k_norms for part in parts]),
-        layers=tuple(row if place is None else place for row, place in enumerate(places)),
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelCall:
+    """One call of the model."""
+
+    positions: NDArray[np.float64]  #: (sequence, axes).
+    kept: NDArray[np.int64]  #: Indices of the positions that are kept.
+
+    @property
+    def length(self) -> int:
+        """Positions in use, from 0 on."""
+        return int(self.positions.max()) + 1
+
+
+def join_vectors(
+    vectors: Sequence[Vectors], when: Literal["before", "after"], rope: Rotary | None = None
+) -> NDArray[Any]:
+    """Return vectors of several calls one after another, of as many heads as all of them have."""
+    arrays = [getattr(each, when) for each in vectors]
+    heads = min(map(len, arrays))
+    whole = [_whole_heads(v, a[:heads], rope) for v, a in zip(vectors, arrays, strict=True)]
+    return np.concatenate(whole, axis=1)
+
+
+def join_positions(calls: Sequence[ModelCall]) -> NDArray[np.float64]:
+    """Return the positions that are kept of several calls, (tokens,) or (tokens, axes)."""
+    axes = max(each.positions.shape[1] for each in calls)
+    positions = np.concatenate(
+        [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
     )
+    return positions[:, 0] if axes == 1 else positions
 
 
-def _rotated_tensors(seen: Seen) -> dict[str, dict[str, list[Vectors]]]:
-    """Return queries and keys of all calls, by module and role, of modules that rotate both."""
-    if not seen.vectors:
-        raise ArgumentError(*blindness(seen))
-    found: dict[str, dict[str, list[Vectors]]] = {}
-    for each in seen.vectors:
-        if each.before is not None:
-            found.setdefault(each.module, {}).setdefault(each.role, []).append(each)
-    found = {module: both for module, both in found.items() if len(both) == len(ROLES)}
-    if not found:
-        raise ArgumentError("no layer rotates its queries and keys")
-    return found
-
-
-def _of_layer(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Chunks:
-    for each in (vectors for role in both.values() for vectors in role):
-        kept = 0 if each.before is None else len(each.before)
-        if each.heads is not None and each.heads > kept:
-            raise ArgumentError(
-                f"{kept} of {each.heads} heads were kept in {module}, and all are needed",
-                f"watch the model with heads={each.heads}",
-            )
-    q, k = (joined_calls([(v, v.before) for v in both[role]], rope) for role in ROLES)
-    return chunks(rope, q, k)
+def _whole_heads(vectors: Vectors, array: Any, rope: Rotary | None) -> NDArray[Any]:
+    """Return vectors of a whole head, with coordinates that are not handed to the rotation as 1."""
+    width = array.shape[-1]
+    head_dim, offset = vectors.head_dim or width, vectors.offset
+    if vectors.head_dim is None and rope is not None and width == rope.rotary_dim:
+        head_dim, offset = rope.head_dim, rope.rotary_offset
+    whole = np.ones((*array.shape[:-1], head_dim), array.dtype)
+    whole[..., offset : offset + width] = array
+    return whole

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.analyses.chunks import Chunks, chunks
 from ropecli.arrays import dtype_name
 from ropecli.checks.identify.agreement import vector_errors
 from ropecli.checks.identify.observe import validate_inputs
 from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.recover import Identification, identify_rows
+from ropecli.checks.trace.differences import EXPECTED, list_differences
+from ropecli.checks.trace.tensors import ModelCall, Vectors, join_positions, join_vectors
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.architectures import architecture
 from ropecli.models.model import Layer, Model
@@ -26,15 +28,10 @@ from ropecli.rotary import Rotary
 from ropecli.rotary.factors import Temperature
 from ropecli.units import SINGLE, UNIT
 
-if TYPE_CHECKING:
-    from ropecli.checks.trace.watch import Call, Seen, Vectors
-
-_OFFSET = 0.01  #: Positions; one that is off is off by a half at least.
 _FACTOR = 1e-5  #: Relative difference of two factors that are one, in sums of float32 products.
-_CLOSE = 1e-3  #: Relative difference from which one is named.
 _EXPLAINED = 0.02  #: Of a pair's length; an angle that is off by one position leaves more.
-_EXPECTED = "expected"  #: Name of the candidate.
 ROLES = ("query", "key")
+_WHEN: tuple[Literal["before"], Literal["after"]] = ("before", "after")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +48,120 @@ class TracedLayer:
     expected_scale: float | None  #: None where the size of a head was not seen.
     agrees: bool | None  #: None where it could not be seen.
     note: str | None  #: Where it parts from what is expected, or why it could not be seen.
+
+
+@dataclass(eq=False, repr=False)
+class Seen:
+    """Record of a watched model so far."""
+
+    calls: list[ModelCall] = field(default_factory=list)  #: Calls of the model, in order.
+    vectors: list[Vectors] = field(default_factory=list)  #: In the order of their scores.
+    unseen: set[str] = field(default_factory=set)  #: Modules whose scores are of unknown vectors.
+    functions: tuple[str, ...] = ()  #: Names of those that were wrapped.
+    config: Any = None  #: The configuration of a text model of Transformers.
+
+    def verdict(self, expected: Rotary | Model) -> Trace:
+        """Judge each layer by the RoPE that is expected of it.
+
+        Args:
+            expected: One encoding for all layers, or a model from `load_model`.
+
+        Raises:
+            ArgumentError: Nothing was seen.
+            ArgumentTypeError: Neither an encoding nor a model.
+        """
+        return judge(self, expected)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return queries and keys before and after their rotation, all calls in a row.
+
+        They are named after the module that scores them, as "layers.0.self_attn.query.before", of
+        shape (heads, tokens, head_dim). Coordinates that the rotation is not given are 1. The
+        tokens have the "positions", (tokens,) or (tokens, axes).
+
+        Raises:
+            ArgumentError: Nothing was seen.
+        """
+        found = {
+            ".".join(filter(None, (module, role, when))): join_vectors(vectors, when)
+            for module, both in self._rotated_vectors().items()
+            for role, vectors in both.items()
+            for when in _WHEN
+        }
+        return found | {"positions": join_positions(self.calls)}
+
+    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Chunks:
+        """Average the length of each pair over the tokens, for every layer that rotates.
+
+        The result is that of `ropecli.chunks` on the queries and keys before their rotation. All
+        heads must have been kept: `watch(model, heads=32)`.
+
+        Args:
+            rope: The encoding of the layers.
+            layers: Indices of layers, where others have another encoding; all by default.
+
+        Raises:
+            ArgumentError: Nothing was seen, a layer without rotation, vectors that do not fit the
+                encoding, or heads that were not kept.
+        """
+        by_module = self._rotated_vectors()
+        indices = {module: layer_index(module) for module in by_module}
+        wanted = None if layers is None else {*layers}
+        if missing := (wanted or set()) - {*indices.values()}:
+            known = ", ".join(str(each) for each in indices.values())
+            raise ArgumentError(
+                f"layers must be some of those that rotate, {known}, got {min(missing)}"
+            )
+        chosen = [module for module in by_module if wanted is None or indices[module] in wanted]
+        parts = [_pair_lengths(rope, module, by_module[module]) for module in chosen]
+        if len({(part.q_norms.shape, part.k_norms.shape) for part in parts}) > 1:
+            raise ArgumentError(
+                "all layers must have as many heads; choose some of them with `layers`"
+            )
+        places = [indices[module] for module in chosen]
+        return replace(
+            parts[0],
+            q_norms=np.concatenate([part.q_norms for part in parts]),
+            k_norms=np.concatenate([part.k_norms for part in parts]),
+            layers=tuple(row if place is None else place for row, place in enumerate(places)),
+        )
+
+    def _rotated_vectors(self) -> dict[str, dict[str, list[Vectors]]]:
+        """Return queries and keys of all calls, by module and role, where both are rotated."""
+        _check_sight(self)
+        found: dict[str, dict[str, list[Vectors]]] = {}
+        for each in self.vectors:
+            if each.before is not None:
+                found.setdefault(each.module, {}).setdefault(each.role, []).append(each)
+        found = {module: both for module, both in found.items() if len(both) == len(ROLES)}
+        if not found:
+            raise ArgumentError("no layer rotates its queries and keys")
+        return found
+
+
+def _check_sight(seen: Seen) -> None:
+    """Refuse a record without queries and keys."""
+    if seen.vectors:
+        return
+    if not seen.calls:
+        raise ArgumentError("the model was not called", "call it within the block of `watch`")
+    where = f" in {min(seen.unseen)}" if seen.unseen else ""
+    raise ArgumentError(
+        f"cannot look: no queries and keys were seen{where}, as in a fused or compiled kernel",
+        "name the function that rotates in `wrap`, or run the model uncompiled, with eager "
+        "attention",
+    )
+
+
+def _pair_lengths(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Chunks:
+    for each in (vectors for role in both.values() for vectors in role):
+        kept = 0 if each.before is None else len(each.before)
+        if each.heads is not None and each.heads > kept:
+            raise ArgumentError(
+                f"{kept} of {each.heads} heads were kept in {module}, and all are needed",
+                f"watch the model with heads={each.heads}",
+            )
+    return chunks(rope, *(join_vectors(both[role], "before", rope) for role in ROLES))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,8 +189,7 @@ def judge(
         raise ArgumentTypeError(
             f"expected must be a Rotary or a Model, got {type(expected).__name__}"
         )
-    if not seen.vectors:
-        raise ArgumentError(*blindness(seen))
+    _check_sight(seen)
     judgement = _Judgement(seen=seen, expected=expected)
     return Trace(
         source=source,
@@ -88,18 +198,6 @@ def judge(
         calls=tuple(_describe_calls(seen.calls)),
         layers=judgement.layers(),
         seen=seen,
-    )
-
-
-def blindness(seen: Seen) -> tuple[str, str]:
-    """Return why nothing was seen, and what to do."""
-    if not seen.calls:
-        return "the model was not called", "call it within the block of `watch`"
-    where = f" in {sorted(seen.unseen)[0]}" if seen.unseen else ""
-    return (
-        f"cannot look: no queries and keys were seen{where}, as in a fused or compiled kernel",
-        "name the function that rotates in `wrap`, or run the model uncompiled, with eager "
-        "attention",
     )
 
 
@@ -125,10 +223,7 @@ class _Judgement:
         return tuple(sorted(found, key=lambda each: -1 if each.index is None else each.index))
 
     def _kinds(self, index: int | None, part: str | None) -> list[Layer | None]:
-        """Return the kind of text layer that an index has, by the file, or else by the model.
-
-        There are several where neither distinguishes them, and None where there is none.
-        """
+        """Return the kinds of text layer that an index may have, by the file, or by the model."""
         if isinstance(self.expected, Rotary):
             return [None]
         kinds = [
@@ -157,18 +252,15 @@ class _Judgement:
             wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
         notes = [*_merge({role: wrong for role, (_, wrong) in found.items()}), *wrong]
         agrees: bool | None = not notes
+        alike = not any(np.ptp(self.seen.calls[v.call].positions, axis=1).any() for v in own)
         if part is not None and kind is None:
             agrees, notes = None, [f"part of a layer, of which nothing is expected: {part}"]
         elif agrees and (module in self.seen.unseen or not all(by_role.values())):
             agrees, notes = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
-        elif agrees and rope is not None and rope.axes > 1 and not self._shows_axes(own):
-            agrees, notes = (
-                None,
-                [
-                    "positions were the same on all axes: call it with position_ids of a grid, "
-                    f"({rope.axes}, batch, sequence)"
-                ],
-            )
+        elif agrees and rope is not None and rope.axes > 1 and alike:
+            grid = f"({rope.axes}, batch, sequence)"
+            same = "positions were the same on all axes: call it with position_ids of a grid"
+            agrees, notes = None, [f"{same}, {grid}"]
         return TracedLayer(
             index=index,
             module=module,
@@ -181,10 +273,6 @@ class _Judgement:
             agrees=agrees,
             note="; ".join(notes) or None,
         )
-
-    def _shows_axes(self, vectors: Sequence[Vectors]) -> bool:
-        """Return whether a position differed from axis to axis in some call."""
-        return any(np.ptp(self.seen.calls[v.call].positions, axis=1).any() for v in vectors)
 
     def _judge(
         self, vectors: Sequence[Vectors], rope: Rotary | None
@@ -202,7 +290,7 @@ class _Judgement:
         found, notes = None, []
         for table, group in sorted(groups.items(), key=lambda each: self._reach(each[1])):
             found = self._identify(group, table)
-            wrong = _differences(found, table)
+            wrong = list_differences(found, table)
             if wrong and self._restarts(group, table):
                 wrong = ["positions restart at 0 with a cache"]
             elif wrong and len(group) > 1:
@@ -214,13 +302,13 @@ class _Judgement:
         return max(self.seen.calls[each.call].length for each in group)
 
     def _by_call(self, group: Sequence[Vectors], rope: Rotary | None) -> list[str]:
-        """Return where calls part, if those of several positions and those of one do not alike."""
+        """Return what is wrong in prefill or decode, if the two differ."""
         wrong = []
         for single in (False, True):
             part = [v for v in group if (len(self.seen.calls[v.call].kept) == 1) is single]
             if not part or len(part) == len(group):
                 return []
-            words = _differences(self._identify(part, rope), rope)
+            words = list_differences(self._identify(part, rope), rope)
             if words and self._restarts(part, rope):
                 words = ["positions are always 0" if single else "positions restart at 0"]
             wrong.append(", ".join(words))
@@ -234,34 +322,29 @@ class _Judgement:
         calls = [self.seen.calls[each.call] for each in group]
         if rope is None or all(not call.positions[0].any() for call in calls):
             return False
-        before = joined_calls([(each, each.before) for each in group], rope)
-        after = joined_calls([(each, each.after) for each in group], rope)
         moved = [replace(call, positions=call.positions - call.positions[0]) for call in calls]
+        before, after = (join_vectors(group, when, rope) for when in _WHEN)
         try:
-            inputs = validate_inputs(before, after, joined_positions(moved))
-            errors = vector_errors(inputs, rope, inputs.positions)
+            inputs = validate_inputs(before, after, join_positions(moved))
+            errors = vector_errors(before, after, rope, inputs.positions)
         except ArgumentError:
             return False
         return float(errors.max()) <= _EXPLAINED
 
     def _identify(self, group: Sequence[Vectors], rope: Rotary | None) -> Identification:
         """Return the RoPE of vectors from several calls; that of another layer if it fits."""
-        before = joined_calls([(each, each.before) for each in group], rope)
-        after = joined_calls([(each, each.after) for each in group], rope)
-        where = joined_positions([self.seen.calls[each.call] for each in group])
+        before, after = (join_vectors(group, when, rope) for when in _WHEN)
+        where = join_positions([self.seen.calls[each.call] for each in group])
         key = (rope, before.shape, where.tobytes())
         if key not in self.known or not _does_the_same(self.known[key], before, after, where):
-            candidates = None if rope is None else {_EXPECTED: rope}
+            candidates = None if rope is None else {EXPECTED: rope}
             self.known[key] = identify_rows(before, after, where, candidates=candidates)
         return self.known[key]
 
     def _scale(
         self, vectors: Sequence[Vectors], temperature: Temperature | None
     ) -> tuple[float | None, list[str]]:
-        """Return the factor on the score, and what is wrong with how it depends on the position.
-
-        It is None where it was not seen, or where vectors are normalized after the rotation.
-        """
+        """Return the factor on the score, and what is wrong with how it depends on the position."""
         scales, wrong, rounding = [], [], _rounding(vectors)
         for index in dict.fromkeys(each.call for each in vectors):
             both = [each for each in vectors if each.call == index]
@@ -287,10 +370,8 @@ class _Judgement:
 
 
 def _rounding(vectors: Sequence[Vectors]) -> float:
-    """Return the relative difference of two factors that are one.
-
-    They are quotients of vectors rounded to their dtype twice, times a scale in float32.
-    """
+    """Return the relative difference of two factors that are one."""
+    # They are quotients of vectors rounded to their dtype twice, times a scale in float32.
     units = [UNIT[str(dtype_name(v.after.dtype))] for v in vectors if v.after is not None]
     return 4 * max([SINGLE, *units]) + _FACTOR
 
@@ -320,32 +401,6 @@ def text_layers(model: Model) -> list[Layer]:
     return text or [each for each in model.layers if not re.search("vision|audio", each.name)]
 
 
-def joined_calls(pairs: Sequence[tuple[Vectors, Any]], rope: Rotary | None) -> NDArray[Any]:
-    """Return vectors of several calls one after another, of as many heads as all of them have."""
-    heads = min(len(array) for _, array in pairs)
-    return np.concatenate([whole_heads(v, array[:heads], rope) for v, array in pairs], axis=1)
-
-
-def joined_positions(calls: Sequence[Call]) -> NDArray[np.float64]:
-    """Return the positions that are kept of several calls, (tokens,) or (tokens, axes)."""
-    axes = max(each.positions.shape[1] for each in calls)
-    positions = np.concatenate(
-        [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
-    )
-    return positions[:, 0] if axes == 1 else positions
-
-
-def whole_heads(vectors: Vectors, array: Any, rope: Rotary | None) -> NDArray[Any]:
-    """Return vectors of a whole head, with coordinates that are not handed to the rotation as 1."""
-    width = array.shape[-1]
-    head_dim, offset = vectors.head_dim or width, vectors.offset
-    if vectors.head_dim is None and rope is not None and width == rope.rotary_dim:
-        head_dim, offset = rope.head_dim, rope.rotary_offset
-    whole = np.ones((*array.shape[:-1], head_dim), array.dtype)
-    whole[..., offset : offset + width] = array
-    return whole
-
-
 def _does_the_same(found: Identification, before: Any, after: Any, positions: Any) -> bool:
     """True if what rotates one layer rotates another within twice the error that it has there."""
     if found.rotary is None or found.max_residual is None or found.positions is None:
@@ -353,89 +408,8 @@ def _does_the_same(found: Identification, before: Any, after: Any, positions: An
     if found.precision not in FULL:
         return False  # its error is large enough to hide that this layer has none
     inputs = validate_inputs(before, after, positions)
-    error = float(vector_errors(inputs, found.rotary, found.positions).max())
+    error = float(vector_errors(before, after, found.rotary, found.positions).max())
     return error <= 2 * (2 * found.max_residual * inputs.unit)
-
-
-def _differences(found: Identification, rope: Rotary | None) -> list[str]:
-    """Return the fields in which a rotation differs from the expected."""
-    if rope is None:
-        return ["rotated, where no position is expected"]
-    rotary = found.rotary
-    if rotary is None:
-        return [found.reason or "not a rotation by position"]
-    wrong = []
-    if found.position_offset is None:
-        wrong.append("positions are off, differently on each axis")
-    elif abs(found.position_offset) > _OFFSET:
-        wrong.append(f"positions are off by {found.position_offset:+.4g}")
-    if found.position_step not in (None, 1.0):
-        wrong.append(_multiplied(found.position_step))
-    rounded = [] if found.precision in FULL else [_rounding_error(found)]
-    if any(match.name == _EXPECTED and match.matches for match in found.matches):
-        return wrong + rounded
-    for name in ("head_dim", "layout", "rotary_dim", "rotary_offset", "direction"):
-        ours, theirs = getattr(rotary, name), getattr(rope, name)
-        if ours != theirs:
-            wrong.append(f"{name.replace('_', ' ')} {ours}, not {theirs}")
-    if abs(rotary.attention_factor / rope.attention_factor - 1) > _CLOSE:
-        wrong.append(
-            f"attention factor {rotary.attention_factor:.6g}, not {rope.attention_factor:.6g}"
-        )
-    wrong += rounded + _table_differences(rotary, rope)
-    return wrong or _axis_differences(rotary, rope) or ["another order of pairs, or other axes"]
-
-
-def _axis_differences(rotary: Rotary, rope: Rotary) -> list[str]:
-    """Return how the pairs are shared out to the axes, where that differs."""
-    ours, theirs = ([*each.axis] for each in (rotary, rope))
-    if ours == theirs:
-        return []
-    return [f"axes of the pairs {_runs(ours)}, not {_runs(theirs)}"]
-
-
-def _runs(axes: Sequence[int]) -> str:
-    """Return the lengths of the runs of one axis each, or the number of pairs that take turns."""
-    runs = [len([*group]) for _, group in itertools.groupby(axes)]
-    if len(runs) == len(set(axes)):
-        return "/".join(map(str, runs))
-    return "/".join(str(axes.count(each)) for each in sorted(set(axes))) + " in turns"
-
-
-def _multiplied(step: float) -> str:
-    if abs(step / 2 - 1) <= _CLOSE:
-        return "rotated twice: angles are multiplied by 2"
-    return f"positions are multiplied by {step:.6g}"
-
-
-def _rounding_error(found: Identification) -> str:
-    """Return what was rounded to half precision, or how large an error nothing explains."""
-    if found.precision == "unexplained":
-        return f"off by up to {found.max_residual:,.2g} ulp of {found.dtype}, by no known rounding"
-    return f"computed with {found.precision}"
-
-
-def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:
-    """Return how two tables of frequencies differ: by base, by formula, or by their first pair."""
-    ours, theirs = rotary.inv_freq, rope.inv_freq
-    if ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=_CLOSE, atol=0):
-        return []
-    bases = [each.base for each in (rotary, rope)]
-    names = [None if each.formula is None else each.formula.title for each in (rotary, rope)]
-    wrong = []
-    if None not in names and names[0] != names[1]:
-        wrong.append(f"{names[0]}, not {names[1]}")
-    if None not in bases and bases[0] != bases[1]:
-        wrong.append(f"base {bases[0]:,.10g}, not {bases[1]:,.10g}")
-    if wrong:
-        return wrong
-    if ours.shape != theirs.shape:
-        return []
-    ratios = ours / np.where(theirs == 0, np.inf, theirs)
-    if np.ptp(ratios) <= _CLOSE * ratios.max():
-        return [_multiplied(float(ratios.mean()))]
-    pair = int(np.argmin(np.isclose(ours, theirs, rtol=_CLOSE, atol=0)))
-    return [f"frequency {ours[pair]:.6g} of pair {pair}, not {theirs[pair]:.6g}"]
 
 
 def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
@@ -449,7 +423,7 @@ def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
     return factor / math.sqrt(getattr(config, "query_pre_attn_scalar", None) or dim)
 
 
-def _describe_calls(calls: Sequence[Call]) -> Iterator[str]:
+def _describe_calls(calls: Sequence[ModelCall]) -> Iterator[str]:
     """Yield the calls of several positions, then those of one together."""
     steps = [call for call in calls if len(call.positions) == 1]
     for call in calls:

@@ -13,24 +13,20 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.chunks import Chunks
 from ropecli.arrays import as_array
+from ropecli.checks.trace.tensors import ModelCall, Vectors
+from ropecli.checks.trace.verdict import Seen
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.models.model import Model
 from ropecli.numbers import at_least
-from ropecli.rotary import Rotary
 from ropecli.units import TINY
-
-if TYPE_CHECKING:
-    from ropecli.checks.trace.verdict import Trace
 
 #: Names of functions and classes that may rotate; not "prototype", and not "SolarOpen".
 _NAMED = re.compile("(?<![A-Za-z])rot|Rot|ROT|rope|Rope|RoPE|ROPE")
@@ -49,92 +45,6 @@ _PRODUCTS = {"matmul": 0, "__matmul__": 0, "bmm": 0, "baddbmm": 1, "einsum": 1}
 _FACTORS = ("mul", "mul_", "__mul__", "__rmul__", "div", "div_", "__truediv__", "true_divide")
 #: 1 - cosine of two vectors that are one, up to rounding of a few coordinates in bfloat16.
 _SAME = 1e-4
-
-
-@dataclass(kw_only=True, eq=False)
-class Vectors:
-    """The queries, or the keys, of one layer in one call of the model."""
-
-    module: str  #: Path of the module that scores them.
-    call: int  #: Index of the call.
-    role: str  #: "query" or "key".
-    before: NDArray[Any] | None = None  #: (heads, sequence, width); None where nothing is rotated.
-    after: NDArray[Any] | None = None  #: The same shape.
-    heads: int | None = None  #: Number of heads, of which the first are kept; None as `before`.
-    head_dim: int | None = None  #: Coordinates of a whole head; None where that was not seen.
-    offset: int = 0  #: The first of them that was handed to the rotation.
-    factor: NDArray[np.float64] | None = None  #: (heads, sequence), on vectors after the rotation.
-    scale: float | None = None  #: Factor on the score; None where that was not seen.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Call:
-    """One call of the model."""
-
-    positions: NDArray[np.float64]  #: (sequence, axes).
-    kept: NDArray[np.int64]  #: Indices of the positions that are kept.
-
-    @property
-    def length(self) -> int:
-        """Positions in use, from 0 on."""
-        return int(self.positions.max()) + 1
-
-
-class Seen:
-    """Record of a watched model so far."""
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []  #: Calls of the model, in order.
-        self.vectors: list[Vectors] = []  #: Queries and keys, in the order of their scores.
-        self.unseen: set[str] = set()  #: Paths of modules whose scores are of unknown vectors.
-        self.functions: tuple[str, ...] = ()  #: Names of those that were wrapped.
-        self.config: Any = None  #: The configuration of a text model of Transformers.
-
-    def verdict(self, expected: Rotary | Model) -> Trace:
-        """Judge each layer by the RoPE that is expected of it.
-
-        Args:
-            expected: One encoding for all layers, or a model from `load_model`.
-
-        Raises:
-            ArgumentError: Nothing was seen.
-            ArgumentTypeError: Neither an encoding nor a model.
-        """
-        from ropecli.checks.trace.verdict import judge
-
-        return judge(self, expected)
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return queries and keys before and after their rotation, all calls in a row.
-
-        They are named after the module that scores them, as "layers.0.self_attn.query.before", of
-        shape (heads, tokens, head_dim). Coordinates that the rotation is not given are 1. The
-        tokens have the "positions", (tokens,) or (tokens, axes).
-
-        Raises:
-            ArgumentError: Nothing was seen.
-        """
-        from ropecli.checks.trace.tensors import tensors
-
-        return tensors(self)
-
-    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Chunks:
-        """Average the length of each pair over the tokens, for every layer that rotates.
-
-        The result is that of `ropecli.chunks` on the queries and keys before their rotation. All
-        heads must have been kept: `watch(model, heads=32)`.
-
-        Args:
-            rope: The encoding of the layers.
-            layers: Indices of layers, where others have another encoding; all by default.
-
-        Raises:
-            ArgumentError: Nothing was seen, a layer without rotation, vectors that do not fit the
-                encoding, or heads that were not kept.
-        """
-        from ropecli.checks.trace.tensors import pair_lengths
-
-        return pair_lengths(self, rope, layers)
 
 
 @contextmanager
@@ -162,17 +72,17 @@ def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) ->
     seen = Seen()
     config: Any = getattr(model, "config", None)
     seen.config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    eyes = _Eyes(seen, model, torch, at_least("heads", heads, 1))
+    watcher = _Watcher(seen, model, torch, at_least("heads", heads, 1))
     with ExitStack() as stack:
         functions = list(_functions(model, names))
         for owner, name, function in functions:
             stack.callback(_put, owner, name, function)
-            _put(owner, name, eyes.wrapped(function, chosen=name in names))
+            _put(owner, name, watcher.wrap(function, chosen=name in names))
         seen.functions = tuple(sorted({name for _, name, _ in functions}))
-        for handle in eyes.hooks():
+        for handle in watcher.hooks():
             stack.callback(handle.remove)
-        stack.enter_context(_operations(torch, eyes))
-        stack.callback(eyes.flush)
+        stack.enter_context(_operations(torch, watcher))
+        stack.callback(watcher.flush)
         yield seen
 
 
@@ -229,7 +139,7 @@ class _Product:
 
 
 @dataclass(eq=False)
-class _Eyes:
+class _Watcher:
     """The hooks and wrappers of a watched model."""
 
     seen: Seen
@@ -278,10 +188,10 @@ class _Eyes:
 
     # What rotates.
 
-    def wrapped(self, function: Any, *, chosen: bool = False) -> Any:
+    def wrap(self, function: Any, *, chosen: bool = False) -> Any:
         """Return a function that is looked at when it is called."""
         if isinstance(function, staticmethod):
-            return staticmethod(self.wrapped(function.__func__, chosen=chosen))
+            return staticmethod(self.wrap(function.__func__, chosen=chosen))
 
         @functools.wraps(function)
         def call(*given: Any, **named: Any) -> Any:
@@ -320,14 +230,10 @@ class _Eyes:
             place = next((i for i, (x, _) in enumerate(left) if x.shape == each.shape), None)
             if place is None:
                 return []  # tables of cos and sin
-            before, heads = left.pop(place)[1], self._heads(each)
-            after = self._keep_vectors(each)
+            heads = len(_by_head(each, len(self.seen.calls[-1].positions)))
+            before, after = left.pop(place)[1], self._keep_vectors(each)
             found.append(_Rotated(module=path, before=before, after=after, heads=heads))
         return found
-
-    def _heads(self, tensor: Any) -> int:
-        """Return the number of heads of vectors."""
-        return len(_by_head(tensor, len(self.seen.calls[-1].positions)))
 
     def _keep_vectors(self, tensor: Any) -> Any:
         """Return what is kept of vectors, (heads, sequence, width); None for another tensor."""
@@ -381,12 +287,13 @@ class _Eyes:
         """Record the queries and keys of scores."""
         path = self._path()
         for role, vectors in (("query", query), ("key", key)):
-            seen = self._find_rotated(vectors) or self._copy_tensor(vectors)
-            if seen is None:
+            found = self._find_rotated(vectors)
+            if found is None and not self._is_output(vectors):
                 self.seen.unseen.add(path)
                 continue
-            seen |= {"module": path, "call": len(self.seen.calls) - 1, "role": role}
-            self.seen.vectors.append(Vectors(**seen, head_dim=vectors.shape[-1], scale=scale))
+            place: dict[str, Any] = {"module": path, "call": len(self.seen.calls) - 1, "role": role}
+            score = {"head_dim": vectors.shape[-1], "scale": scale}
+            self.seen.vectors.append(Vectors(**place, **score, **(found or {})))
 
     def _find_rotated(self, vectors: Any) -> dict[str, Any] | None:
         """Return what is known of vectors that were rotated."""
@@ -428,15 +335,14 @@ class _Eyes:
             each.before, each.after = each.before.transpose(0, 1), each.after.transpose(0, 1)
         return None
 
-    def _copy_tensor(self, vectors: Any) -> dict[str, Any] | None:
-        """Return nothing of vectors that a layer put out as they are; None for others."""
+    def _is_output(self, vectors: Any) -> bool:
+        """Return whether a layer put out vectors as they are."""
         target = vectors.detach().reshape(-1, *vectors.shape[-2:])[0, -1]
         for each in reversed(self.outputs):
             last = [each[0, -1]] + [each[0, 0, -1]] * (each.ndim > 3) if each.ndim > 2 else []
-            for row in last:
-                if _locate(row.detach().reshape(1, -1), target) is not None:
-                    return {}
-        return None
+            if any(_locate(row.detach().reshape(1, -1), target) is not None for row in last):
+                return True
+        return False
 
     def flush(self) -> None:
         """Record what was rotated where no scores were seen: queries first, as is usual."""
@@ -493,7 +399,7 @@ def _locate(rows: Any, target: Any) -> tuple[int, int, float] | None:
     return row, offset, float(products[row, offset] / target.square().sum())
 
 
-def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
+def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> ModelCall:
     """Return the positions of a call of the model, as it is told or as its cache says."""
     tensors: list[Any] = [named.get(name) for name in _TOKENS] + list(given)
     tokens = next((each for each in tensors if getattr(each, "ndim", 0)), None)
@@ -516,10 +422,10 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
     if count > _ROWS:
         spread = np.linspace(_ROWS // 2, count - 1, _ROWS // 2).astype(np.int64)
         kept = np.unique(np.concatenate([kept[: _ROWS // 2], spread]))
-    return Call(positions=rows, kept=kept)
+    return ModelCall(positions=rows, kept=kept)
 
 
-def _operations(torch: Any, eyes: _Eyes) -> Any:
+def _operations(torch: Any, watcher: _Watcher) -> Any:
     """Return a context in which every function of PyTorch is looked at."""
 
     class Mode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
@@ -527,7 +433,7 @@ def _operations(torch: Any, eyes: _Eyes) -> Any:
             self, function: Any, _: Any, given: Any = (), named: Any = None
         ) -> Any:
             out = function(*given, **(named or {}))
-            eyes.operation(getattr(function, "__name__", ""), given, named or {}, out)
+            watcher.operation(getattr(function, "__name__", ""), given, named or {}, out)
             return out
 
     return Mode()

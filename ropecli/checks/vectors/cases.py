@@ -1,45 +1,44 @@
-"""Golden test vectors: parameters, inputs, and the exact output rounded once to each dtype.
+"""Golden test vectors: of ropecli's own choice, or of one encoding at any shape and positions.
 
-A case is a rotation, or a call of ONNX's RotaryEmbedding, opset 23. The tables are inputs of the
-operator, so its output is the exact one of the tables as stored in each dtype; they are those of
-real angles, so that norms and relative positions hold.
+In a case of your own the frequencies and factors are those of the printed formula in 40 digits,
+rounded once to float64. A table that no formula gives, or that a stack has changed, is taken as
+it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from mpmath import mpf
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, Array, as_positions
+from ropecli.checks.accuracy import ACCURACY, formula_roundings, phase_tolerance
 from ropecli.checks.vectors.case import (
     AXIS_STEP,
     GROWING_ROUNDINGS,
-    OPERATOR_ROUNDINGS,
     ROUNDINGS,
     Case,
+    Turns,
+    rotate_heads,
+    sample,
 )
-from ropecli.checks.vectors.exact import Turns, rotate_and_round, round_to, sample
-from ropecli.checks.vectors.own import name_cases, own_case
-from ropecli.checks.vectors.recipes import HEAD_DIM, LAYOUTS, POSITIONS, Recipe, recipes
-from ropecli.errors import ArgumentError
-from ropecli.numbers import at_least
+from ropecli.checks.vectors.onnx import operator_cases
+from ropecli.checks.vectors.recipes import recipes, rotation_case
+from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import either, one_of
+from ropecli.numbers import at_least, between
 from ropecli.reference import frequencies
 from ropecli.reference.factors import factors
-from ropecli.reference.rotation import cos_sin, elementwise, pairs_of
 from ropecli.rotary import Rotary
+from ropecli.units import DOUBLE, SINGLE, UNIT
 
-HEADS = 2
-#: Dtypes that the operator takes.
-OPERATOR_DTYPES = ("float32", "float16", "bfloat16")
-BATCH = 2
-#: The positions of the rows of the tables: the first by their numbers, then long ones.
-ROWS = (*range(24), *POSITIONS[4:])
-#: Rows by number: in order, backwards, repeated, not from 0, and long positions.
-POSITION_IDS = ((0, 1, 2, 3, 7, 23, 26), (29, 28, 27, 5, 5, 4, 25))
+BATCH, HEADS, LENGTH = 1, 2, 16  #: Where none are given.
+MOST_COORDINATES = 2**22  #: Of the queries, or of the keys: 40 digits take time.
+#: Roundings of the exponent of xPos in float32: a rate right to an ulp, times the position.
+_GROWTH = 3
 
 
 def vectors(
@@ -76,137 +75,240 @@ def vectors(
         ArgumentTypeError: A value of the wrong type.
     """
     random = np.random.default_rng(at_least("seed", seed, 0))
-    own = {
-        "positions": positions,
-        "dtypes": dtypes,
+    if rope is None:
+        own = {
+            "positions": positions,
+            "dtypes": dtypes,
+            "batch": batch,
+            "heads": heads,
+            "key_heads": key_heads,
+            "length": length,
+        }
+        given = next((name for name, value in own.items() if value is not None), None)
+        if given is not None:
+            raise ArgumentError(
+                f"{given} is of a case of your own, which needs an encoding", "pass `rope`"
+            )
+        rotations = [rotation_case(recipe, random) for recipe in recipes()]
+        return (*rotations, *operator_cases(random))
+    named, names = _name_cases(rope), _check_dtypes(dtypes)
+    batch = at_least("batch", BATCH if batch is None else batch, 1)
+    heads = at_least("heads", HEADS if heads is None else heads, 1)
+    key_heads = at_least("key_heads", heads if key_heads is None else key_heads, 1)
+    if heads % key_heads:
+        raise ArgumentError(f"heads must be a multiple of key_heads, got {heads} and {key_heads}")
+    found = []
+    for name, each in named.items():
+        where = _positions(positions, length, batch, each)
+        found.append(_own_case(name, each, random, where, names, (batch, heads, key_heads)))
+    return tuple(found)
+
+
+def _name_cases(rope: Any) -> dict[str, Rotary]:
+    """Return encodings by names that can be names of files."""
+    named = {f"{rope.rope_type}-{rope.layout}": rope} if isinstance(rope, Rotary) else rope
+    if not isinstance(named, Mapping) or not all(isinstance(r, Rotary) for r in named.values()):
+        raise ArgumentTypeError(
+            f"rope must be a Rotary, or a mapping of names to them, got {type(rope).__name__}"
+        )
+    files = {re.sub(r"[^\w.-]+|^[.-]+", "-", str(name)): each for name, each in named.items()}
+    if len(files) < max(len(named), 1):
+        raise ArgumentError(
+            f"encodings must have names that differ in letters or digits, got {list(named)}"
+        )
+    return files
+
+
+def _own_case(
+    name: str,
+    rope: Rotary,
+    random: np.random.Generator,
+    where: NDArray[Any],
+    dtypes: tuple[str, ...],
+    counts: tuple[int, int, int],
+) -> Case:
+    """Return queries and keys before and after the rotation."""
+    batch, heads, key_heads = counts
+    lead = where.shape[: where.ndim - (rope.axes > 1)]  # (length,) or (batch, length)
+    rows = lead[-1]
+    if (size := batch * heads * rows * rope.head_dim) > MOST_COORDINATES:
+        raise ArgumentError(
+            f"batch x heads x length x head dim must be at most {MOST_COORDINATES:,}, got "
+            f"{batch} x {heads} x {rows} x {rope.head_dim} = {size:,}"
+        )
+    table, facts = _exact(rope)
+    facts["shape"] = {
         "batch": batch,
         "heads": heads,
         "key_heads": key_heads,
-        "length": length,
+        "length": rows,
+        "head_dim": rope.head_dim,
+        "pairs": len(table),
+        "axes": rope.axes,
     }
-    if rope is not None:
-        return tuple(own_case(name, each, random, **own) for name, each in name_cases(rope).items())
-    given = next((name for name, value in own.items() if value is not None), None)
-    if given is not None:
-        raise ArgumentError(
-            f"{given} is of a case of your own, which needs an encoding", "pass `rope`"
+    facts |= {"tolerance": {}, "tolerance_float32_angles": {}}
+    shared = where.astype(np.float64).reshape(-1, rows, *where.shape[len(lead) :])
+    arrays: dict[str, NDArray[Any]] = {"positions": where, "inv_freq": table}
+    turns = [Turns.of_case(each, table, facts, growth=0) for each in shared]
+    tables = _tables(turns, lead, dtypes)
+    roundings = formula_roundings(table.tobytes(), rope.formula)
+    for role, count, growth in (("q", heads, 1), ("k", key_heads, -1)):
+        if facts["growth"] is not None:
+            turns = [Turns.of_case(each, table, facts, growth=growth) for each in shared]
+        x = sample(random, (batch, count, rows, rope.head_dim))
+        rotated = rotate_heads(x, turns, rope.pairs_in, rope.pairs_out, dtypes)
+        _check_finite(role, rotated, where, rope)
+        for dtype in dtypes:
+            arrays[f"{role}.{dtype}"] = x.astype(DTYPES[dtype])
+            arrays[f"{role}_rotated.{dtype}"] = rotated[dtype]
+            for key, bound in _tolerances(x, shared, table, roundings, facts, dtype, growth):
+                facts[key][dtype] = max(bound, facts[key].get(dtype, 0.0))
+    return Case(name=name, kind="qk", facts=facts, arrays=arrays | tables)
+
+
+def _check_dtypes(dtypes: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of dtypes, all of them by default."""
+    if dtypes is None:
+        return tuple(DTYPES)
+    if isinstance(dtypes, str) or not all(isinstance(each, str) for each in dtypes):
+        raise ArgumentTypeError(f"dtypes must be a list of names, got {dtypes!r}")
+    if not dtypes:
+        raise ArgumentError(f"dtypes must be {either(DTYPES)}, got none")
+    return tuple(dict.fromkeys(one_of("dtype", each, DTYPES) for each in dtypes))
+
+
+def _positions(
+    positions: Any, length: int | None, batch: int, rope: Rotary
+) -> NDArray[np.int64] | Array:
+    """Return (length,) or (batch, length), axes last; int64 where all of them are whole."""
+    if positions is None:
+        along = np.arange(
+            between("length", LENGTH if length is None else length, 1, MOST_COORDINATES)
         )
-    rotations = [_rotation(recipe, random) for recipe in recipes()]
-    return (*rotations, *operator_cases(random))
+        if rope.axes == 1:
+            return along
+        return np.stack([np.roll(along, AXIS_STEP * axis) for axis in range(rope.axes)], axis=-1)
+    if length is not None:
+        raise ArgumentError("length is the number of positions: give one of the two")
+    where = as_positions(positions)
+    point = (rope.axes,) if rope.axes > 1 else ()
+    if point and where.ndim == 1:
+        where = np.repeat(where[:, None], rope.axes, axis=1)
+    rows = where.shape[where.ndim - len(point) - 1] if where.ndim > len(point) else 0
+    if not rows or where.shape not in ((rows, *point), (batch, rows, *point)):
+        axes = f", {rope.axes}" if point else ""
+        raise ArgumentError(
+            f"positions must have shape (length{axes or ','}) or ({batch}, length{axes}), "
+            f"length at least 1, got {where.shape}"
+        )
+    whole = where.astype(np.int64)
+    return whole if (whole == where).all() else where
 
 
-def _rotation(recipe: Recipe, random: np.random.Generator) -> Case:
-    given = recipe.parameters
-    base = float(given.get("rope_theta", 10_000.0))
-    exact = getattr(frequencies, recipe.rope_type)(dim=recipe.dim, base=base, **recipe.own)
-    inv_freq = np.array([float(theta) for theta in exact])
-    pairs = pairs_of(given.get("layout", ""), 2 * len(inv_freq), given.get("rotary_offset", 0))
-    brings = factors(recipe.rope_type, dim=recipe.dim, **recipe.own)
-    growth = None
-    if brings.growth is not None:
-        growth = [float(rate) * (-1 if recipe.role == "key" else 1) for rate in brings.growth]
+def _exact(rope: Rotary) -> tuple[Array, dict[str, Any]]:
+    """Return the frequencies in float64, and the facts of the encoding."""
+    # Those of the formula in 40 digits, where the encoding has just what its formula gives.
+    formula = rope.formula
+    table, attention, softmax = rope.inv_freq, rope.attention_factor, rope.softmax_factor
+    growth = list(rope.growth) if rope.grows else None
+    parameters: dict[str, Any] = {
+        "rope_type": rope.rope_type,
+        "head_dim": rope.head_dim,
+        "rotary_dim": rope.rotary_dim,
+    }
+    if formula is not None:
+        parameters |= {"rope_theta": formula["base"], **formula.own}
+        parameters["rotary_dim"] = formula["dim"]
+        made = formula.table()
+        if np.array_equal(made.inv_freq, table):
+            exact = getattr(frequencies, formula.rope_type)(**dict(formula.parameters))
+            table = np.array([float(theta) for theta in exact])
+        of_type = factors(formula.rope_type, **dict(formula.parameters))
+        if made.attention_factor == attention:
+            attention = float(of_type.attention)
+        if made.softmax_factor == softmax:
+            softmax = float(of_type.softmax)
+        if growth is not None and of_type.growth is not None:
+            growth = [float(rate) for rate in of_type.growth]
+    parameters |= {
+        "layout": rope.layout,
+        "rotary_offset": rope.rotary_offset,
+        "direction": rope.direction,
+    }
     facts: dict[str, Any] = {
-        "parameters": {"rope_type": recipe.rope_type, **given},
-        "role": recipe.role,
-        "direction": given.get("direction", "forward"),
-        "pairs_in": given.get("pairs_in", pairs.tolist()),
-        "pairs_out": given.get("pairs_out", pairs.tolist()),
-        "axis": None if recipe.axis is None else list(recipe.axis),
-        "attention_factor": float(brings.attention),
-        "softmax_factor": float(brings.softmax),
+        "parameters": parameters,
+        "direction": rope.direction,
+        "pairs_in": rope.pairs_in.tolist(),
+        "pairs_out": rope.pairs_out.tolist(),
+        "axis": list(rope.axis) if rope.axes > 1 else None,
+        "attention_factor": attention,
+        "softmax_factor": softmax,
         "growth": growth,
         "roundings": ROUNDINGS if growth is None else GROWING_ROUNDINGS,
     }
-    positions = _positions(recipe)
-    x = _sample(random, len(positions))
-    turns = Turns.of_case(positions.astype(np.float64), inv_freq, facts)
-    pairs_in, pairs_out = np.array(facts["pairs_in"]), np.array(facts["pairs_out"])
-    heads = [rotate_and_round(head, turns, pairs_in, pairs_out, tuple(DTYPES)) for head in x]
-    arrays: dict[str, NDArray[Any]] = {"positions": positions, "inv_freq": inv_freq, "x": x}
-    arrays |= {f"y.{dtype}": np.stack([head[dtype] for head in heads]) for dtype in DTYPES}
-    return Case(name=recipe.name, kind="rotation", facts=facts, arrays=arrays)
+    return table, facts
 
 
-def _positions(recipe: Recipe) -> NDArray[np.int64]:
-    """Return (sequence,), or (sequence, axes) with another position on each axis of a row."""
-    along = np.array(recipe.positions)
-    if recipe.axis is None:
-        return along
-    return np.stack([np.roll(along, AXIS_STEP * a) for a in range(max(recipe.axis) + 1)], axis=-1)
+def _tables(
+    turns: list[Turns], shape: tuple[int, ...], dtypes: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Return cos and sin times the attention factor, each (length, pairs) or with a batch."""
+    rows, count = turns[0].exponent.shape
+    pairs = np.arange(2 * count).reshape(-1, 2)
+    x = np.zeros((len(turns), 1, rows, 2 * count))
+    x[..., ::2] = 1  # a pair (1, 0) turns into (cos, sin)
+    found: dict[str, NDArray[Any]] = {}
+    for dtype, table in rotate_heads(x, turns, pairs, pairs, dtypes).items():
+        for start, name in enumerate(("cos", "sin")):
+            each = table.reshape(*shape, 2 * count)[..., start::2]
+            found[f"{name}.{dtype}"] = np.ascontiguousarray(each)
+    return found
 
 
-def _sample(random: np.random.Generator, sequence: int) -> NDArray[np.float64]:
-    """Return (heads, sequence, head_dim): 1, 2, 3, ... in the first head, random in the second.
-
-    Every dtype holds all of them exactly.
-    """
-    x = sample(random, (HEADS, sequence, HEAD_DIM))
-    x[0] = np.arange(1, HEAD_DIM + 1)
-    return x
-
-
-def operator_cases(random: np.random.Generator) -> Iterator[Case]:
-    """Yield both layouts, whole and half heads, with heads as an axis and side by side."""
-    for layout in LAYOUTS:
-        for rotary_dim in (HEAD_DIM, HEAD_DIM // 2):
-            part = "" if rotary_dim == HEAD_DIM else "_partial"
-            yield _operator_case(
-                f"onnx{part}-{layout}", layout, rotary_dim, random, side_by_side=False
+def _check_finite(
+    role: str, rotated: dict[str, NDArray[Any]], positions: NDArray[Any], rope: Rotary
+) -> None:
+    """Refuse what overflows, as the keys of xPos do far out."""
+    for dtype, vectors in rotated.items():
+        bad = np.argwhere(~np.isfinite(vectors.astype(np.float64)))
+        if len(bad):
+            batch, _, row, _ = bad[0]
+            shared = positions.ndim - (rope.axes > 1) == 1
+            where = (positions if shared else positions[batch])[row]
+            name = {"q": "queries", "k": "keys"}[role]
+            raise ArgumentError(
+                f"{name} must be finite after rotation, got inf in {dtype} at position {where}",
+                "choose nearer `positions` or another `dtype`",
             )
-        yield _operator_case(f"onnx_3d-{layout}", layout, HEAD_DIM, random, side_by_side=True)
 
 
-def _operator_case(
-    name: str, layout: str, rotary_dim: int, random: np.random.Generator, *, side_by_side: bool
-) -> Case:
-    ids = np.array(POSITION_IDS)
-    shape = (BATCH, HEADS, ids.shape[1], HEAD_DIM)
-    x = sample(random, shape)
-    inv_freq = np.array([float(f) for f in frequencies.default(dim=rotary_dim, base=10_000.0)])
-    tables = cos_sin(np.array(ROWS, dtype=np.float64), inv_freq)
-    arrays: dict[str, NDArray[Any]] = {
-        "x": _heads_side_by_side(x) if side_by_side else x,
-        "position_ids": ids,
-        "row_positions": np.array(ROWS),
-        "inv_freq": inv_freq,
+def _tolerances(
+    x: Array,
+    positions: Array,
+    inv_freq: Array,
+    roundings: Array,
+    facts: dict[str, Any],
+    dtype: str,
+    sign: int,
+) -> Iterator[tuple[str, float]]:
+    """Yield the largest error that any coordinate may have, by the formula of the README."""
+    pairs = np.array(facts["pairs_in"])
+    axis = np.zeros(len(pairs), int) if facts["axis"] is None else np.array(facts["axis"])
+    points = positions if facts["axis"] is not None else positions[..., None]
+    m = points[..., axis]  # (batch or 1, length, pairs)
+    growth = np.zeros(len(pairs)) if facts["growth"] is None else sign * np.array(facts["growth"])
+    length = np.hypot(x[..., pairs[:, 0]], x[..., pairs[:, 1]])
+    grown = facts["attention_factor"] * np.exp(m * growth)
+    # In float64 the table is given: the product with m rounds. In float32 the user computes it.
+    errors: dict[str, tuple[Array | float, float, float]] = {
+        "tolerance": (1.0, 1.0, DOUBLE),
+        "tolerance_float32_angles": (roundings, _GROWTH, SINGLE),
     }
-    for dtype in OPERATOR_DTYPES:
-        stored = [round_to(table, dtype) for table in tables]
-        arrays[f"cos_cache.{dtype}"], arrays[f"sin_cache.{dtype}"] = stored
-        y = round_to(_operator(x, ids, *stored, layout=layout), dtype)
-        arrays[f"y.{dtype}"] = _heads_side_by_side(y) if side_by_side else y
-    facts = {
-        "attributes": {
-            "interleaved": int(layout == "interleaved"),
-            "num_heads": HEADS if side_by_side else 0,
-            "rotary_embedding_dim": 0 if rotary_dim == HEAD_DIM else rotary_dim,
-        },
-        "head_dim": HEAD_DIM,
-        "roundings": OPERATOR_ROUNDINGS,
-    }
-    return Case(name=name, kind="onnx", facts=facts, arrays=arrays)
-
-
-def _operator(
-    x: NDArray[np.float64],
-    ids: NDArray[np.int64],
-    cosine: NDArray[Any],
-    sine: NDArray[Any],
-    *,
-    layout: str,
-) -> NDArray[Any]:
-    """Apply the operator in 40 digits to the tables as stored."""
-    pairs = pairs_of(layout, 2 * cosine.shape[1])
-    exact = [np.vectorize(mpf, otypes=[object])(t.astype(np.float64)) for t in (cosine, sine)]
-    return np.array(
-        [
-            [elementwise(head, exact[0][rows], exact[1][rows], pairs) for head in heads]
-            for heads, rows in zip(x, ids, strict=True)
-        ]
-    )
-
-
-def _heads_side_by_side(x: NDArray[Any]) -> NDArray[Any]:
-    """Return (batch, heads, sequence, head_dim) with the heads side by side on the last axis."""
-    batch, heads, sequence, head_dim = x.shape
-    return np.ascontiguousarray(x.swapaxes(1, 2)).reshape(batch, sequence, heads * head_dim)
+    for key, (of_angle, of_growth, unit) in errors.items():
+        relative = (
+            facts["roundings"] * UNIT[dtype]
+            + phase_tolerance(m, inv_freq, of_angle, unit=unit)
+            + of_growth * unit * np.abs(m * growth)
+        )
+        largest = (length * (relative * grown)[:, None]).max()
+        yield key, float(largest) + ACCURACY[dtype].floor

@@ -1,11 +1,11 @@
-"""A folder of golden vectors: arrays in one of four formats, a manifest, and a README."""
+"""A folder of golden vectors: arrays in one of four formats, a manifest, a README, C headers."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,35 @@ from numpy.typing import NDArray
 
 from ropecli._version import __version__
 from ropecli.arrays import BFLOAT16, dtype_name
-from ropecli.checks.vectors.case import Case, units
+from ropecli.checks.accuracy import ACCURACY
+from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.cases import vectors
-from ropecli.checks.vectors.header import HEADER, c_header
 from ropecli.checks.vectors.readme import readme
 from ropecli.files.folder import MANIFEST, check_folder, write_folder
 from ropecli.files.formats.safetensors import serialize
 from ropecli.names import one_of
 from ropecli.results import Result
+from ropecli.units import UNIT
 
 FORMATS = ("npy", "safetensors", "bin", "json")
 README = "README.md"
+_HEADER = "rope_case.h"  #: The C header, in the folder of each case.
+_C_TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "int64": "int64_t",
+}
+_ABOUT = """\
+/* Golden vectors of "{name}", written by ropecli {version}; see README.md.
+ *
+ * Files are little-endian and in C order, next to this header. Those of float16 and bfloat16
+ * hold the 16 bits of each number.
+ */
+#ifndef ROPE_CASE_H
+#define ROPE_CASE_H
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +87,15 @@ def contents(cases: Sequence[Case], *, format: str, seed: int) -> dict[str, byte
         files |= own
         listed.append({"name": case.name, "kind": case.kind, **case.facts, "arrays": arrays})
     files[README] = readme(cases, format).encode()
+    dtypes = {
+        name: {"unit": UNIT[name], "floor": accuracy.floor} for name, accuracy in ACCURACY.items()
+    }
     manifest = {
         "about": "Golden test vectors of rotary position embeddings; see README.md.",
         "ropecli": __version__,
         "format": format,
         "seed": seed,
-        "dtypes": units(),
+        "dtypes": dtypes,
         "cases": listed,
         "files": [
             {"path": path, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -104,7 +125,7 @@ def _files(case: Case, format: str) -> tuple[dict[str, bytes], dict[str, Any]]:
         files = {paths[name]: write(array) for name, array in case.arrays.items()}
         keys: dict[str, str | None] = dict.fromkeys(case.arrays)
         if format == "bin":
-            files[f"{case.name}/{HEADER}"] = c_header(case).encode()
+            files[f"{case.name}/{_HEADER}"] = _c_header(case).encode()
     else:
         path = f"{case.name}.{format}"
         paths, keys = dict.fromkeys(case.arrays, path), {name: name for name in case.arrays}
@@ -141,3 +162,62 @@ def _json(arrays: Any) -> bytes:
         for name, array in arrays.items()
     }
     return (json.dumps(exact, allow_nan=False) + "\n").encode()
+
+
+def _c_header(case: Case) -> str:
+    """Return the header, in C99."""
+    lines = [_ABOUT.format(name=case.name, version=__version__)]
+    lines += [f'#define ROPE_CASE "{case.name}"']
+    for key, value in case.facts.items():
+        lines += _declare(key, value)
+    for name, array in case.arrays.items():
+        dtype = dtype_name(array.dtype) or str(array.dtype)
+        shape = ", ".join(map(str, array.shape))
+        macro = _macro(name)
+        lines += [
+            "",
+            f"/* {_C_TYPES[dtype]} ({shape}), {dtype} */",
+            f'#define {macro}_FILE "{name}.bin"',
+            f"#define {macro}_COUNT {array.size}",
+        ]
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def _declare(name: str, value: Any) -> Iterator[str]:
+    """Yield a macro for a number or a word, a constant array for a list; nothing for null."""
+    if name == "direction":
+        yield f"#define ROPE_SIGN {_number(-1 if value == 'reversed' else 1)}"
+    elif name == "shape":  # the sizes have names of their own
+        for key, size in value.items():
+            yield from _declare(key, size)
+    elif isinstance(value, dict):
+        yield ""
+        for key, each in value.items():
+            yield from _declare(f"{name}_{key}", each)
+    elif isinstance(value, list | tuple):
+        array = np.array(value)
+        kind = "int" if array.dtype.kind == "i" else "double"
+        brackets = "".join(f"[{size}]" for size in array.shape)
+        yield f"static const {kind} {_macro(name)}{brackets} = {_braces(value)};"
+    elif isinstance(value, bool):
+        yield f"#define {_macro(name)} {int(value)}"
+    elif isinstance(value, str):
+        yield f"#define {_macro(name)} {json.dumps(value)}"
+    elif value is not None:
+        yield f"#define {_macro(name)} {_number(value)}"
+
+
+def _macro(name: str) -> str:
+    return f"ROPE_{name.upper().replace('.', '_')}"
+
+
+def _braces(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "{" + ", ".join(map(_braces, value)) + "}"
+    return _number(value)
+
+
+def _number(value: float) -> str:
+    """Return a literal that gives this number again; a negative one in parentheses."""
+    text = repr(value)
+    return f"({text})" if value < 0 else text

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ropecli._version import __version__
-from ropecli.checks.vectors.case import GROWING_ROUNDINGS, OPERATOR_ROUNDINGS, ROUNDINGS, Case
+from ropecli.checks.vectors.case import GROWING_ROUNDINGS, ROUNDINGS, Case
+from ropecli.checks.vectors.onnx import OPERATOR_ROUNDINGS
 from ropecli.checks.vectors.recipes import HEAD_DIM
 
 _FORMATS = {

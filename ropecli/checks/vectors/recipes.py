@@ -6,7 +6,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.arrays import DTYPES
+from ropecli.checks.vectors.case import (
+    AXIS_STEP,
+    GROWING_ROUNDINGS,
+    ROUNDINGS,
+    Case,
+    Turns,
+    rotate_heads,
+    sample,
+)
+from ropecli.reference import frequencies
+from ropecli.reference.factors import factors
+from ropecli.reference.rotation import pairs_of
+
 HEAD_DIM = 16
+HEADS = 2
 LAYOUTS = ("interleaved", "half")
 #: The first few, the ends of common contexts, and what a float32 or an int32 can't hold.
 POSITIONS = (0, 1, 2, 7, 300, 4095, 4096, 131_071, 1_000_003, 2**31)
@@ -50,8 +68,10 @@ TYPES: dict[str, dict[str, Any]] = {
 _AXIAL = (0, 0, 0, 0, 1, 1, 1, 1)
 _SECTIONS = (0, 0, 0, 0, 1, 1, 2, 2)
 _TURNS = (0, 1, 2, 0, 1, 2, 0, 0)
-#: Conventions by name, each in both layouts: rope type, parameters, the axis of each pair.
-CONVENTIONS: dict[str, tuple[str, dict[str, Any], tuple[int, ...] | None]] = {
+#: Rope type, parameters, the axis of each pair.
+_Kind = tuple[str, dict[str, Any], tuple[int, ...] | None]
+#: Conventions by name, each in both layouts.
+CONVENTIONS: dict[str, _Kind] = {
     "large_base": ("default", {"rope_theta": 5_000_000.0}, None),
     "partial": ("default", {"rotary_dim": 8}, None),
     "trailing": ("default", {"rotary_dim": 8, "rotary_offset": 8}, None),
@@ -95,43 +115,26 @@ class Recipe:
         return XPOS_POSITIONS if self.rope_type == "xpos" else POSITIONS
 
 
+#: Parameters of `ropecli.rope` that no formula takes.
 _COMMON = (
-    "head_dim",
-    "rope_theta",
-    "layout",
-    "rotary_dim",
-    "rotary_offset",
-    "direction",
-    "mrope_section",
-    "mrope_interleaved",
-    "pairs_in",
-    "pairs_out",
+    *("head_dim", "rope_theta", "layout", "rotary_dim", "rotary_offset", "direction"),
+    *("mrope_section", "mrope_interleaved", "pairs_in", "pairs_out"),
 )
 
 
 def recipes() -> Iterator[Recipe]:
     """Yield all of them, in the order of the files."""
+    kinds: dict[str, _Kind] = {name: (name, own, None) for name, own in TYPES.items()}
+    kinds["axial"] = ("axial", TYPES["axial"], _AXIAL)
+    kinds |= {"xpos_keys": ("xpos", _XPOS, None), **CONVENTIONS}
     for layout in LAYOUTS:
-        common = {"head_dim": HEAD_DIM, "layout": layout}
-        for rope_type, own in TYPES.items():
-            yield Recipe(
-                name=f"{rope_type}-{layout}",
-                rope_type=rope_type,
-                parameters=common | own,
-                axis=_AXIAL if rope_type == "axial" else None,
-            )
-        yield Recipe(
-            name=f"xpos_keys-{layout}",
-            rope_type="xpos",
-            parameters=common | _XPOS,
-            role="key",
-        )
-        for name, (rope_type, own, axis) in CONVENTIONS.items():
+        for name, (rope_type, own, axis) in kinds.items():
             yield Recipe(
                 name=f"{name}-{layout}",
                 rope_type=rope_type,
-                parameters=common | own,
+                parameters={"head_dim": HEAD_DIM, "layout": layout} | own,
                 axis=axis,
+                role="key" if name == "xpos_keys" else "query",
             )
     yield _written_elsewhere()
 
@@ -148,3 +151,45 @@ def _written_elsewhere() -> Recipe:
             "pairs_out": [[i, i + pairs] for i in range(pairs)],
         },
     )
+
+
+def rotation_case(recipe: Recipe, random: np.random.Generator) -> Case:
+    """Return the case of a recipe."""
+    given = recipe.parameters
+    base = float(given.get("rope_theta", 10_000.0))
+    exact = getattr(frequencies, recipe.rope_type)(dim=recipe.dim, base=base, **recipe.own)
+    inv_freq = np.array([float(theta) for theta in exact])
+    pairs = pairs_of(given.get("layout", ""), 2 * len(inv_freq), given.get("rotary_offset", 0))
+    brings = factors(recipe.rope_type, dim=recipe.dim, **recipe.own)
+    growth = None
+    if brings.growth is not None:
+        growth = [float(rate) * (-1 if recipe.role == "key" else 1) for rate in brings.growth]
+    facts: dict[str, Any] = {
+        "parameters": {"rope_type": recipe.rope_type, **given},
+        "role": recipe.role,
+        "direction": given.get("direction", "forward"),
+        "pairs_in": given.get("pairs_in", pairs.tolist()),
+        "pairs_out": given.get("pairs_out", pairs.tolist()),
+        "axis": None if recipe.axis is None else list(recipe.axis),
+        "attention_factor": float(brings.attention),
+        "softmax_factor": float(brings.softmax),
+        "growth": growth,
+        "roundings": ROUNDINGS if growth is None else GROWING_ROUNDINGS,
+    }
+    positions = _positions(recipe)
+    x = sample(random, (HEADS, len(positions), HEAD_DIM))
+    x[0] = np.arange(1, HEAD_DIM + 1)  # every dtype holds these, too
+    turns = Turns.of_case(positions.astype(np.float64), inv_freq, facts)
+    pairs_in, pairs_out = np.array(facts["pairs_in"]), np.array(facts["pairs_out"])
+    rotated = rotate_heads(x[None], [turns], pairs_in, pairs_out, tuple(DTYPES))
+    arrays: dict[str, NDArray[Any]] = {"positions": positions, "inv_freq": inv_freq, "x": x}
+    arrays |= {f"y.{dtype}": y[0] for dtype, y in rotated.items()}
+    return Case(name=recipe.name, kind="rotation", facts=facts, arrays=arrays)
+
+
+def _positions(recipe: Recipe) -> NDArray[np.int64]:
+    """Return (sequence,), or (sequence, axes) with another position on each axis of a row."""
+    along = np.array(recipe.positions)
+    if recipe.axis is None:
+        return along
+    return np.stack([np.roll(along, AXIS_STEP * a) for a in range(max(recipe.axis) + 1)], axis=-1)
