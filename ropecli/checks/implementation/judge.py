@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,31 @@ from ropecli.checks.implementation.causes import Cause, Sample, find_position_mi
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.oracle import Oracle, Truth, sequence_length, truth_of
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Outcome, distinguishing_digits, format_vector, shares
+from ropecli.checks.law import (
+    Law,
+    Outcome,
+    distinguishing_digits,
+    format_vector,
+    judge_errors,
+    law,
+)
 
 CALL_FAILED = "a call that must be answered failed"
+AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
 CHANGES = "the frequencies change with the length of the sequence"
 SHOWN = 4  #: Coordinates of a vector that are written out.
 SOME = 8  #: Positions that must be right before a first wrong one is named.
+
+
+def oracle_law(
+    name: str, meaning: str = "", because: str = AS_THE_ORACLE
+) -> Callable[[Callable[[Subject], Outcome | Iterable[Outcome]]], Law[Subject]]:
+    """Declare a law of rows that are compared with the oracle's."""
+
+    def excuse(subject: Subject) -> str | None:
+        return "no rotation was recognised" if subject.oracle is None else None
+
+    return law(name, because=because, meaning=meaning, excuse=excuse)
 
 
 def judge_call(
@@ -75,24 +94,13 @@ def compare_rows(
 ) -> Outcome:
     """Return the outcome of a comparison: every number must be within its tolerance."""
     error = np.abs(got - expected)
-    allowed = np.broadcast_to(tolerance, error.shape)
     if not error.size:
         return Outcome(passed=None, note="nothing to compare", dtype=dtype)
-    share = shares(error, allowed)
-    worst = np.unravel_index(int(share.argmax()), share.shape)
-    passed = bool(share[worst] <= 1)
-    counterexample = None
-    if not passed and example is not None:
-        row, column = np.unravel_index(int((~(error <= allowed)).argmax()), error.shape)
-        counterexample = example(int(row), int(column))
-    return Outcome(
-        passed=passed,
-        max_error=float(error[worst]),
-        tolerance=float(allowed[worst]),
-        samples=len(got),
-        counterexample=counterexample,
-        dtype=dtype,
-    )
+    outcome = judge_errors(error, tolerance, dtype=dtype)
+    if outcome.passed or example is None:
+        return outcome
+    row, column = np.unravel_index(int((~(error <= tolerance)).argmax()), error.shape)
+    return replace(outcome, counterexample=example(int(row), int(column)))
 
 
 def compare_repeats(

@@ -255,8 +255,3 @@ class Subject:
 def _clearly_differ(one: Array, other: Array) -> bool:
     """Return True if some frequency differs by much more than it is measured to."""
     return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
-
-
-def needs_oracle(subject: Subject) -> str | None:
-    """Excuse a law that says nothing before the rotation is known."""
-    return "no rotation was recognised" if subject.oracle is None else None

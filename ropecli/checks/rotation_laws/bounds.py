@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ropecli.analyses.decay import Decay
 from ropecli.arrays import Array
-from ropecli.checks.rotation_laws.measure import Rows, law
+from ropecli.checks.rotation_laws.measure import Rows, compare, rotation_law
+from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
 from ropecli.reference import abel as reference
 from ropecli.units import DOUBLE
 
-if TYPE_CHECKING:
-    from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
+SUMS = "u|r theta| for the angle, 8 u for cos, sin and their product, u for each pair added"
 
 
 def _decays(subject: RotationSubject, sample: Sample) -> tuple[list[Decay], Array]:
@@ -49,6 +47,13 @@ def _constant(subject: RotationSubject, sample: Sample) -> Array:
     return np.asarray((sample.q[:, rest] * sample.k[:, rest]).sum(axis=1))
 
 
+@rotation_law(
+    "Abel identity",
+    equation="36",
+    uses=("q", "k", "m", "n"),
+    because=SUMS,
+    dtypes=("float64",),
+)
 def abel_identity(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 36: the score is -Re sum S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0."""
     results, distances = _decays(subject, sample)
@@ -57,14 +62,16 @@ def abel_identity(subject: RotationSubject, sample: Sample) -> Rows:
     parts = reference.score_by_parts(subject.oracle.table(distances), h)
     expected = square * parts.high + _constant(subject, sample)
     got = np.array([float(result.score[0]) for result in results if result.score is not None])
-    return Rows(
-        got=got,
-        expected=expected,
-        error=np.abs(got - expected),
-        tolerance=_slack(subject, distances, square * _weights(subject, sample)),
-    )
+    return compare(got, expected, _slack(subject, distances, square * _weights(subject, sample)))
 
 
+@rotation_law(
+    "bounds = reference",
+    equation="37",
+    uses=("q", "k", "m", "n"),
+    because=SUMS,
+    dtypes=("float64",),
+)
 def bounds_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
     """Figure 2 and both bounds of Eq. 37 in 29-digit arithmetic.
 
@@ -88,25 +95,3 @@ def bounds_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
         error=np.abs(got - expected).max(axis=1),
         tolerance=_slack(subject, distances, weight),
     )
-
-
-SUMS = "u|r theta| for the angle, 8 u for cos, sin and their product, u for each pair added"
-
-LAWS = (
-    law(
-        abel_identity,
-        name="Abel identity",
-        equation="36",
-        uses=("q", "k", "m", "n"),
-        because=SUMS,
-        dtypes=("float64",),
-    ),
-    law(
-        bounds_against_reference,
-        name="bounds = reference",
-        equation="37",
-        uses=("q", "k", "m", "n"),
-        because=SUMS,
-        dtypes=("float64",),
-    ),
-)

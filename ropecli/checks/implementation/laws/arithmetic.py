@@ -8,16 +8,11 @@ from typing import Any
 import numpy as np
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.interface import (
-    ImplementationError,
-    Unsupported,
-)
-from ropecli.checks.implementation.oracle import (
-    Oracle,
-    sequence_length,
-)
-from ropecli.checks.implementation.subject import Subject, needs_oracle
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.implementation.interface import ImplementationError, Unsupported
+from ropecli.checks.implementation.judge import oracle_law
+from ropecli.checks.implementation.oracle import Oracle, sequence_length
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Outcome, no_verdict
 from ropecli.units import SIGNIFICAND_BITS, SMALLEST_NORMAL
 
 BIASED = 0.25  #: Mean of signed errors, in ulp, that rounding to nearest does not reach.
@@ -26,6 +21,11 @@ FEWEST = 1000  #: Numbers of which a mean says something.
 ROWS = 1024
 
 
+@oracle_law(
+    "rounding",
+    "half precision results are biased",
+    because="half of the mean error of digits cut off, 1/2 ulp",
+)
 def rounding(subject: Subject) -> Iterator[Outcome]:
     """Results in half precision are rounded to nearest: their signed errors average to zero.
 
@@ -117,13 +117,3 @@ def _by_tables(oracle: Oracle, x: Array, m: Array, dtype: str) -> Iterator[Array
         rows, turned = x.copy(), z * each
         rows[:, rope.pairs_out[:, 0]], rows[:, rope.pairs_out[:, 1]] = turned.real, turned.imag
         yield rows
-
-
-ROUNDING = Law(
-    name="rounding",
-    equation="34",
-    because="half of the mean error of digits cut off, 1/2 ulp",
-    judge=rounding,
-    meaning="half precision results are biased",
-    excuse=needs_oracle,
-)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.judge import compare_rows, judge_call
-from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE, edge_positions
+from ropecli.checks.implementation.judge import AS_THE_ORACLE, compare_rows, judge_call
+from ropecli.checks.implementation.laws.positions import edge_positions
 from ropecli.checks.implementation.oracle import (
     Oracle,
     Truth,
@@ -20,7 +20,7 @@ from ropecli.checks.implementation.oracle import (
     sequence_length,
 )
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.law import Outcome, law, no_verdict
 
 ROWS = 64  #: Positions from 0 at which conventions are compared.
 DRIFT = 2.0**-16  #: Radians per position that may be called a loss of digits.
@@ -32,6 +32,7 @@ SHUFFLED = (5, 1, 9, 3)  #: Positions that no rule but that of the first one tak
 NEAR = 64  #: Positions from 0 where nothing but a rounded table shows.
 
 
+@law("rotation", because="what the dtype can hold of a rotation")
 def rotation(subject: Subject) -> Outcome:
     """It is a RoPE in some convention, by the positions that it is given."""
     found = subject.evidence.identified
@@ -125,6 +126,7 @@ def _beyond_half_a_turn(theta: NDArray[np.float64]) -> float:
     return speeds[-1] if geometric and speeds[-1] > np.pi else 1.0
 
 
+@law("convention", because=AS_THE_ORACLE)
 def convention(subject: Subject) -> Outcome:
     """It is the RoPE that was expected."""
     if subject.expect is None:
@@ -151,6 +153,7 @@ def positions(subject: Subject) -> NDArray[np.int64]:
     )
 
 
+@law("precision", because=AS_THE_ORACLE, meaning="less than float32 keeps")
 def precision(subject: Subject) -> Outcome:
     """Under float32 data nothing is rounded further than float32."""
     if "16" in subject.dtype or subject.oracle is None:
@@ -222,21 +225,3 @@ def _phases(oracle: Oracle, x: Array, m: Array, got: Array) -> Array:
     angle = np.abs(np.angle(z * np.conj(w)))
     # Short pairs say little of an angle.
     return np.asarray(np.where(size > 0.5 * np.median(size), angle, 0.0).max(axis=1))
-
-
-CONVENTION = (
-    Law(
-        name="rotation",
-        equation="34",
-        because="what the dtype can hold of a rotation",
-        judge=rotation,
-    ),
-    Law(name="convention", equation="34", because=AS_THE_ORACLE, judge=convention),
-)
-PRECISION = Law(
-    name="precision",
-    equation="34",
-    because=AS_THE_ORACLE,
-    judge=precision,
-    meaning="less than float32 keeps",
-)

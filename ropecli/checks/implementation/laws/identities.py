@@ -19,7 +19,7 @@ from ropecli.checks.implementation.oracle import (
     sequence_length,
 )
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.law import Outcome, law, no_verdict
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE, UNIT
 
@@ -34,6 +34,12 @@ PROMISED = 48  #: Positions that every implementation must take, as in the laws 
 BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
 
 
+@law(
+    "relative position",
+    equation="11, 16",
+    because="four rotations' roundings and phases, times |q||k|",
+    meaning="scores do not depend on the distance alone",
+)
 def relative_position(subject: Subject) -> Outcome:
     """(R_m q).(R_n k) depends on m - n alone."""
     count = _count(subject)
@@ -67,6 +73,12 @@ def relative_position(subject: Subject) -> Outcome:
     )
 
 
+@law(
+    "norm",
+    equation="16",
+    because="the rounding of two rotations; an angle's error keeps lengths",
+    meaning="lengths change with the position, as no rotation does",
+)
 def norm(subject: Subject) -> Outcome:
     """|R_m x| is the same at every position."""
     turned = _rotate_one(subject, _count(subject), 1)
@@ -88,6 +100,12 @@ def norm(subject: Subject) -> Outcome:
     )
 
 
+@law(
+    "composition",
+    equation="16",
+    because="three rotations' roundings and phases, times |x|",
+    meaning="turning twice is not turning by the sum of the positions",
+)
 def composition(subject: Subject) -> Outcome:
     """R_m R_m x = R_2m x, so that position 0 is the identity."""
     offset = subject.chosen_offset
@@ -125,6 +143,12 @@ def composition(subject: Subject) -> Outcome:
     )
 
 
+@law(
+    "attention factor",
+    equation="16",
+    because="the rounding of two rotations",
+    meaning="the attention factor is not the same everywhere",
+)
 def attention_factor(subject: Subject) -> Outcome:
     """|R_m x| = A |x| over the rotated coordinates, A as expected, or the same for all."""
     rope = _rope(subject)
@@ -168,6 +192,7 @@ def _rotate_one(subject: Subject, count: int, salt: int) -> Array:
     return subject.rotate(x, subject.on_axes(np.arange(count)))
 
 
+@law("score", equation="11, 16", because=BECAUSE, meaning="scores are wrong")
 def score(subject: Subject) -> Iterator[Outcome]:
     """(R_m q).(R_n k), at position 0 and beyond, with the attention factor in it."""
     if subject.implementation.form == "score":
@@ -209,6 +234,7 @@ def _score_tolerance(q: Truth, k: Truth) -> Array:
     return np.asarray(q.tolerance @ np.abs(k.rows).T + np.abs(q.rows) @ k.tolerance.T)
 
 
+@law("softmax factor", equation="2", because=BECAUSE, meaning="the softmax factor is wrong")
 def softmax_factor(subject: Subject) -> Iterator[Outcome]:
     """The score has the softmax factor, times 1 / sqrt(head_dim)."""
     if subject.implementation.form == "score":
@@ -294,43 +320,3 @@ def _compare_numbers(
 
 def _list_positions(sequence: Sequence[int]) -> str:
     return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")
-
-
-RELATIVE_POSITION = Law(
-    name="relative position",
-    equation="11, 16",
-    because="four rotations' roundings and phases, times |q||k|",
-    judge=relative_position,
-    meaning="scores do not depend on the distance alone",
-)
-NORM = Law(
-    name="norm",
-    equation="16",
-    because="the rounding of two rotations; an angle's error keeps lengths",
-    judge=norm,
-    meaning="lengths change with the position, as no rotation does",
-)
-COMPOSITION = Law(
-    name="composition",
-    equation="16",
-    because="three rotations' roundings and phases, times |x|",
-    judge=composition,
-    meaning="turning twice is not turning by the sum of the positions",
-)
-ATTENTION_FACTOR = Law(
-    name="attention factor",
-    equation="16",
-    because="the rounding of two rotations",
-    judge=attention_factor,
-    meaning="the attention factor is not the same everywhere",
-)
-SCORE = Law(
-    name="score", equation="11, 16", because=BECAUSE, judge=score, meaning="scores are wrong"
-)
-SOFTMAX_FACTOR = Law(
-    name="softmax factor",
-    equation="2",
-    because=BECAUSE,
-    judge=softmax_factor,
-    meaning="the softmax factor is wrong",
-)

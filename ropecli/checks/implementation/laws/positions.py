@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,30 +22,55 @@ from ropecli.checks.implementation.judge import (
     find_mistake,
     judge_call,
     judge_rows,
+    oracle_law,
 )
-from ropecli.checks.implementation.subject import Subject, needs_oracle
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Law, Outcome, law, no_verdict
 
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
 _LONGEST_TABLE = 2**24  #: Rows that are looked for.
-AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
 HEADS = 2
 
 
-def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
-    """Return a law of some lists of positions; two of one length show caches keyed by length."""
+def _at(name: str, meaning: str, *lists: ArrayLike) -> Law[Subject]:
+    """Make a law of some lists of positions; two of one length show caches keyed by length."""
 
     def judge(subject: Subject) -> Iterator[Outcome]:
         for positions in lists:
             places = subject.on_axes(positions)
             yield judge_call(subject, subject.vectors(len(places), salt=5), places)
 
-    return judge
+    return oracle_law(name, f"positions {meaning} are not followed")(judge)
 
 
+ONE_SEQUENCE = (
+    _at("offset positions", "that do not start at 0", range(7, 23), range(30, 46)),
+    _at(
+        "gaps in positions",
+        "with gaps",
+        (0, 1, 2, 3, 4, 5, 6, 7, 8, 47),
+        (0, 1, 4, 5, 9, 16, 17, 25, 40, 47),
+    ),
+    _at(
+        "repeated positions",
+        "that repeat",
+        (3, 3, 3, 0, 0, 7, 7, 8),
+        (3, 3, 5, 5, 5, 0, 0, 8),
+    ),
+    _at("positions backwards", "that run backwards", range(15, -1, -1)),
+    _at(
+        "packed sequences",
+        "of packed sequences",
+        (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
+        (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
+    ),
+)
+
+
+@oracle_law("long positions", "rows far from position 0 are wrong")
 def long_positions(subject: Subject) -> Iterator[Outcome]:
     """Rows up to the end of the context are right, in every dtype."""
     for dtype in subject.dtypes:
@@ -57,6 +82,7 @@ def long_positions(subject: Subject) -> Iterator[Outcome]:
             yield refusal(subject, error, dtype)
 
 
+@oracle_law("beyond the cache", "rows beyond the context are wrong")
 def beyond(subject: Subject) -> Outcome:
     """Rows beyond the context are right, or refused."""
     end = subject.context
@@ -65,6 +91,7 @@ def beyond(subject: Subject) -> Outcome:
     return judge_call(subject, subject.vectors(len(places), salt=7), places)
 
 
+@oracle_law("negative positions", "negative positions give wrong rows")
 def negative(subject: Subject) -> Outcome:
     """R_{-m}, which relative positions and left padding need, is right, or refused."""
     places = subject.on_axes([-1, -2, -3, -17, 0, 5, -100])
@@ -134,6 +161,7 @@ def _first_row(subject: Subject) -> int:
     return low
 
 
+@oracle_law("axes", "pairs follow the wrong axis of the position")
 def axes(subject: Subject) -> Outcome:
     """Each pair follows its own coordinate of the position."""
     if subject.axes == 1:
@@ -165,12 +193,14 @@ def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome
     return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)
 
 
+@oracle_law("batched positions", "the positions of each sequence of a batch are not followed")
 def batched_positions(subject: Subject) -> Outcome:
     """Each sequence is rotated by its own row of positions."""
     starts = np.array([[0], [9], [30]])
     return _judge(subject, starts + np.arange(5))
 
 
+@law("batched positions", because="the rounding of two rotations")
 def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
     """A sequence is rotated as it is alone, however long another one of its batch is."""
     if subject.implementation.tables is not None:
@@ -201,6 +231,7 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
     return replace(outcome, note="one long sequence changes the others of its batch")
 
 
+@oracle_law("left padding", "positions after padding on the left of a batch are not followed")
 def left_padding(subject: Subject) -> Outcome:
     """Sequences after padding at position 0 are rotated by their own positions."""
     pads = np.array([[0], [2], [4]])
@@ -240,72 +271,3 @@ def _by_row(
         sequences=len(given) * heads,
         where="in a batch: ",
     )
-
-
-def _law(
-    name: str, judge: Callable[[Subject], Outcome | Iterable[Outcome]], meaning: str
-) -> Law[Subject]:
-    return Law(
-        name=name,
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=judge,
-        meaning=meaning,
-        excuse=needs_oracle,
-    )
-
-
-ONE_SEQUENCE = (
-    _law(
-        "offset positions",
-        _at(range(7, 23), range(30, 46)),
-        "positions that do not start at 0 are not followed",
-    ),
-    _law(
-        "gaps in positions",
-        _at((0, 1, 2, 3, 4, 5, 6, 7, 8, 47), (0, 1, 4, 5, 9, 16, 17, 25, 40, 47)),
-        "positions with gaps are not followed",
-    ),
-    _law(
-        "repeated positions",
-        _at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)),
-        "positions that repeat are not followed",
-    ),
-    _law(
-        "positions backwards",
-        _at(range(15, -1, -1)),
-        "positions that run backwards are not followed",
-    ),
-    _law(
-        "packed sequences",
-        _at(
-            (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
-            (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
-        ),
-        "positions of packed sequences are not followed",
-    ),
-)
-NEGATIVE = _law("negative positions", negative, "negative positions give wrong rows")
-AXES = _law("axes", axes, "pairs follow the wrong axis of the position")
-LONG = (
-    _law("long positions", long_positions, "rows far from position 0 are wrong"),
-    _law("beyond the cache", beyond, "rows beyond the context are wrong"),
-)
-BATCHES = (
-    _law(
-        "batched positions",
-        batched_positions,
-        "the positions of each sequence of a batch are not followed",
-    ),
-    _law(
-        "left padding",
-        left_padding,
-        "positions after padding on the left of a batch are not followed",
-    ),
-)
-MIXED_BATCHES = Law(
-    name="batched positions",
-    equation="34",
-    because="the rounding of two rotations",
-    judge=unaffected_by_longer_sequence,
-)

@@ -19,8 +19,7 @@ from ropecli.checks.implementation.interface import (
     WrongResult,
     real_numbers,
 )
-from ropecli.checks.implementation.judge import call_failure, judge_rows
-from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE
+from ropecli.checks.implementation.judge import call_failure, judge_rows, oracle_law
 from ropecli.checks.implementation.oracle import Oracle, by_length
 from ropecli.checks.implementation.shapes.calls import Call, Survey
 from ropecli.checks.implementation.shapes.design import (
@@ -34,8 +33,8 @@ from ropecli.checks.implementation.shapes.design import (
     one_at_a_time,
     rows,
 )
-from ropecli.checks.implementation.subject import Subject, needs_oracle
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Outcome, law, no_verdict
 
 MODES = ("prefill", "chunked prefill", "packed sequences")
 THOROUGH = 10  #: Times as many calls.
@@ -59,6 +58,7 @@ DIFFERENTIATED = {
 PLAIN = 16  #: Tokens of a call that has nothing else to show.
 
 
+@oracle_law("every shape")
 def every_shape(subject: Subject) -> Outcome:
     """Rows are the same rotation in whatever shape, memory and dtype they come."""
     survey = _survey_shapes(subject)
@@ -197,6 +197,7 @@ def _is_taken(subject: Subject, case: Case) -> bool:
     return subject.implementation.takes(axes, batch=case["batch"], heads=case["heads"], own=own)
 
 
+@oracle_law("every position")
 def every_position(subject: Subject) -> Outcome:
     """Each position of the context is right in one long call, and a tenth of them in short ones."""
     survey = Survey(subject=subject, instance=subject.implementation.fresh())
@@ -254,6 +255,9 @@ def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") 
     )
 
 
+@oracle_law(
+    "gradient", "the gradient is not the inverse rotation", because="the rounding of one rotation"
+)
 def gradient(subject: Subject) -> Outcome:
     """The gradient of the input is the one of the result, turned back and stretched as much."""
     survey = Survey(subject=subject, instance=subject.implementation.fresh())
@@ -308,6 +312,7 @@ def _turns_back_what_is_computed(survey: Survey) -> bool:
     return True
 
 
+@oracle_law("keys", "keys are turned otherwise than queries")
 def keys(subject: Subject) -> Outcome:
     """Keys are turned as queries are, in their own number of heads."""
     if "k" not in subject.implementation.convention.names:
@@ -358,6 +363,7 @@ def _judge_keys(subject: Subject, k: NDArray[Any], result: Array, places: NDArra
     return judge_rows(subject, x, repeated, got, where="keys: ", rows="keys")
 
 
+@oracle_law("many steps", "many calls leave something behind")
 def steps(subject: Subject) -> Outcome:
     """Each of many steps is right, and so is what follows: a prefill, and sequences that grow."""
     first, second = subject.implementation.fresh(), subject.implementation.fresh()
@@ -410,6 +416,7 @@ def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
     return replace(first, samples=first.samples + len(x))
 
 
+@law("memory", because="none", meaning="memory of other arrays is written into")
 def memory(subject: Subject) -> Outcome:
     """A result still holds after the next calls, and input in storage of its own is not changed."""
     count = min(16, subject.context)
@@ -446,35 +453,3 @@ def memory(subject: Subject) -> Outcome:
                 note=f"{name} is written into where it is {kind}",
             )
     return Outcome(passed=True, samples=1 + tried)
-
-
-def _law(name: str, judge: Callable[[Subject], Outcome], meaning: str) -> Law[Subject]:
-    return Law(
-        name=name,
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=judge,
-        meaning=meaning,
-        excuse=needs_oracle,
-    )
-
-
-EVERY_SHAPE = _law("every shape", every_shape, "")
-EVERY_POSITION = _law("every position", every_position, "")
-MANY_STEPS = _law("many steps", steps, "many calls leave something behind")
-GRADIENT = Law(
-    name="gradient",
-    equation="34",
-    because="the rounding of one rotation",
-    judge=gradient,
-    meaning="the gradient is not the inverse rotation",
-    excuse=needs_oracle,
-)
-KEYS = _law("keys", keys, "keys are turned otherwise than queries")
-MEMORY_HELD = Law(
-    name="memory",
-    equation="34",
-    because="none",
-    judge=memory,
-    meaning="memory of other arrays is written into",
-)

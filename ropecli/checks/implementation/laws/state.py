@@ -20,7 +20,7 @@ from ropecli.checks.implementation.interface import (
 )
 from ropecli.checks.implementation.judge import call_failure, compare_repeats, judge_rows
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.law import Outcome, law, no_verdict
 
 SEQUENCE = 6
 SAME_LENGTH, OTHER_LENGTH = 48, 33  #: Rows of two calls at the same time.
@@ -34,6 +34,7 @@ TWICE = "the rounding of two rotations"
 NO_EFFECT = "has no effect"
 
 
+@law("input untouched", because="none", meaning="the input is written into")
 def input_untouched(subject: Subject) -> Outcome:
     """No argument is written into."""
     count = min(SEQUENCE, subject.context)
@@ -55,6 +56,11 @@ def input_untouched(subject: Subject) -> Outcome:
     return Outcome(passed=True, samples=2)
 
 
+@law(
+    "dtype and shape",
+    because="the rounding of two rotations between a sequence alone and in a batch",
+    meaning="the dtype or the shape of the input is not kept",
+)
 def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
     """The result has the dtype and the shape of x, with heads and a batch or without."""
     places = subject.on_axes(np.arange(min(SEQUENCE, subject.context)))
@@ -115,6 +121,11 @@ def _refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcom
     return Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
 
 
+@law(
+    "same twice",
+    because=TWICE,
+    meaning="the same call gives another result the second time: it keeps something",
+)
 def same_twice(subject: Subject) -> Outcome:
     """The same call gives the same result."""
     x, places = short(subject)
@@ -191,6 +202,11 @@ def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array,
         yield x, places.astype(np.int64), rows, subject.evidence.dtype
 
 
+@law(
+    "long, short, long",
+    because=TWICE,
+    meaning="a long call changes the short ones after it: the table of the longer sequence is kept",
+)
 def long_short_long(subject: Subject) -> Outcome:
     """A long call does not change a short one after it, nor that one the next long one."""
     x, places = short(subject)
@@ -227,6 +243,11 @@ def _longest(subject: Subject) -> int:
     return min(most, subject.context)
 
 
+@law(
+    "original length",
+    because=TWICE,
+    meaning="sequences around the original length are turned by the wrong table",
+)
 def original_length(subject: Subject) -> Iterator[Outcome]:
     """Sequences of the trained length, and one token shorter or longer, have the right tables."""
     length = subject.original
@@ -271,6 +292,11 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
     return compare_repeats(subject, other, one, positions=below[:count], what=what)
 
 
+@law(
+    "token by token",
+    because=TWICE,
+    meaning="a token alone is turned otherwise than in its sequence",
+)
 def token_by_token(subject: Subject) -> Outcome:
     """Tokens one at a time are rotated like the whole sequence."""
     count = min(SHORT, subject.context)
@@ -299,6 +325,11 @@ def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> O
     return outcome
 
 
+@law(
+    "two instances",
+    because=TWICE,
+    meaning="two instances of the same size share what should be their own",
+)
 def two_instances(subject: Subject) -> Outcome:
     """Another base of the same size rotates otherwise, and leaves the first as it was."""
     target = subject.implementation
@@ -340,6 +371,7 @@ def _same_with_any_base(
     return Outcome(passed=False, samples=len(before), counterexample=text, note=note)
 
 
+@law("two threads", because=TWICE, meaning="two threads share what should be their own")
 def two_threads(subject: Subject) -> Outcome:
     """Two calls at the same time give what each gives alone.
 
@@ -424,61 +456,3 @@ def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
     """Return vectors and positions of a short call: the first ones."""
     count = min(SHORT, subject.context)
     return subject.vectors(count, salt=0), subject.on_axes(np.arange(count))
-
-
-INPUT_UNTOUCHED = Law(
-    name="input untouched",
-    equation="34",
-    because="none",
-    judge=input_untouched,
-    meaning="the input is written into",
-)
-DTYPE_AND_SHAPE = Law(
-    name="dtype and shape",
-    equation="34",
-    because="the rounding of two rotations between a sequence alone and in a batch",
-    judge=dtype_and_shape,
-    meaning="the dtype or the shape of the input is not kept",
-)
-SAME_TWICE = Law(
-    name="same twice",
-    equation="34",
-    because=TWICE,
-    judge=same_twice,
-    meaning="the same call gives another result the second time: it keeps something",
-)
-TOKEN_BY_TOKEN = Law(
-    name="token by token",
-    equation="34",
-    because=TWICE,
-    judge=token_by_token,
-    meaning="a token alone is turned otherwise than in its sequence",
-)
-ORIGINAL_LENGTH = Law(
-    name="original length",
-    equation="34",
-    because=TWICE,
-    judge=original_length,
-    meaning="sequences around the original length are turned by the wrong table",
-)
-LONG_SHORT_LONG = Law(
-    name="long, short, long",
-    equation="34",
-    because=TWICE,
-    judge=long_short_long,
-    meaning="a long call changes the short ones after it: the table of the longer sequence is kept",
-)
-TWO_INSTANCES = Law(
-    name="two instances",
-    equation="34",
-    because=TWICE,
-    judge=two_instances,
-    meaning="two instances of the same size share what should be their own",
-)
-TWO_THREADS = Law(
-    name="two threads",
-    equation="34",
-    because=TWICE,
-    judge=two_threads,
-    meaning="two threads share what should be their own",
-)
