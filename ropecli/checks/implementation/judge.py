@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.implementation.causes import Cause, Sample, find_position_mistake, name_cause
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.oracle import Oracle, Truth, sequence_length, truth_of
-from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.implementation.oracle import Truth, sequence_length, truth_of
+from ropecli.checks.implementation.subject import Step, Subject
 from ropecli.checks.law import (
     Law,
     Outcome,
@@ -41,31 +40,23 @@ def oracle_law(
     return law(name, because=because, meaning=meaning, excuse=excuse)
 
 
-def judge_call(
-    subject: Subject, x: Array, positions: NDArray[Any], dtype: str | None = None
-) -> Outcome:
+def judge_call(subject: Subject, step: Step) -> Outcome:
     """Call the implementation on one sequence and compare its rows with the oracle's."""
-    got = subject.rotate(x, positions, dtype)
-    return judge_rows(subject, x, positions, got, dtype, again=True)
+    return judge_rows(subject, step, subject.rotate(*step), again=True)
 
 
 def judge_rows(
     subject: Subject,
-    x: Array,
-    positions: NDArray[Any],
+    step: Step,
     got: Array,
-    dtype: str | None = None,
     *,
     sequences: int = 1,
     again: bool = False,
     where: str = "",
     rows: str = "wrong rows",
 ) -> Outcome:
-    """Compare rows with the oracle's."""
-    dtype = dtype or subject.dtype
-    oracle = subject.oracle
-    assert oracle is not None
-    m = positions.astype(np.float64)
+    """Compare the rows of a call with the oracle's; if they are wrong, it can be made again."""
+    x, m, dtype = step.x, step.m, step.dtype
     split = m.reshape(sequences, -1, *m.shape[1:])
     truths = (truth_of(oracles, x, m, dtype) for oracles in subject.oracles_of(split))
     truth, note = next(truths), None
@@ -75,12 +66,14 @@ def judge_rows(
     outcome = compare_rows(got, truth.rows, truth.tolerance, dtype=dtype)
     if outcome.passed is not False:
         return replace(outcome, note=outcome.note or note)
-    renewed = again and _right_in_new_instance(subject, x, positions, truth, dtype)
-    smallest = _smallest_failure(subject, oracle, x, m, got, truth, dtype, again=again)
+    renewed = again and _right_in_new_instance(subject, step, truth)
+    smallest = (_unit_failure(subject, step, truth.wrong(got)) if again else None) or (
+        _describe_nearest(step, got, truth)
+    )
     if renewed:
         note = "a new instance turns them rightly: a cache keeps the tables of other positions"
     else:
-        note = _explain(subject, oracle, x, m, got, dtype, sequences, rows)
+        note = _explain(subject, step, got, sequences, rows)
     return replace(outcome, counterexample=where + smallest, note=note)
 
 
@@ -103,32 +96,21 @@ def compare_rows(
     return replace(outcome, counterexample=example(int(row), int(column)))
 
 
-def compare_repeats(
-    subject: Subject,
-    got: Array,
-    before: Array,
-    *,
-    positions: NDArray[Any],
-    what: str,
-    dtype: str | None = None,
-) -> Outcome:
-    """Compare two results that must be equal up to rounding."""
-    dtype = dtype or subject.dtype
+def compare_repeats(subject: Subject, step: Step, got: Array, before: Array, what: str) -> Outcome:
+    """Compare two results of a call that must be equal up to rounding."""
     # Coordinates that are not finite both times count as equal; other laws judge them.
     lost = ~np.isfinite(got) & ~np.isfinite(before)
     got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
-    repeat_tolerance = subject.repeat_tolerance(before, dtype)
-    allowed = np.broadcast_to(
-        np.where(np.isfinite(repeat_tolerance), repeat_tolerance, 0.0), before.shape
-    )
+    allowed = subject.repeat_tolerance(before, step.dtype)
+    allowed = np.where(np.isfinite(allowed), allowed, 0.0)
 
     def example(row: int, j: int) -> str:
         return (
-            f"{format_position(positions[row].astype(np.float64))}, coordinate {j}: "
+            f"{format_position(step.m[row])}, coordinate {j}: "
             f"{before[row, j]:.6g} {what} {got[row, j]:.6g}"
         )
 
-    return compare_rows(got, before, allowed, dtype=dtype, example=example)
+    return compare_rows(got, before, allowed, dtype=step.dtype, example=example)
 
 
 def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
@@ -136,60 +118,46 @@ def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
     return Outcome(passed=False, note=f"{CALL_FAILED}: {error}", dtype=dtype)
 
 
-def _right_in_new_instance(
-    subject: Subject, x: Array, positions: NDArray[Any], truth: Truth, dtype: str
-) -> bool:
+def _right_in_new_instance(subject: Subject, step: Step, truth: Truth) -> bool:
     """Return True if a new instance gives the right rows: earlier calls changed the old one."""
     if not subject.implementation.renewable:
         return False
     try:
-        got = subject.implementation.fresh().rows(x, positions, dtype)
+        got = subject.implementation.fresh().rows(*step)
     except (ImplementationError, Unsupported):
         return False
     return not truth.wrong(got).any()
 
 
-def _smallest_failure(
-    subject: Subject,
-    oracle: Oracle,
-    x: Array,
-    m: Array,
-    got: Array,
-    truth: Truth,
-    dtype: str,
-    *,
-    again: bool,
-) -> str:
-    """Describe the failing row nearest to position 0, with a unit vector if that fails as well."""
-    wrong = truth.wrong(got)
-    distance = np.abs(m if m.ndim == 1 else m.max(axis=1))
-    row = int(np.where(wrong.any(axis=1), distance, np.inf).argmin())
-    if again:
-        rope = oracle.rotary_at(sequence_length(m))
-        column = int(np.flatnonzero(wrong[row])[0])
-        pair = np.flatnonzero((rope.pairs_out == column).any(axis=1))
-        read = int(rope.pairs_in[pair[0], 0]) if len(pair) else column
-        unit = np.zeros_like(x)
-        unit[:, read] = 1.0
-        try:
-            turned = subject.rotate(unit, m.astype(np.int64), dtype)
-        except (ImplementationError, Unsupported):
-            turned = None
-        if turned is not None:
-            easy = oracle.truth(unit, m, dtype)
-            bad = easy.wrong(turned)
-            if bad.any():
-                row = int(np.where(bad.any(axis=1), distance, np.inf).argmin())
-                return _describe_row(
-                    format_position(m[row]),
-                    unit[row],
-                    turned[row],
-                    easy.rows[row],
-                    easy.tolerance[row],
-                )
-    return _describe_row(
-        format_position(m[row]), x[row], got[row], truth.rows[row], truth.tolerance[row]
-    )
+def _unit_failure(subject: Subject, step: Step, wrong: NDArray[np.bool_]) -> str | None:
+    """Describe a failure with a unit vector in the first wrong pair; None if there is none."""
+    oracle = subject.oracle
+    assert oracle is not None
+    rope = oracle.rotary_at(sequence_length(step.m))
+    column = int(np.flatnonzero(wrong[_nearest(step, wrong)])[0])
+    pair = np.flatnonzero((rope.pairs_out == column).any(axis=1))
+    unit = np.zeros_like(step.x)
+    unit[:, int(rope.pairs_in[pair[0], 0]) if len(pair) else column] = 1.0
+    easy = step._replace(x=unit)
+    try:
+        got = subject.rotate(*easy)
+    except (ImplementationError, Unsupported):
+        return None
+    truth = oracle.truth(unit, step.m, step.dtype)
+    return _describe_nearest(easy, got, truth) if truth.wrong(got).any() else None
+
+
+def _nearest(step: Step, wrong: NDArray[np.bool_]) -> int:
+    """Return the wrong row that is nearest to position 0."""
+    distance = np.abs(step.m if step.m.ndim == 1 else step.m.max(axis=1))
+    return int(np.where(wrong.any(axis=1), distance, np.inf).argmin())
+
+
+def _describe_nearest(step: Step, got: Array, truth: Truth) -> str:
+    """Describe the wrong row nearest to position 0, with its number and what is expected."""
+    row = _nearest(step, truth.wrong(got))
+    place, x = format_position(step.m[row]), step.x[row]
+    return _describe_row(place, x, got[row], truth.rows[row], truth.tolerance[row])
 
 
 def _describe_row(place: str, x: Array, got: Array, expected: Array, tolerance: Array) -> str:
@@ -213,86 +181,66 @@ def format_position(position: Array | np.float64) -> str:
     return f"position {text}" if len(numbers) == 1 else f"position ({text})"
 
 
-def find_mistake(
-    subject: Subject, oracle: Oracle, x: Array, m: Array, got: Array, dtype: str
-) -> Cause | None:
-    """Return the mistake in positions m that gives the rows got; None if none of those tried do."""
-    return find_position_mistake(_sample(subject, oracle, x, m, got, dtype))
+def find_mistake(subject: Subject, step: Step, got: Array) -> Cause | None:
+    """Return the mistake in positions that gives the rows got; None if none of those tried do."""
+    return find_position_mistake(_sample(subject, step, got))
 
 
-def _sample(
-    subject: Subject,
-    oracle: Oracle,
-    x: Array,
-    m: Array,
-    got: Array,
-    dtype: str,
-    sequences: int = 1,
-) -> Sample:
+def _sample(subject: Subject, step: Step, got: Array, sequences: int = 1) -> Sample:
     """Return all rows of a call, one sequence after another."""
-    index = np.arange(len(x))
-    sequence, row = np.divmod(index, max(1, len(x) // sequences))
+    assert subject.oracle is not None
+    index = np.arange(len(step.x))
+    sequence, row = np.divmod(index, max(1, len(index) // sequences))
     return Sample(
-        oracle=oracle.at_length(sequence_length(m)),
-        dtype=dtype,
-        x=x,
-        m=m,
+        oracle=subject.oracle.at_length(sequence_length(step.m)),
+        dtype=step.dtype,
+        x=step.x,
+        m=step.m,
         got=got,
         sequence=sequence,
         head=np.zeros_like(index),
         row=row,
-        positions=m.reshape(sequences, -1, *m.shape[1:]),
-        vectors=x,
+        positions=step.m.reshape(sequences, -1, *step.m.shape[1:]),
+        vectors=step.x,
         own=index,
         scales=np.ones((sequences, 1)),
-        limits=(subject.context, subject.original or subject.context),
+        limits=subject.limits,
     )
 
 
-def _explain(
-    subject: Subject,
-    oracle: Oracle,
-    x: Array,
-    m: Array,
-    got: Array,
-    dtype: str,
-    sequences: int,
-    rows: str,
-) -> str | None:
+def _explain(subject: Subject, step: Step, got: Array, sequences: int, rows: str) -> str | None:
     """Describe what rows have in common that are wrong."""
     if not np.isfinite(got).all():
         return f"{int((~np.isfinite(got)).any(axis=1).sum())} of {len(got)} rows are not finite"
-    sample = _sample(subject, oracle, x, m, got, dtype, sequences)
+    sample = _sample(subject, step, got, sequences)
     mistake = find_position_mistake(sample)
     if mistake is not None:
         return mistake.words.format(rows="rows")
     wrong = sample.wrong()
     cause = None if wrong is None else name_cause([wrong], rows)
-    which = np.asarray(sample.right.wrong(got).any(axis=1))
-    started = _wrong_from(subject, oracle, m, which, dtype)
+    started = _wrong_from(subject, step, np.asarray(sample.right.wrong(got).any(axis=1)))
     return "; ".join(text for text in (started, cause) if text) or None
 
 
-def _wrong_from(
-    subject: Subject, oracle: Oracle, m: Array, wrong: NDArray[np.bool_], dtype: str
-) -> str | None:
+def _wrong_from(subject: Subject, step: Step, wrong: NDArray[np.bool_]) -> str | None:
     """Name the position from which all rows are wrong, if those before it are right."""
-    flat = m if m.ndim == 1 else m.max(axis=1)
+    flat = step.m if step.m.ndim == 1 else step.m.max(axis=1)
     if not wrong.any() or wrong.all() or flat[wrong].min() <= flat[~wrong].max():
         return None
     low, high = int(flat[~wrong].max()), int(flat[wrong].min())
     if low < SOME:
         return None
     end = int(flat.max())
+    assert subject.oracle is not None
     while high - low > 1:
         middle = (low + high) // 2
         places = np.unique([0, 1, middle, end])
-        row = int(np.flatnonzero(places == middle)[0])
-        v = subject.vectors(len(places), dtype, salt=23)
+        between = subject.step(places, 23, step.dtype)
         try:
-            turned = subject.rotate(v, subject.on_axes(places), dtype)
+            got = subject.rotate(*between)
         except (ImplementationError, Unsupported):
             break
-        there = oracle.truth(v, subject.on_axes(places).astype(np.float64), dtype)
-        low, high = (low, middle) if there.wrong(turned)[row].any() else (middle, high)
+        there = subject.oracle.truth(between.x, between.m, step.dtype)
+        right = not there.wrong(got)[places == middle].any()
+        low, high = (middle, high) if right else (low, middle)
     return f"rows are right up to position {low} and wrong from {high} on"

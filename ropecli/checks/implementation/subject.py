@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,19 @@ PROBE_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
 CHANGED = 2.0**-10
 WHOLE = 2**23  #: Numbers of a sequence that is called as a whole to see some of its rows.
 SHORTEST = 16  #: Shorter sequences are taken to have the table of one of this length.
+
+
+class Step(NamedTuple):
+    """One call: vectors of one sequence or several of one length, one after another."""
+
+    x: Array  #: (count, head_dim).
+    positions: NDArray[Any]  #: (count,), or (count, axes) of several axes.
+    dtype: str
+
+    @property
+    def m(self) -> Array:
+        """The positions, as float64."""
+        return self.positions.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,6 +98,11 @@ class Subject:
         return self.dtypes[0]
 
     @property
+    def limits(self) -> tuple[int, ...]:
+        """Lengths that its tables may have."""
+        return self.context, self.original or self.context
+
+    @property
     def layout(self) -> str:
         """The layout found, or else the one expected; empty if neither is known."""
         found = self.evidence.identified
@@ -109,6 +127,12 @@ class Subject:
         """Return positions for a call: where there are several axes, the same on each."""
         array = np.asarray(positions, dtype=np.int64)
         return array if self.axes == 1 else np.repeat(array[..., None], self.axes, axis=-1)
+
+    def step(self, positions: Any, salt: int, dtype: str | None = None) -> Step:
+        """Return a call of one sequence; positions on one axis are the same on each."""
+        array = np.asarray(positions, dtype=np.int64)
+        places = self.on_axes(array) if array.ndim == 1 else array
+        return Step(self.vectors(len(places), dtype, salt=salt), places, dtype or self.dtype)
 
     def rotate(self, x: Array, positions: NDArray[Any], dtype: str | None = None) -> Array:
         """Return R_m x of the implementation."""
@@ -255,3 +279,13 @@ class Subject:
 def _clearly_differ(one: Array, other: Array) -> bool:
     """Return True if some frequency differs by much more than it is measured to."""
     return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
+
+
+def replay(instance: Instance, *steps: Step) -> list[Array]:
+    """Return the rows of calls that one instance answers in turn."""
+    return [instance.rows(*each) for each in steps]
+
+
+def repeat_positions(positions: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return the positions of rows that are those of several sequences with the same ones."""
+    return np.tile(positions, (count // len(positions), *[1] * (positions.ndim - 1)))

@@ -47,16 +47,15 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
             note = f"{shown} shows the attention factor, not to the digits of {dtype}"
             yield Outcome(passed=None, note=note, dtype=dtype)
             continue
-        places = subject.on_axes(np.arange(min(ROWS, subject.context)))
-        x = subject.vectors(len(places), dtype, salt=47)
+        step = subject.step(range(min(ROWS, subject.context)), 47, dtype)
+        x, m = step.x, step.m
         try:
-            got = subject.rotate(x, places, dtype)
+            got = subject.rotate(*step)
         except (ImplementationError, Unsupported) as error:
             yield Outcome(passed=None, note=str(error), dtype=dtype)
             continue
-        m = places.astype(np.float64)
         oracle = _oracle_of(subject, x, m, got, dtype)
-        truth, rope = oracle.truth(x, m, dtype), oracle.rotary_at(sequence_length(places))
+        truth, rope = oracle.truth(x, m, dtype), oracle.rotary_at(sequence_length(m))
         turned = np.zeros(got.shape, dtype=bool)
         turned[:, rope.pairs_out.ravel()] = True
         # Exact results, of pairs that do not turn, and wrong ones say nothing of rounding, nor do

@@ -139,8 +139,8 @@ def as_expected(subject: Subject) -> Outcome:
     assert subject.expect is not None
     oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     places = positions(subject)
-    x = subject.vectors(len(places), salt=19)
-    return judge_call(replace(subject, oracle=oracle, as_expected=True), x, places)
+    step = subject.step(places, 19)
+    return judge_call(replace(subject, oracle=oracle, as_expected=True), step)
 
 
 def positions(subject: Subject) -> NDArray[np.int64]:
@@ -165,15 +165,16 @@ def precision(subject: Subject) -> Outcome:
         return Outcome(
             passed=False, note=f"{subject.evidence.identified.precision} under {subject.dtype} data"
         )
-    places = subject.on_axes(
-        range(NEAR) if subject.implementation.form == "decoder" else _spread(subject)
+    near = range(min(NEAR, subject.context))
+    decoder = subject.implementation.form == "decoder"
+    step = subject.step(
+        range(NEAR) if decoder else sorted({*near, *edge_positions(subject.context)}), 18
     )
-    x = subject.vectors(len(places), salt=18)
     try:
-        got = subject.rotate(x, places)
+        got = subject.rotate(*step)
     except ImplementationError as error:
         return no_verdict(str(error))
-    return _judge_phases(subject, x, places.astype(np.float64), got)
+    return _judge_phases(subject, step.x, step.m, got)
 
 
 def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
@@ -208,10 +209,6 @@ def _lengths_differ(truth: Truth, got: Array, tolerance: float) -> bool:
     wanted = np.linalg.norm(truth.rows, axis=1)
     off = np.abs(np.linalg.norm(got, axis=1) - wanted)
     return bool((off > 2 * tolerance * wanted).any())
-
-
-def _spread(subject: Subject) -> list[int]:
-    return sorted({*range(min(NEAR, subject.context)), *edge_positions(subject.context)})
 
 
 def _phases(oracle: Oracle, x: Array, m: Array, got: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import DTYPES, Array
+from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
@@ -24,7 +24,7 @@ from ropecli.checks.implementation.judge import (
     judge_rows,
     oracle_law,
 )
-from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.implementation.subject import Step, Subject
 from ropecli.checks.law import Law, Outcome, law, no_verdict
 
 #: Where counters of few bits, half precisions and caches end.
@@ -40,8 +40,7 @@ def _at(name: str, meaning: str, *lists: ArrayLike) -> Law[Subject]:
 
     def judge(subject: Subject) -> Iterator[Outcome]:
         for positions in lists:
-            places = subject.on_axes(positions)
-            yield judge_call(subject, subject.vectors(len(places), salt=5), places)
+            yield judge_call(subject, subject.step(positions, 5))
 
     return oracle_law(name, f"positions {meaning} are not followed")(judge)
 
@@ -74,10 +73,8 @@ ONE_SEQUENCE = (
 def long_positions(subject: Subject) -> Iterator[Outcome]:
     """Rows up to the end of the context are right, in every dtype."""
     for dtype in subject.dtypes:
-        places = subject.on_axes(edge_positions(subject.context))
-        x = subject.vectors(len(places), dtype, salt=6)
         try:
-            yield judge_call(subject, x, places, dtype)
+            yield judge_call(subject, subject.step(edge_positions(subject.context), 6, dtype))
         except ImplementationError as error:
             yield refusal(subject, error, dtype)
 
@@ -87,21 +84,20 @@ def beyond(subject: Subject) -> Outcome:
     """Rows beyond the context are right, or refused."""
     end = subject.context
     positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
-    places = subject.on_axes(positions)
-    return judge_call(subject, subject.vectors(len(places), salt=7), places)
+    return judge_call(subject, subject.step(positions, 7))
 
 
 @oracle_law("negative positions", "negative positions give wrong rows")
 def negative(subject: Subject) -> Outcome:
     """R_{-m}, which relative positions and left padding need, is right, or refused."""
-    places = subject.on_axes([-1, -2, -3, -17, 0, 5, -100])
+    step = subject.step([-1, -2, -3, -17, 0, 5, -100], 8)
     try:
-        x = subject.vectors(len(places), salt=8)
-        got = subject.rotate(x, places)
-        outcome = judge_rows(subject, x, places, got, again=True)
+        got = subject.rotate(*step)
+        outcome = judge_rows(subject, step, got, again=True)
         if outcome.passed or subject.axes > 1:
             return outcome
-        rows = _table_rows(subject, x, places, got) or _from_the_end(subject)
+        mistake = find_mistake(subject, step, got)  # positions may be indices of a table
+        rows = (mistake and mistake.table_rows) or _from_the_end(subject)
     except WrongResult:
         raise
     except ImplementationError as error:
@@ -113,23 +109,14 @@ def negative(subject: Subject) -> Outcome:
     return no_verdict(f"they count from the end of a table of {rows:,} rows, as indices do")
 
 
-def _table_rows(subject: Subject, x: Array, places: NDArray[np.int64], got: Array) -> int | None:
-    """Return the rows of the table in which positions are indices, if that explains rows got."""
-    assert subject.oracle is not None
-    m = places.astype(np.float64)
-    mistake = find_mistake(subject, subject.oracle, x, m, got, subject.dtype)
-    return None if mistake is None else mistake.table_rows
-
-
 def _is_table(subject: Subject) -> bool:
     """Return True if rows far beyond the context, and no others, are refused or wrong."""
     end = subject.context
-    within, places = subject.on_axes([0, 1]), subject.on_axes([0, 1, 2 * end - 1, 2 * end + 3])
-    x = subject.vectors(len(places), salt=8)
-    if not judge_rows(subject, x[:2], within, subject.rotate(x[:2], within)).passed:
+    within, step = (subject.step(at, 8) for at in ([0, 1], [0, 1, 2 * end - 1, 2 * end + 3]))
+    if not judge_rows(subject, within, subject.rotate(*within)).passed:
         return False
     try:
-        return judge_rows(subject, x, places, subject.rotate(x, places)).passed is False
+        return judge_rows(subject, step, subject.rotate(*step)).passed is False
     except (ImplementationError, Unsupported):
         return True
 
@@ -140,10 +127,9 @@ def _from_the_end(subject: Subject) -> int | None:
     No model asks for them, and every table that is looked up in does so.
     """
     rows = _first_row(subject)
-    places = subject.on_axes(range(-_LOOKED_UP, 0))
-    x = subject.vectors(len(places), salt=8)
-    got = subject.rotate(x, places)
-    return rows if judge_rows(subject, x, places + rows, got).passed else None
+    step = subject.step(range(-_LOOKED_UP, 0), 8)
+    from_start = step._replace(positions=step.positions + rows)
+    return rows if judge_rows(subject, from_start, subject.rotate(*step)).passed else None
 
 
 def _first_row(subject: Subject) -> int:
@@ -176,7 +162,7 @@ def axes(subject: Subject) -> Outcome:
                 return Outcome(passed=False, counterexample=text)
     steps = np.arange(1, 1 + subject.axes)
     places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
-    return judge_call(subject, subject.vectors(len(places), salt=9), places)
+    return judge_call(subject, subject.step(places, 9))
 
 
 def edge_positions(context: int) -> list[int]:
@@ -209,23 +195,18 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
     starts = np.array([[0], [max(0, end - 5)]])
     places = subject.on_axes(starts + np.arange(5))
     x = subject.vectors(10, salt=24)
+    step = Step(x, places.reshape(10, *places.shape[2:]), subject.dtype)
     try:
-        rows = [x[:5], x[5:]]
         alone = [
             subject.implementation.fresh().rows(each, place, subject.dtype)
-            for each, place in zip(rows, places, strict=True)
+            for each, place in zip((x[:5], x[5:]), places, strict=True)
         ]
         given = x.astype(DTYPES[subject.dtype]).reshape(2, 5, subject.dim)
         got = as_float64(subject.implementation.fresh().call(given, places), given)
     except ImplementationError as error:
         return no_verdict(f"refuses such a batch: {error}")
-    outcome = compare_repeats(
-        subject,
-        got.reshape(10, subject.dim),
-        np.concatenate(alone),
-        positions=places.reshape(10, *places.shape[2:]),
-        what="alone, in a batch",
-    )
+    rows = got.reshape(10, subject.dim)
+    outcome = compare_repeats(subject, step, rows, np.concatenate(alone), "alone, in a batch")
     if outcome.passed:
         return outcome
     return replace(outcome, note="one long sequence changes the others of its batch")
@@ -262,11 +243,11 @@ def _by_row(
 ) -> Outcome:
     """Compare every sequence with the oracle."""
     heads = given.shape[1] if given.ndim == 4 else 1
-    spread = np.repeat(places[:, None], heads, axis=1)
+    spread = np.repeat(places[:, None], heads, axis=1).reshape(-1, *places.shape[2:])
+    x = given.astype(np.float64).reshape(-1, subject.dim)
     return judge_rows(
         subject,
-        given.astype(np.float64).reshape(-1, subject.dim),
-        spread.reshape(-1, *places.shape[2:]),
+        Step(x, spread, subject.dtype),
         got.reshape(-1, subject.dim),
         sequences=len(given) * heads,
         where="in a batch: ",

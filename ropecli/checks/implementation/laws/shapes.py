@@ -33,7 +33,7 @@ from ropecli.checks.implementation.shapes.design import (
     one_at_a_time,
     rows,
 )
-from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.implementation.subject import Step, Subject, repeat_positions
 from ropecli.checks.law import Outcome, law, no_verdict
 
 MODES = ("prefill", "chunked prefill", "packed sequences")
@@ -333,9 +333,10 @@ def keys(subject: Subject) -> Outcome:
             continue
         if response.k is None:
             return no_verdict("it returns no keys")
-        outcome = _judge_keys(subject, k, real_numbers(response.k, k), places)
+        outcome = _judge_heads(subject, k, real_numbers(response.k, k), places, "keys")
         if outcome.passed and key_heads < heads:
-            outcome = _judge_queries(subject, q, real_numbers(response.q, q), places)
+            outcome = _judge_heads(subject, q, real_numbers(response.q, q), places, "queries")
+            outcome = outcome if outcome.passed else replace(outcome, note="the queries do")
         judged.append(outcome)
     failed = [each for each in judged if each.passed is False]
     if failed and judged[-1].passed:  # as many as heads of queries
@@ -346,21 +347,14 @@ def keys(subject: Subject) -> Outcome:
     return replace(judged[0], note=refused[0] if refused else None)
 
 
-def _judge_queries(
-    subject: Subject, q: NDArray[Any], result: Array, places: NDArray[Any]
+def _judge_heads(
+    subject: Subject, x: NDArray[Any], result: Array, places: NDArray[Any], name: str
 ) -> Outcome:
-    x, got = (each.astype(np.float64).reshape(-1, subject.dim) for each in (q, result))
-    repeated = np.tile(places, (len(x) // len(places), *[1] * (places.ndim - 1)))
-    outcome = judge_rows(subject, x, repeated, got, where="queries: ")
-    return outcome if outcome.passed else replace(outcome, note="the queries do")
-
-
-def _judge_keys(subject: Subject, k: NDArray[Any], result: Array, places: NDArray[Any]) -> Outcome:
-    """Judge keys (heads * sequence, head_dim)."""
-    x = k.astype(np.float64)
-    got = result.reshape(x.shape)
-    repeated = np.tile(places, (len(x) // len(places), *[1] * (places.ndim - 1)))
-    return judge_rows(subject, x, repeated, got, where="keys: ", rows="keys")
+    """Judge queries or keys of several heads."""
+    flat, got = (each.astype(np.float64).reshape(-1, subject.dim) for each in (x, result))
+    step = Step(flat, repeat_positions(places, len(flat)), subject.dtype)
+    rows = "keys" if name == "keys" else "wrong rows"
+    return judge_rows(subject, step, got, where=f"{name}: ", rows=rows)
 
 
 @oracle_law("many steps", "many calls leave something behind")
@@ -391,11 +385,11 @@ def steps(subject: Subject) -> Outcome:
 
 def _decode(subject: Subject, many: int) -> Outcome:
     """Judge a decoder's steps from the beginning."""
-    x = subject.vectors(many, salt=50)
-    given = x.astype(DTYPES[subject.dtype])
-    got = subject.implementation.decode(given[None, None], 0).reshape(x.shape)
-    outcome = judge_rows(subject, x, np.arange(many), got, where="step by step: ")
-    return outcome if not outcome.passed else _second_sequence(subject, x[:SECOND], outcome)
+    step = subject.step(range(many), 50)
+    given = step.x.astype(DTYPES[subject.dtype])
+    got = subject.implementation.decode(given[None, None], 0).reshape(given.shape)
+    outcome = judge_rows(subject, step, got, where="step by step: ")
+    return outcome if not outcome.passed else _second_sequence(subject, step.x[:SECOND], outcome)
 
 
 def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
@@ -409,7 +403,8 @@ def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
     instance.request(request)
     got = real_numbers(instance.request(replace(request, again=True)).q, given).reshape(x.shape)
     for part, what in ((slice(half), "a prefill"), (slice(half, None), "a step")):
-        outcome = judge_rows(subject, x[part], places[part], got[part], where=f"{what}: ")
+        step = Step(x[part], places[part], subject.dtype)
+        outcome = judge_rows(subject, step, got[part], where=f"{what}: ")
         if not outcome.passed:
             words = f"{what} of a second sequence, after decoding, comes out wrong"
             return replace(outcome, note=words)

@@ -393,7 +393,7 @@ class Survey:
             vectors=base,
             own=own,
             scales=scales,
-            limits=(self.subject.context, self.subject.original or self.subject.context),
+            limits=self.subject.limits,
         ).wrong()
         if sample is not None:
             self._wrong.append(sample)
