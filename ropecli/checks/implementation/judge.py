@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.implementation.causes import Cause, Sample, find_position_mistake, name_cause
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.oracle import Truth, sequence_length, truth_of
+from ropecli.checks.implementation.oracle import Oracle, Truth, sequence_length, truth_of
 from ropecli.checks.implementation.subject import Step, Subject
 from ropecli.checks.law import (
     Law,
@@ -56,14 +56,9 @@ def judge_rows(
     rows: str = "wrong rows",
 ) -> Outcome:
     """Compare the rows of a call with the oracle's; if they are wrong, it can be made again."""
-    x, m, dtype = step.x, step.m, step.dtype
-    split = m.reshape(sequences, -1, *m.shape[1:])
-    truths = (truth_of(oracles, x, m, dtype) for oracles in subject.oracles_of(split))
-    truth, note = next(truths), None
-    if truth.wrong(got).any():
-        right = next((other for other in truths if not other.wrong(got).any()), None)
-        truth, note = (truth, None) if right is None else (right, CHANGES)
-    outcome = compare_rows(got, truth.rows, truth.tolerance, dtype=dtype)
+    truth, changed = find_truth(subject, step, got, sequences)[1:]
+    note = CHANGES if changed else None
+    outcome = compare_rows(got, truth.rows, truth.tolerance, dtype=step.dtype)
     if outcome.passed is not False:
         return replace(outcome, note=outcome.note or note)
     renewed = again and _right_in_new_instance(subject, step, truth)
@@ -77,13 +72,32 @@ def judge_rows(
     return replace(outcome, counterexample=where + smallest, note=note)
 
 
+def find_truth(
+    subject: Subject, step: Step, got: Array, sequences: int = 1
+) -> tuple[list[Oracle], Truth, bool]:
+    """Return the first convention by which all rows are right, or else the oracle's own.
+
+    Returns:
+        The oracle of each sequence, or one for all; its rows; and whether the table is that of
+        another length.
+    """
+    m, first = step.m, None
+    for oracles in subject.oracles_of(m.reshape(sequences, -1, *m.shape[1:])):
+        truth = truth_of(oracles, step.x, m, step.dtype)
+        if not truth.wrong(got).any():
+            return oracles, truth, first is not None
+        first = first or (oracles, truth, False)
+    assert first is not None
+    return first
+
+
 def compare_rows(
     got: Array,
-    expected: Array,
-    tolerance: Array,
+    expected: Array | float,
+    tolerance: Array | float,
     *,
     dtype: str,
-    example: Callable[[int, int], str] | None = None,
+    example: Callable[..., str] | None = None,
 ) -> Outcome:
     """Return the outcome of a comparison: every number must be within its tolerance."""
     error = np.abs(got - expected)
@@ -92,8 +106,8 @@ def compare_rows(
     outcome = judge_errors(error, tolerance, dtype=dtype)
     if outcome.passed or example is None:
         return outcome
-    row, column = np.unravel_index(int((~(error <= tolerance)).argmax()), error.shape)
-    return replace(outcome, counterexample=example(int(row), int(column)))
+    first = np.unravel_index(int((~(error <= tolerance)).argmax()), error.shape)
+    return replace(outcome, counterexample=example(*map(int, first)))
 
 
 def compare_repeats(subject: Subject, step: Step, got: Array, before: Array, what: str) -> Outcome:

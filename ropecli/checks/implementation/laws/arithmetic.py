@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.judge import oracle_law
+from ropecli.checks.implementation.judge import find_truth, oracle_law
 from ropecli.checks.implementation.oracle import Oracle, sequence_length
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, no_verdict
@@ -54,8 +54,8 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
         except (ImplementationError, Unsupported) as error:
             yield Outcome(passed=None, note=str(error), dtype=dtype)
             continue
-        oracle = _oracle_of(subject, x, m, got, dtype)
-        truth, rope = oracle.truth(x, m, dtype), oracle.rotary_at(sequence_length(m))
+        (oracle,), truth, _ = find_truth(subject, step, got)
+        rope = oracle.rotary_at(sequence_length(m))
         turned = np.zeros(got.shape, dtype=bool)
         turned[:, rope.pairs_out.ravel()] = True
         # Exact results, of pairs that do not turn, and wrong ones say nothing of rounding, nor do
@@ -85,13 +85,6 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
             dtype=dtype,
             note=None if passed else note,
         )
-
-
-def _oracle_of(subject: Subject, x: Array, m: Array, got: Array, dtype: str) -> Oracle:
-    """Return what turns a sequence of this length, whose table may be another one."""
-    (first,), *others = subject.oracles_of(m[None])
-    right = (oracle for (oracle,) in others if not oracle.truth(x, m, dtype).wrong(got).any())
-    return first if not first.truth(x, m, dtype).wrong(got).any() else next(right, first)
 
 
 def _by_tables(oracle: Oracle, x: Array, m: Array, dtype: str) -> Iterator[Array]:

@@ -55,11 +55,9 @@ def relative_position(subject: Subject) -> Outcome:
             names += [(int(m), int(m + d), swap) for m in range(1, count - int(d))]
     flat, wanted = np.concatenate(got), np.concatenate(expected)
     size = np.abs(q).max() * np.abs(k).max() * subject.dim
-    allowed = np.full_like(
-        flat, (4 * subject.tolerances.of_normal(subject.dtype) + 4 * PHASE) * size
-    )
+    allowed = (4 * subject.tolerances.of_normal(subject.dtype) + 4 * PHASE) * size
 
-    def example(row: int, _column: int) -> str:
+    def example(row: int) -> str:
         low, high, swap = names[row]
         m, n = (high, low) if swap else (low, high)
         far, near = (high - low, 0) if swap else (0, high - low)
@@ -68,9 +66,7 @@ def relative_position(subject: Subject) -> Outcome:
             f"q at {far} and k at {near}, as far apart: {wanted[row]:.6g}"
         )
 
-    return compare_rows(
-        flat[:, None], wanted[:, None], allowed[:, None], dtype=subject.dtype, example=example
-    )
+    return compare_rows(flat, wanted, allowed, dtype=subject.dtype, example=example)
 
 
 @law(
@@ -86,14 +82,13 @@ def norm(subject: Subject) -> Outcome:
     typical = float(np.median(lengths))
     # Squares add up what each coordinate lost; a norm is off by no more than a coordinate is.
     share = 2 * subject.tolerances.of_normal(subject.dtype)
-    allowed = np.full_like(lengths, share * typical + subject.tolerances.of_number(subject.dtype))
     length = float(np.sqrt((subject.vectors(1, salt=1) ** 2).sum()))
     return compare_rows(
-        lengths[:, None],
-        np.full((len(turned), 1), typical),
-        allowed[:, None],
+        lengths,
+        typical,
+        share * typical + subject.tolerances.of_number(subject.dtype),
         dtype=subject.dtype,
-        example=lambda row, _: (
+        example=lambda row: (
             f"position {row}, |x| = {length:.6g}: length {lengths[row]:.6g}, "
             f"elsewhere {typical:.6g}"
         ),
@@ -130,11 +125,10 @@ def composition(subject: Subject) -> Outcome:
     size = np.abs(direct).max()
     # Three rotations, each with its rounding and its phase; a result becomes data in between.
     unit = max(subject.tolerances.of_normal(subject.dtype), rounding_tolerance(subject.dtype))
-    allowed = np.full_like(twice, (6 * unit + 3 * PHASE) * max(size, 1e-9))
     return compare_rows(
         twice,
         direct,
-        allowed,
+        (6 * unit + 3 * PHASE) * max(size, 1e-9),
         dtype=subject.dtype,
         example=lambda row, j: (
             f"turned at position {row} twice, coordinate {j}: {twice[row, j]:.6g}; "
@@ -162,13 +156,12 @@ def attention_factor(subject: Subject) -> Outcome:
     factor = rope.attention_factor
     if subject.expect is not None:
         factor = subject.expect.attention_factor
-    allowed = np.full_like(got, 2 * subject.tolerances.of_normal(subject.dtype) * factor)
     return compare_rows(
-        got[:, None],
-        np.full((count, 1), factor),
-        allowed[:, None],
+        got,
+        factor,
+        2 * subject.tolerances.of_normal(subject.dtype) * factor,
         dtype=subject.dtype,
-        example=lambda row, _: (
+        example=lambda row: (
             f"position {row}: vectors grow by {got[row]:.6g}, expected {factor:.6g}"
         ),
     )
@@ -288,9 +281,7 @@ def _judge_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, rati
         expected, room = factor * exact, abs(factor) * allowed + 1e-300
         return _compare_numbers(subject, m, got, expected, room)
     lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
-    outcome = compare_rows(
-        np.array([[factor]]), np.array([[wanted]]), np.array([[2 * lost * wanted]]), dtype=dtype
-    )
+    outcome = compare_rows(np.array([factor]), wanted, 2 * lost * wanted, dtype=dtype)
     if outcome.passed:
         return outcome
     text = (

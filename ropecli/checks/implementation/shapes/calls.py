@@ -131,14 +131,14 @@ class Survey:
     def _make_all(self, calls: Sequence[Call]) -> list[bool]:
         taken: list[bool] = []
         coming = iter(calls)
-        ahead: deque[tuple[Array, ScaledRequest, Array]] = deque()
+        ahead: deque[tuple[Array, ScaledRequest]] = deque()
         for number, call in enumerate(calls):
             if self.deaths >= MOST_DEATHS:
                 return taken + [False] * (len(calls) - number)
             for following in islice(coming, 1 + AHEAD - len(ahead)):
                 ahead.append(self._request(following))
                 self.instance_for(following).announce(ahead[-1][1])
-            base, request, scales = ahead.popleft()
+            base, request = ahead.popleft()
             response = self._respond(call, request)
             if isinstance(response, bool):
                 taken.append(response)
@@ -149,7 +149,7 @@ class Survey:
                 results = response.gradient or ()
             for array, result in zip("qkv", results, strict=False):
                 if result is not None:
-                    self._judge(call, array, result, base, scales[:, : call.heads_of(array)])
+                    self._judge(call, request, base, array, result)
         return taken
 
     def _respond(self, call: Call, request: ScaledRequest) -> Response | bool:
@@ -303,8 +303,8 @@ class Survey:
         """Return the request of a call."""
         return self._request(call)[1].whole()
 
-    def _request(self, call: Call) -> tuple[Array, ScaledRequest, Array]:
-        """Return the vectors of the rows, the request, and the scale of each head."""
+    def _request(self, call: Call) -> tuple[Array, ScaledRequest]:
+        """Return the vectors of the rows in float64, and the request."""
         base, held = self._vectors(call)
         most = max(call.heads, call.key_heads or 0)
         seeds = (self.subject.seed, call.batch, call.heads, call.length)
@@ -328,24 +328,19 @@ class Survey:
             memory=call.memory,
             gradient=call.gradient,
         )
-        return base, request, scales
+        return base, request
 
     def _judge(
-        self,
-        call: Call,
-        array: str,
-        result: NDArray[Any],
-        base: Array,
-        scales: Array,
+        self, call: Call, request: ScaledRequest, base: Array, array: str, result: NDArray[Any]
     ) -> None:
         """Compare the rows of one array."""
         self.numbers += result.size
         self._judge_dtype(call, known_dtype(result))
         check_real(result, call.dtype)
         if array == "v":  # values are not rotated
-            found = compare((), call, base, scales, result)
+            found = compare((), request, base, result)
         else:
-            found = self._compare(call, base, scales, result)
+            found = self._compare(request, base, result)
         if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
             self.max_error, self.tolerance = found.error, found.tolerance
         right = found.first is None
@@ -353,7 +348,7 @@ class Survey:
         if found.first is not None:
             self.errors += found.relative
             (b, h, row, j), got, expected = found.first
-            one, other = got * scales[b, h], expected * scales[b, h]
+            one, other = got * request.scales[b, h], expected * request.scales[b, h]
             digits = distinguishing_digits(np.array([one]), np.array([other]))
             places = call.positions[b] if call.own else call.positions
             text = (
@@ -363,18 +358,14 @@ class Survey:
             )
             self._fail(call, text)
             if not call.gradient:
-                self._keep(call, found.wrong, base, scales, result)
+                self._keep(request, base, result, found.wrong)
 
     def _keep(
-        self,
-        call: Call,
-        wrong: NDArray[np.bool_],
-        base: Array,
-        scales: Array,
-        result: NDArray[Any],
+        self, request: ScaledRequest, base: Array, result: NDArray[Any], wrong: NDArray[np.bool_]
     ) -> None:
         """Keep some wrong rows of a call, to find out what they are instead."""
-        places = (call.positions if call.own else call.positions[None]).astype(np.float64)
+        scales = request.scales[:, : wrong.shape[1]]
+        places = (request.positions if request.own else request.positions[None]).astype(np.float64)
         which = np.flatnonzero(wrong)
         first, spread = which[:KEPT], which[np.linspace(0, len(which) - 1, KEPT).astype(int)]
         b, h, s = np.unravel_index(np.unique([*first, *spread]), wrong.shape)
@@ -382,9 +373,9 @@ class Survey:
         assert self.subject.oracle is not None
         sample = Sample(
             oracle=self.subject.oracle.at_length(max(map(sequence_length, places))),
-            dtype=call.dtype,
+            dtype=known_dtype(request.rows),
             x=base[own],
-            m=places[b if call.own else 0, s],
+            m=places[b if request.own else 0, s],
             got=result[b, h, s].astype(np.float64) / scales[b, h, None],
             sequence=b,
             head=h,
@@ -405,12 +396,12 @@ class Survey:
             self.note = f"{call.dtype} comes back as {usual} in some shapes, as {dtype} in others"
             self._fail(call, f"{call}: the result is {dtype}, in other shapes {usual}")
 
-    def _compare(self, call: Call, base: Array, scales: Array, result: NDArray[Any]) -> Comparison:
+    def _compare(self, request: ScaledRequest, base: Array, result: NDArray[Any]) -> Comparison:
         """Compare rows with those expected, by the convention that they follow if there is one."""
         first: Comparison | None = None
-        places = call.positions if call.own else call.positions[None]
+        places = request.positions if request.own else request.positions[None]
         for oracles in self.subject.oracles_of(places, identify=self._other_lengths > 0):
-            found = compare(oracles, call, base, scales, result)
+            found = compare(oracles, request, base, result)
             if found.first is None:
                 return found
             first = first or found
