@@ -20,7 +20,7 @@ LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 #: Share of numbers that must fit where code may compute what is rounded in float32, as we do not.
 NEARLY = 0.9
 BETTER = 0.5  #: Largest error that is left of the one that is explained.
-NEAR = 3  #: Largest position at which no pair of a frequency up to 1 makes half a turn.
+NEAR = 3  #: Largest position at which no pair of a frequency up to 1 rotates by half a turn.
 UNSURE = 0.1  #: Radians up to which measured frequencies predict a phase.
 DIGITS = 4  #: Significant digits of a base or a factor that was meant.
 #: Relative difference of the lengths of pairs that rounding leaves; other vectors differ by 1.
@@ -69,7 +69,7 @@ class Sample:
         return self.oracle.rotary_at(1)
 
     @functools.cached_property
-    def turns(self) -> Array:
+    def multipliers(self) -> Array:
         """The complex number that each pair should be multiplied by, (count, pairs)."""
         angles = self.oracle.angles(self.rope, self.m)
         return np.asarray(self.rope.attention_factor * np.exp(1j * angles))
@@ -99,7 +99,7 @@ class Sample:
             float64.columns(each if pairs is None else pairs)
             for each in (self.rope.pairs_in, self.rope.pairs_out)
         )
-        matrix = by(self.turns.real, self.turns.imag)
+        matrix = by(self.multipliers.real, self.multipliers.imag)
         a, b = self.x[:, read[0]], self.x[:, read[1]]
         rows = self.x.copy()
         rows[:, written[0]] = matrix[0] * a + matrix[1] * b

@@ -34,9 +34,9 @@ from ropecli.checks.implementation.interface import (
     OutOfTime,
     Unsupported,
 )
-from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe
+from ropecli.checks.implementation.rows import call_failure
 from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.checks.law import Check, Explains, Law, Outcome, no_verdict, outcomes, report
 from ropecli.numbers import at_least, length

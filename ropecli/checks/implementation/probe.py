@@ -121,7 +121,7 @@ def _identify(
 def _identify_most(
     evidence: Evidence, dtype: str, found: Identification
 ) -> tuple[Evidence, Identification] | None:
-    """Identify the rotation of most rows, if some part from it; laws then say which ones do."""
+    """Identify the rotation of most rows, if some deviate; checks then say which ones do."""
     from ropecli.checks.identify import identify_rows
 
     if evidence.rows is None:

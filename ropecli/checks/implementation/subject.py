@@ -70,12 +70,12 @@ class Subject:
     """An implementation, what it is called with, and the rotation that it is held to."""
 
     implementation: Implementation
-    instance: Instance  #: The one that is called, but where a law needs a new one.
+    instance: Instance  #: The one that is called, but where a check needs a new one.
     dim: int  #: Coordinates of a vector.
     axes: int  #: Coordinates of a position.
-    dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
+    dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all checks.
     expect: Rotary | None  #: The encoding expected; None if any RoPE is correct.
-    context: int  #: Positions up to which it is judged.
+    context: int  #: Positions up to which it is checked.
     context_given: bool  #: Whether it must take all of them.
     original: int | None  #: Positions of the training; None if unknown.
     seed: int  #: Seed of the vectors.
@@ -85,8 +85,8 @@ class Subject:
     tolerances: Tolerances = DERIVED  #: Of rows and what follows from them.
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
-    surveyed: list[Any] = field(default_factory=list)  #: Rows that laws of all shapes have seen.
-    #: Vectors of the calls of these laws, by dtype and salt: in float64, and in that dtype.
+    surveyed: list[Any] = field(default_factory=list)  #: Rows that checks of all shapes have seen.
+    #: Vectors of the calls of these checks, by dtype and salt: in float64, and in that dtype.
     vectors_of_shapes: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(
         default_factory=dict
     )
@@ -94,7 +94,7 @@ class Subject:
 
     @property
     def dtype(self) -> str:
-        """Dtype of the vectors of most laws."""
+        """Dtype of the vectors of most checks."""
         return self.dtypes[0]
 
     @property
@@ -168,7 +168,7 @@ class Subject:
     def oracles_of(
         self, positions: NDArray[Any], *, identify: bool = True
     ) -> Iterator[list[Oracle]]:
-        """Yield what the sequences of a call may be turned by, one convention after another.
+        """Yield what the sequences of a call may be rotated by, one convention after another.
 
         Where the table depends on the length, all sequences have that of the longest, as in
         Transformers, or each its own. The oracle's own tables come first, then those that the

@@ -38,7 +38,7 @@ Decays = Callable[..., Decay]
 EDGES = (0, 1, 2, 3, 63, 64, BLOCK - 1, BLOCK, BLOCK + 1, 255, 257, 2047, 2049, 4095, 4097)
 FRACTIONS = (0.5, 127.5, 128.25, -0.25, -63.75)
 COUNT = 48  #: Samples of a law.
-SAMPLED = 6  #: One position in so many is computed a second time, by mpmath.
+SAMPLED = 6  #: Every sixth position is computed a second time, by mpmath.
 EVERY = 4096  #: Every whole position below it is tried, all in one call.
 RUN = 64  #: Positions whose angles are added to those of a start, in the reference.
 CACHED = 2**13  #: Numbers that the reference computes at a time.
@@ -56,13 +56,7 @@ class Sample:
 
     def rows(self, index: NDArray[Any] | slice) -> Sample:
         """Return some of the rows."""
-        return Sample(
-            q=self.q[index],
-            k=self.k[index],
-            m=self.m[index],
-            n=self.n[index],
-            shift=self.shift[index],
-        )
+        return Sample(**{name: rows[index] for name, rows in vars(self).items()})
 
 
 class Oracle:
@@ -296,11 +290,7 @@ def with_every_position(subject: RotationSubject, sample: Sample) -> Sample:
     if sample is not subject.sample:
         return sample
     m = np.arange(float(subject.every))
-    more = sample.rows(np.arange(len(m)) % len(sample.m))
+    more = vars(replace(sample.rows(np.arange(len(m)) % len(sample.m)), m=m))
     return Sample(
-        q=np.concatenate([sample.q, more.q]),
-        k=np.concatenate([sample.k, more.k]),
-        m=np.concatenate([sample.m, m]),
-        n=np.concatenate([sample.n, more.n]),
-        shift=np.concatenate([sample.shift, more.shift]),
+        **{name: np.concatenate([rows, more[name]]) for name, rows in vars(sample).items()}
     )

@@ -1,4 +1,4 @@
-"""The laws that an implementation is judged by."""
+"""The checks of an implementation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ropecli.checks.implementation.laws import (
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law
 
-#: In the order in which they are judged: calls that may leave something behind come last.
+#: In the order in which they are made: calls that may leave something behind come last.
 LAWS: tuple[Law[Subject], ...] = (
     convention.rotation,
     convention.convention,
@@ -49,7 +49,7 @@ LAWS: tuple[Law[Subject], ...] = (
     state.two_threads,
 )
 SCORE_LAWS: tuple[Law[Subject], ...] = (identities.score, identities.softmax_factor)
-#: Laws whose failure has a meaning of its own, those that come closest to the cause first.
+#: Checks whose failure has a meaning of its own, those that come closest to the cause first.
 MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
     state.same_twice,
     state.two_instances,

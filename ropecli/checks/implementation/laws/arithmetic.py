@@ -1,4 +1,4 @@
-"""The law of rounding."""
+"""The check of rounding."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.judge import find_truth, oracle_law
 from ropecli.checks.implementation.oracle import Oracle, sequence_length
+from ropecli.checks.implementation.rows import find_truth, oracle_law
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, no_verdict
 from ropecli.units import SIGNIFICAND_BITS, SMALLEST_NORMAL
@@ -56,19 +56,19 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
             continue
         (oracle,), truth, _ = find_truth(subject, step, got)
         rope = oracle.rotary_at(sequence_length(m))
-        turned = np.zeros(got.shape, dtype=bool)
-        turned[:, rope.pairs_out.ravel()] = True
-        # Exact results, of pairs that do not turn, and wrong ones say nothing of rounding, nor do
+        rotated = np.zeros(got.shape, dtype=bool)
+        rotated[:, rope.pairs_out.ravel()] = True
+        # Exact results, of pairs that do not rotate, and wrong ones say nothing of rounding, nor do
         # small differences of large products.
-        turned &= (np.abs(truth.rows) > SMALLEST_NORMAL[dtype]) & (got != x) & ~truth.wrong(got)
-        turned &= np.abs(truth.rows) > LARGE * np.abs(x).max(axis=1, keepdims=True)
-        if turned.sum() < FEWEST:
+        rotated &= (np.abs(truth.rows) > SMALLEST_NORMAL[dtype]) & (got != x) & ~truth.wrong(got)
+        rotated &= np.abs(truth.rows) > LARGE * np.abs(x).max(axis=1, keepdims=True)
+        if rotated.sum() < FEWEST:
             yield Outcome(passed=None, note="too few numbers are rounded", dtype=dtype)
             continue
-        exact = truth.rows[turned]
+        exact = truth.rows[rotated]
         ulp = np.ldexp(1.0, np.frexp(exact)[1] - SIGNIFICAND_BITS[dtype])
         every = [
-            (got[turned] - rows[turned]) / ulp * np.sign(exact)
+            (got[rotated] - rows[rotated]) / ulp * np.sign(exact)
             for rows in _by_tables(oracle, x, m, dtype)
         ]
         off = np.clip(min(every, key=np.std), -1, 1)  # what one rounding does at most
@@ -81,7 +81,7 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
             passed=passed,
             max_error=abs(worst),
             tolerance=BIASED,
-            samples=int(turned.sum()),
+            samples=int(rotated.sum()),
             dtype=dtype,
             note=None if passed else note,
         )
@@ -106,6 +106,6 @@ def _by_tables(oracle: Oracle, x: Array, m: Array, dtype: str) -> Iterator[Array
         twice,
         rounded(twice.real) + 1j * rounded(twice.imag),
     ):
-        rows, turned = x.copy(), z * each
-        rows[:, rope.pairs_out[:, 0]], rows[:, rope.pairs_out[:, 1]] = turned.real, turned.imag
+        rows, rotated = x.copy(), z * each
+        rows[:, rope.pairs_out[:, 0]], rows[:, rope.pairs_out[:, 1]] = rotated.real, rotated.imag
         yield rows

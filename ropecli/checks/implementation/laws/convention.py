@@ -1,4 +1,4 @@
-"""Laws of recognition: a RoPE, the one expected, in sufficient precision."""
+"""Checks of recognition: a RoPE, the one expected, in sufficient precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.judge import AS_THE_ORACLE, compare_rows, judge_call
 from ropecli.checks.implementation.laws.positions import edge_positions
 from ropecli.checks.implementation.oracle import (
     Oracle,
@@ -19,6 +18,7 @@ from ropecli.checks.implementation.oracle import (
     computed_in_half,
     sequence_length,
 )
+from ropecli.checks.implementation.rows import AS_THE_ORACLE, check_call, compare_rows
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, law, no_verdict
 
@@ -106,8 +106,8 @@ def describe_scale(scale: float) -> str:
 def _beyond_half_a_turn(theta: NDArray[np.float64]) -> float:
     """Return the first frequency of a geometric table as its slow pairs predict it, or 1.
 
-    Fast pairs make more than half a turn a position, and look like slower ones. The slow pairs say
-    how fast they must be, up to whole turns and direction.
+    Fast pairs rotate by more than half a turn a position, and look like slower ones. The slow
+    pairs say how fast they must be, up to whole turns and direction.
     """
     if len(theta) < FEWEST_PAIRS or not 0 < theta[-1] < theta[-2]:
         return 1.0
@@ -140,7 +140,7 @@ def as_expected(subject: Subject) -> Outcome:
     oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     places = positions(subject)
     step = subject.step(places, 19)
-    return judge_call(replace(subject, oracle=oracle, as_expected=True), step)
+    return check_call(replace(subject, oracle=oracle, as_expected=True), step)
 
 
 def positions(subject: Subject) -> NDArray[np.int64]:
@@ -174,11 +174,11 @@ def precision(subject: Subject) -> Outcome:
         got = subject.rotate(*step)
     except ImplementationError as error:
         return no_verdict(str(error))
-    return _judge_phases(subject, step.x, step.m, got)
+    return _check_phases(subject, step.x, step.m, got)
 
 
-def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
-    """Measure how far phases are off, and judge if float32 explains it."""
+def _check_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
+    """Measure how far phases are off, and check if float32 explains it."""
     oracle = subject.oracle
     assert oracle is not None
     truth = oracle.truth(x, m, subject.dtype)
@@ -186,13 +186,13 @@ def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
         other = subject.identify_at(sequence_length(m))
         if other is not None:
             oracle, truth = other, other.truth(x, m, subject.dtype)
-    judged = compare_rows(got, truth.rows, truth.tolerance, dtype=subject.dtype)
+    checked = compare_rows(got, truth.rows, truth.tolerance, dtype=subject.dtype)
     off = _phases(oracle, x, m, got)
     flat = m if m.ndim == 1 else m.max(axis=1)
     row = int(off.argmax())
     text = f"phase off by {off[row]:.2g} rad at most, at position {flat[row]:,.0f}"
-    if judged.passed:
-        return replace(judged, note=text)
+    if checked.passed:
+        return replace(checked, note=text)
     bad = truth.wrong(got).any(axis=1)
     # Angles that lose digits drift off, little by little: DRIFT is 200 times what float32 loses.
     if _lengths_differ(truth, got, subject.tolerances.of_normal(subject.dtype)):
@@ -200,7 +200,7 @@ def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
     if (off <= DRIFT * np.maximum(flat, 1)).all():
         first = int(np.where(bad, flat, np.inf).min())
         words = f"angles lose digits that float32 keeps, from position {first} on: {text}"
-        return replace(judged, note=words)
+        return replace(checked, note=words)
     return no_verdict("rows are wrong by more than precision explains: see the other laws")
 
 

@@ -1,4 +1,4 @@
-"""Laws of every rotary embedding, and of the score with its factors."""
+"""Checks of every rotary embedding, and of the score with its factors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.interface import ImplementationError, WrongResult, real_numbers
-from ropecli.checks.implementation.judge import compare_rows
 from ropecli.checks.implementation.oracle import (
     Oracle,
     Truth,
@@ -18,6 +17,7 @@ from ropecli.checks.implementation.oracle import (
     rounding_tolerance,
     sequence_length,
 )
+from ropecli.checks.implementation.rows import compare_rows
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, law, no_verdict
 from ropecli.rotary.rotary import Rotary
@@ -30,7 +30,7 @@ PHASE = 32 * COUNT * SINGLE
 #: Sequences that are tried: one token, where many an error is invisible, and more.
 SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
 EVERY = 256  #: Positions of the longest one, of scores.
-PROMISED = 48  #: Positions that every implementation must take, as in the laws of positions.
+PROMISED = 48  #: Positions that every implementation must take, as in the checks of positions.
 BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
 
 
@@ -77,8 +77,8 @@ def relative_position(subject: Subject) -> Outcome:
 )
 def norm(subject: Subject) -> Outcome:
     """|R_m x| is the same at every position."""
-    turned = _rotate_one(subject, _count(subject), 1)
-    lengths = np.sqrt((turned**2).sum(axis=1))
+    rotated = _rotate_one(subject, _count(subject), 1)
+    lengths = np.sqrt((rotated**2).sum(axis=1))
     typical = float(np.median(lengths))
     # Squares add up what each coordinate lost; a norm is off by no more than a coordinate is.
     share = 2 * subject.tolerances.of_normal(subject.dtype)
@@ -117,11 +117,11 @@ def composition(subject: Subject) -> Outcome:
         back[rope.pairs_in] = rope.pairs_out
     restored = once[:, back]
     twice = subject.rotate(restored, positions)
-    turned = np.zeros(subject.dim, dtype=bool)
-    turned[back != np.arange(subject.dim)] = True
+    rotated = np.zeros(subject.dim, dtype=bool)
+    rotated[back != np.arange(subject.dim)] = True
     if rope is not None:
-        turned[rope.pairs_out] = True
-        twice[:, turned] /= factor
+        rotated[rope.pairs_out] = True
+        twice[:, rotated] /= factor
     size = np.abs(direct).max()
     # Three rotations, each with its rounding and its phase; a result becomes data in between.
     unit = max(subject.tolerances.of_normal(subject.dtype), rounding_tolerance(subject.dtype))
@@ -242,12 +242,12 @@ def softmax_factor(subject: Subject) -> Iterator[Outcome]:
 
 
 def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
-    """Judge the implementation's own scores in each dtype, without their factor, or that factor."""
+    """Check the implementation's own scores in each dtype, without their factor, or that factor."""
     every = tuple(range(min(subject.context, EVERY)))
     for dtype in subject.dtypes:
         for sequence in (*SEQUENCES, every):
             try:
-                outcome = _judge_scores(subject, sequence, dtype, ratio=ratio)
+                outcome = _check_scores(subject, sequence, dtype, ratio=ratio)
             except ImplementationError as error:
                 if dtype == subject.dtype:
                     raise
@@ -257,8 +257,8 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
                 break
 
 
-def _judge_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, ratio: bool) -> Outcome:
-    """Judge the scores of a sequence at these positions without their factor, or that factor."""
+def _check_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, ratio: bool) -> Outcome:
+    """Check the scores of a sequence at these positions without their factor, or that factor."""
     assert subject.expect is not None  # check sees to it
     oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     positions, wanted = subject.on_axes(sequence), subject.expect.softmax_factor

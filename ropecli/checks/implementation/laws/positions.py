@@ -1,4 +1,4 @@
-"""Laws of positions of every kind, in one sequence and in batches."""
+"""Checks of positions of every kind, in one sequence and in batches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ropecli.checks.implementation.interface import (
     WrongResult,
     as_float64,
 )
-from ropecli.checks.implementation.judge import (
+from ropecli.checks.implementation.rows import (
     call_failure,
+    check_call,
+    check_rows,
     compare_repeats,
     find_mistake,
-    judge_call,
-    judge_rows,
     oracle_law,
 )
 from ropecli.checks.implementation.subject import Step, Subject
@@ -36,11 +36,11 @@ HEADS = 2
 
 
 def _at(name: str, meaning: str, *lists: ArrayLike) -> Law[Subject]:
-    """Make a law of some lists of positions; two of one length show caches keyed by length."""
+    """Make a check of some lists of positions; two of one length show caches keyed by length."""
 
     def judge(subject: Subject) -> Iterator[Outcome]:
         for positions in lists:
-            yield judge_call(subject, subject.step(positions, 5))
+            yield check_call(subject, subject.step(positions, 5))
 
     return oracle_law(name, f"positions {meaning} are not followed")(judge)
 
@@ -74,7 +74,7 @@ def long_positions(subject: Subject) -> Iterator[Outcome]:
     """Rows up to the end of the context are right, in every dtype."""
     for dtype in subject.dtypes:
         try:
-            yield judge_call(subject, subject.step(edge_positions(subject.context), 6, dtype))
+            yield check_call(subject, subject.step(edge_positions(subject.context), 6, dtype))
         except ImplementationError as error:
             yield refusal(subject, error, dtype)
 
@@ -84,7 +84,7 @@ def beyond(subject: Subject) -> Outcome:
     """Rows beyond the context are right, or refused."""
     end = subject.context
     positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
-    return judge_call(subject, subject.step(positions, 7))
+    return check_call(subject, subject.step(positions, 7))
 
 
 @oracle_law("negative positions", "negative positions give wrong rows")
@@ -93,7 +93,7 @@ def negative(subject: Subject) -> Outcome:
     step = subject.step([-1, -2, -3, -17, 0, 5, -100], 8)
     try:
         got = subject.rotate(*step)
-        outcome = judge_rows(subject, step, got, again=True)
+        outcome = check_rows(subject, step, got, again=True)
         if outcome.passed or subject.axes > 1:
             return outcome
         mistake = find_mistake(subject, step, got)  # positions may be indices of a table
@@ -113,10 +113,10 @@ def _is_table(subject: Subject) -> bool:
     """Return True if rows far beyond the context, and no others, are refused or wrong."""
     end = subject.context
     within, step = (subject.step(at, 8) for at in ([0, 1], [0, 1, 2 * end - 1, 2 * end + 3]))
-    if not judge_rows(subject, within, subject.rotate(*within)).passed:
+    if not check_rows(subject, within, subject.rotate(*within)).passed:
         return False
     try:
-        return judge_rows(subject, step, subject.rotate(*step)).passed is False
+        return check_rows(subject, step, subject.rotate(*step)).passed is False
     except (ImplementationError, Unsupported):
         return True
 
@@ -129,7 +129,7 @@ def _from_the_end(subject: Subject) -> int | None:
     rows = _first_row(subject)
     step = subject.step(range(-_LOOKED_UP, 0), 8)
     from_start = step._replace(positions=step.positions + rows)
-    return rows if judge_rows(subject, from_start, subject.rotate(*step)).passed else None
+    return rows if check_rows(subject, from_start, subject.rotate(*step)).passed else None
 
 
 def _first_row(subject: Subject) -> int:
@@ -162,7 +162,7 @@ def axes(subject: Subject) -> Outcome:
                 return Outcome(passed=False, counterexample=text)
     steps = np.arange(1, 1 + subject.axes)
     places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
-    return judge_call(subject, subject.step(places, 9))
+    return check_call(subject, subject.step(places, 9))
 
 
 def edge_positions(context: int) -> list[int]:
@@ -183,7 +183,7 @@ def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome
 def batched_positions(subject: Subject) -> Outcome:
     """Each sequence is rotated by its own row of positions."""
     starts = np.array([[0], [9], [30]])
-    return _judge(subject, starts + np.arange(5))
+    return _check(subject, starts + np.arange(5))
 
 
 @law("batched positions", because="the rounding of two rotations")
@@ -216,39 +216,25 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
 def left_padding(subject: Subject) -> Outcome:
     """Sequences after padding at position 0 are rotated by their own positions."""
     pads = np.array([[0], [2], [4]])
-    return _judge(subject, np.maximum(np.arange(7) - pads, 0))
+    return _check(subject, np.maximum(np.arange(7) - pads, 0))
 
 
-def _judge(subject: Subject, positions: NDArray[Any]) -> Outcome:
-    """Judge with and without heads: wrong rows fail in either, and one correct call is enough."""
+def _check(subject: Subject, positions: NDArray[Any]) -> Outcome:
+    """Check with and without heads: wrong rows fail in either, and one correct call is enough."""
     places = subject.on_axes(positions)
     batch, sequence = positions.shape
     outcomes, refusals = [], []
     for lead in ((batch,), (batch, HEADS)):
-        x = subject.vectors(int(np.prod(lead)) * sequence, salt=10)
+        spread = np.repeat(places, int(np.prod(lead[1:])), axis=0)
+        x = subject.vectors(len(spread) * sequence, salt=10)
         given = x.astype(DTYPES[subject.dtype]).reshape(*lead, sequence, subject.dim)
         try:
-            got = as_float64(subject.instance.call(given, places), given)
+            got = as_float64(subject.instance.call(given, places), given).reshape(x.shape)
         except ImplementationError as error:
             refusals.append(str(error))
             continue
-        outcomes.append(_by_row(subject, given, got, places))
+        step = Step(x, spread.reshape(-1, *places.shape[2:]), subject.dtype)
+        outcomes.append(check_rows(subject, step, got, sequences=len(spread), where="in a batch: "))
     if not outcomes:
         return no_verdict(f"refuses batched positions: {refusals[-1]}")
     return next((each for each in outcomes if not each.passed), outcomes[-1])
-
-
-def _by_row(
-    subject: Subject, given: NDArray[Any], got: NDArray[Any], places: NDArray[Any]
-) -> Outcome:
-    """Compare every sequence with the oracle."""
-    heads = given.shape[1] if given.ndim == 4 else 1
-    spread = np.repeat(places[:, None], heads, axis=1).reshape(-1, *places.shape[2:])
-    x = given.astype(np.float64).reshape(-1, subject.dim)
-    return judge_rows(
-        subject,
-        Step(x, spread, subject.dtype),
-        got.reshape(-1, subject.dim),
-        sequences=len(given) * heads,
-        where="in a batch: ",
-    )

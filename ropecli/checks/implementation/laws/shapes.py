@@ -1,4 +1,4 @@
-"""Laws of shapes: every one is turned alike, and so is every position of the context."""
+"""Checks of shapes: all are rotated alike, and so is every position of the context."""
 
 from __future__ import annotations
 
@@ -19,20 +19,11 @@ from ropecli.checks.implementation.interface import (
     WrongResult,
     real_numbers,
 )
-from ropecli.checks.implementation.judge import call_failure, judge_rows, oracle_law
 from ropecli.checks.implementation.oracle import Oracle, by_length
+from ropecli.checks.implementation.rows import call_failure, check_rows, oracle_law
+from ropecli.checks.implementation.shapes import design
 from ropecli.checks.implementation.shapes.calls import Call, Survey
-from ropecli.checks.implementation.shapes.design import (
-    BATCHES,
-    HEADS,
-    LENGTHS,
-    ROWS,
-    Case,
-    both_sides,
-    cover,
-    one_at_a_time,
-    rows,
-)
+from ropecli.checks.implementation.shapes.design import Case
 from ropecli.checks.implementation.subject import Step, Subject, repeat_positions
 from ropecli.checks.law import Outcome, law, no_verdict
 
@@ -44,7 +35,7 @@ STRIDE = 64  #: One step in this number is another instance's.
 WHOLE = 2**23  #: Numbers in the one long call.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
-LOOKED_AT = 4  #: Wrong gradients of which it is asked whether the rows are wrong as well.
+LOOKED_AT = 4  #: Wrong gradients checked against their rows.
 FEWER_HEADS = "queries or keys come out wrong where keys have fewer heads"
 AS_ROWS_DO = ", as the rows themselves do"
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
@@ -88,19 +79,19 @@ def _survey(
     """Make calls with each value alone, and then with each pair of those that are taken."""
 
     def by_size(cases: Sequence[Case]) -> list[Case]:  # a budget cuts the longest calls
-        return sorted(cases, key=lambda case: rows(case).bit_length())
+        return sorted(cases, key=lambda case: design.rows(case).bit_length())
 
     def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
         calls = [replace(_call(subject, case, salt), gradient=gradient) for case in cases]
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
-        return lambda case: rows(case) <= limit and _is_taken(subject, case)
+        return lambda case: design.rows(case) <= limit and _is_taken(subject, case)
 
     singles: list[Case] = []
     met: set[tuple[str, Any]] = set()
     for way in factors["axes, own"]:  # each tries what those before have no place for
-        for case in one_at_a_time({**factors, "axes, own": [way]}, within(ROWS[-1])):
+        for case in design.one_at_a_time({**factors, "axes, own": [way]}, within(design.ROWS[-1])):
             if not met.issuperset(case.items()):
                 singles.append(case)
                 met.update(case.items())
@@ -116,16 +107,16 @@ def _survey(
     random = np.random.default_rng([subject.seed, 41])
     for number in range(THOROUGH if subject.thorough else 1):
         if number:  # other sizes, and other partners for each
-            most = min(subject.context, ROWS[-1])
+            most = min(subject.context, design.ROWS[-1])
             others = random.integers(1, most + 1, size=len(known["length"])).tolist()
             known["length"] = sorted({*others})
-        pairs = cover(known, *(within(limit) for limit in ROWS), first=taken)
+        pairs = design.cover(known, *(within(limit) for limit in design.ROWS), first=taken)
         make_all(by_size(pairs), number)
 
 
 def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the values of each factor of a call with many tokens, the plain one first."""
-    lengths = [n for n in LENGTHS if n <= subject.context]
+    lengths = [n for n in design.LENGTHS if n <= subject.context]
     plain = min(PLAIN, subject.context)
     every = subject.implementation.arrangements
     known = {each.axes_of_x: each for each in reversed(every)}
@@ -138,8 +129,8 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
             if not own or known[each.axes_of_x] == each
         ],
         "length": [plain, *(n for n in lengths if n != plain)],
-        "heads": HEADS,
-        "batch": BATCHES,
+        "heads": design.HEADS,
+        "batch": design.BATCHES,
         "dtype": subject.dtypes,
         "memory": MEMORY,
         "mode": MODES,
@@ -152,7 +143,7 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
 def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the values of each factor of a decoding step: the position in place of a length."""
     powers = [2**i for i in range(1 + subject.context.bit_length())]
-    edges = [p for p in {0, *both_sides(*powers)} if p < subject.context]
+    edges = [p for p in {0, *design.both_sides(*powers)} if p < subject.context]
     return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
 
 
@@ -259,13 +250,13 @@ def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") 
     "gradient", "the gradient is not the inverse rotation", because="the rounding of one rotation"
 )
 def gradient(subject: Subject) -> Outcome:
-    """The gradient of the input is the one of the result, turned back and stretched as much."""
+    """The gradient of the input is the one of the result, rotated back and stretched as much."""
     survey = Survey(subject=subject, instance=subject.implementation.fresh())
     factors = _factors(subject)
     for name, known in DIFFERENTIATED.items():
         if name in factors:
             factors[name] = [value for value in factors[name] if value in known]
-    plain = one_at_a_time(factors)[0]
+    plain = design.one_at_a_time(factors)[0]
     call = replace(_call(subject, plain), gradient=True)
     try:
         note = survey.instance.request(survey.request(call)).note
@@ -279,12 +270,12 @@ def gradient(subject: Subject) -> Outcome:
         factors = {name: values[:1] for name, values in factors.items()}
     _survey(survey, factors, subject, gradient=True)
     outcome = survey.outcome()
-    if outcome.passed is False and survey.note is None and _turns_back_what_is_computed(survey):
+    if outcome.passed is False and survey.note is None and _inverts_what_is_computed(survey):
         return replace(outcome, note=f"{outcome.note}{AS_ROWS_DO}")
     return replace(outcome, note=note) if outcome.passed and note else outcome
 
 
-def _turns_back_what_is_computed(survey: Survey) -> bool:
+def _inverts_what_is_computed(survey: Survey) -> bool:
     """Return True if wrong gradients belong to rows that are wrong in the same way.
 
     With y = R x and its gradient R^T g of g, <g, y> = <R^T g, x>, whatever R is.
@@ -314,13 +305,13 @@ def _turns_back_what_is_computed(survey: Survey) -> bool:
 
 @oracle_law("keys", "keys are turned otherwise than queries")
 def keys(subject: Subject) -> Outcome:
-    """Keys are turned as queries are, in their own number of heads."""
+    """Keys are rotated as queries are, in their own number of heads."""
     if "k" not in subject.implementation.convention.names:
         return no_verdict("it takes no keys")
     instance = subject.implementation.fresh()
     places = subject.on_axes(np.arange(min(32, subject.context)))
     refused: list[str] = []
-    judged: list[Outcome] = []
+    checked: list[Outcome] = []
     for heads, key_heads in ((4, 2), (4, 1), (6, 2), (1, 1)):
         q = subject.vectors(heads * len(places), salt=45).astype(DTYPES[subject.dtype])
         k = subject.vectors(key_heads * len(places), salt=46).astype(DTYPES[subject.dtype])
@@ -333,28 +324,28 @@ def keys(subject: Subject) -> Outcome:
             continue
         if response.k is None:
             return no_verdict("it returns no keys")
-        outcome = _judge_heads(subject, k, real_numbers(response.k, k), places, "keys")
+        outcome = _check_heads(subject, k, real_numbers(response.k, k), places, "keys")
         if outcome.passed and key_heads < heads:
-            outcome = _judge_heads(subject, q, real_numbers(response.q, q), places, "queries")
+            outcome = _check_heads(subject, q, real_numbers(response.q, q), places, "queries")
             outcome = outcome if outcome.passed else replace(outcome, note="the queries do")
-        judged.append(outcome)
-    failed = [each for each in judged if each.passed is False]
-    if failed and judged[-1].passed:  # as many as heads of queries
+        checked.append(outcome)
+    failed = [each for each in checked if each.passed is False]
+    if failed and checked[-1].passed:  # as many as heads of queries
         detail = failed[0].note
         return replace(failed[0], note=f"{FEWER_HEADS}: {detail}" if detail else FEWER_HEADS)
-    if failed or not judged:
+    if failed or not checked:
         return failed[0] if failed else no_verdict(refused[-1])
-    return replace(judged[0], note=refused[0] if refused else None)
+    return replace(checked[0], note=refused[0] if refused else None)
 
 
-def _judge_heads(
+def _check_heads(
     subject: Subject, x: NDArray[Any], result: Array, places: NDArray[Any], name: str
 ) -> Outcome:
-    """Judge queries or keys of several heads."""
+    """Check queries or keys of several heads."""
     flat, got = (each.astype(np.float64).reshape(-1, subject.dim) for each in (x, result))
     step = Step(flat, repeat_positions(places, len(flat)), subject.dtype)
     rows = "keys" if name == "keys" else "wrong rows"
-    return judge_rows(subject, step, got, where=f"{name}: ", rows=rows)
+    return check_rows(subject, step, got, where=f"{name}: ", rows=rows)
 
 
 @oracle_law("many steps", "many calls leave something behind")
@@ -384,16 +375,16 @@ def steps(subject: Subject) -> Outcome:
 
 
 def _decode(subject: Subject, many: int) -> Outcome:
-    """Judge a decoder's steps from the beginning."""
+    """Check a decoder's steps from the beginning."""
     step = subject.step(range(many), 50)
     given = step.x.astype(DTYPES[subject.dtype])
     got = subject.implementation.decode(given[None, None], 0).reshape(given.shape)
-    outcome = judge_rows(subject, step, got, where="step by step: ")
+    outcome = check_rows(subject, step, got, where="step by step: ")
     return outcome if not outcome.passed else _second_sequence(subject, step.x[:SECOND], outcome)
 
 
 def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
-    """Judge a prefill after decoding, and the steps after it, on the instance of before."""
+    """Check a prefill after decoding, and the steps after it, on the instance of before."""
     given = x.astype(DTYPES[subject.dtype])[None, None]
     places, half = np.arange(len(x)), len(x) // 2
     if not half:
@@ -404,7 +395,7 @@ def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
     got = real_numbers(instance.request(replace(request, again=True)).q, given).reshape(x.shape)
     for part, what in ((slice(half), "a prefill"), (slice(half, None), "a step")):
         step = Step(x[part], places[part], subject.dtype)
-        outcome = judge_rows(subject, step, got[part], where=f"{what}: ")
+        outcome = check_rows(subject, step, got[part], where=f"{what}: ")
         if not outcome.passed:
             words = f"{what} of a second sequence, after decoding, comes out wrong"
             return replace(outcome, note=words)

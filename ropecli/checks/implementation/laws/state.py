@@ -1,4 +1,4 @@
-"""Laws of calls: arguments, results, and state left behind."""
+"""Checks of calls: arguments, results, and state left behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ropecli.checks.implementation.interface import (
     as_float64,
     known_dtype,
 )
-from ropecli.checks.implementation.judge import call_failure, compare_repeats, judge_rows
+from ropecli.checks.implementation.rows import call_failure, check_rows, compare_repeats
 from ropecli.checks.implementation.subject import Step, Subject, repeat_positions, replay
 from ropecli.checks.law import Outcome, law, no_verdict
 
@@ -72,7 +72,8 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
             yield Outcome(passed=False, samples=1, counterexample=str(error), dtype=dtype)
             continue
         except ImplementationError as error:
-            yield _refusal(subject, error, dtype)
+            refused = Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
+            yield call_failure(error, dtype) if dtype == subject.dtype else refused
             continue
         if result.shape != x.shape:
             text = f"x of shape {x.shape}: the result has shape {result.shape}"
@@ -89,7 +90,7 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
 
 
 def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
-    """Judge the same rows with leading axes."""
+    """Check the same rows with leading axes."""
     count, samples = len(places), 0
     for lead in ((3,), (1,), (2, 3), (1, 2)):
         x = subject.vectors(int(np.prod(lead)) * count, salt=13)
@@ -112,12 +113,6 @@ def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
         if not outcome.passed:
             return outcome
     return Outcome(passed=True, samples=samples)
-
-
-def _refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome:
-    if dtype == subject.dtype:
-        return call_failure(error, dtype)
-    return Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
 
 
 @law(
@@ -171,7 +166,7 @@ def _what_changed_it(subject: Subject) -> str | None:
 
 
 def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
-    """Judge calls that follow one in half precision."""
+    """Check calls that follow one in half precision."""
     for step, before in _first_calls(subject):
         instance = subject.implementation.fresh()
         for half in [d for d in subject.dtypes if "16" in d and d != step.dtype]:
@@ -262,7 +257,7 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
         if subject.oracle is None:
             continue
         where = f"a sequence of {end:,}, trained on {length:,}: "
-        yield judge_rows(subject, step, got, where=where)
+        yield check_rows(subject, step, got, where=where)
     if not subject.as_expected:
         yield _table_is_kept_up_to(subject, length)
 
@@ -300,7 +295,7 @@ def token_by_token(subject: Subject) -> Outcome:
 
 
 def _decode(subject: Subject, step: Step, whole: Array) -> Outcome:
-    """Judge steps from the beginning, and steps after half of the sequence."""
+    """Check steps from the beginning, and steps after half of the sequence."""
     given = step.x.astype(DTYPES[step.dtype])
     for begin in (0, len(given) // 2):
         got = subject.implementation.decode(given, begin).reshape(given.shape)
@@ -371,19 +366,19 @@ def two_threads(subject: Subject) -> Outcome:
     }[implementation.kind]
     if implementation.form == "decoder":  # one decoder has one sequence
         ways = ways[:1]
-    judged = []
+    checked = []
     for apart, length in ways:
         outcome = _beside(subject, apart=apart, length=min(length, subject.context))
-        judged.append(outcome)
+        checked.append(outcome)
         if outcome.passed is False:
-            one_length = len(judged) == len(ways) > 1 and length == OTHER_LENGTH
+            one_length = len(checked) == len(ways) > 1 and length == OTHER_LENGTH
             if one_length:
                 words = "one instance serves two threads only with sequences of one length"
-                return Outcome(passed=True, samples=len(judged), note=words)
+                return Outcome(passed=True, samples=len(checked), note=words)
             return outcome
-    if judged[0].passed is None:
-        return judged[0]
-    return Outcome(passed=True, samples=len(judged))
+    if checked[0].passed is None:
+        return checked[0]
+    return Outcome(passed=True, samples=len(checked))
 
 
 def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
@@ -413,12 +408,12 @@ def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
         if unlike is None:
             return Outcome(passed=True, samples=1)
         which = other if unlike.second else one
-        return _judge_beside(subject, unlike, which.positions)
+        return _check_beside(subject, unlike, which.positions)
     return no_verdict(refused)
 
 
-def _judge_beside(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
-    """Judge a result that is unlike that of the same call alone."""
+def _check_beside(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
+    """Check a result that is unlike that of the same call alone."""
     words = f"a call comes out wrong {unlike.when}"
     if unlike.together is None:
         text = f"{unlike.error}"

@@ -1,4 +1,4 @@
-"""Calls of given shapes, each row of their results judged, and a sample of the rows kept."""
+"""Calls of given shapes, each row of their results checked, and a sample of the rows kept."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from ropecli.checks.implementation.interface import (
     check_real,
     known_dtype,
 )
-from ropecli.checks.implementation.judge import format_position
 from ropecli.checks.implementation.oracle import sequence_length
+from ropecli.checks.implementation.rows import format_position
 from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.implementation.shapes.design import Case
@@ -43,9 +43,9 @@ UNIFORM, SMALL = 0.7, 2.0**-6
 NO_PATTERN = "rows of no simple pattern come out wrong"
 KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
-MOST_LOOKED_AT = 8  #: Lengths of wrong calls that may have a table of their own.
+MOST_LOOKED_AT = 8  #: Wrong lengths for which the table is identified again.
 DISTINCT = 4200  #: Vectors of a call.
-AHEAD = 2  #: Calls that wait while one is made.
+AHEAD = 2  #: Number of calls queued ahead.
 ARRAYS = {"q": "", "k": "keys, ", "v": "values, "}  #: As a counterexample names them.
 MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
 
@@ -93,7 +93,7 @@ Seen = tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]
 
 @dataclass(kw_only=True, eq=False)
 class Survey:
-    """Results of calls: rows right and wrong, refusals, and calls that gave nothing to judge."""
+    """Results of calls: rows right and wrong, refusals, and calls that gave nothing to check."""
 
     subject: Subject
     instance: Instance
@@ -101,13 +101,13 @@ class Survey:
     numbers: int = 0
     #: Of a failure: the numbers of its call, and its text.
     smallest: tuple[int, str] | None = None
-    note: str | None = None  #: Why a call gave nothing to judge at all.
+    note: str | None = None  #: Why a call gave nothing to check at all.
     max_error: float = 0.0
     tolerance: float = 0.0
     errors: list[float] = field(default_factory=list)  #: Of wrong rows, over their largest number.
     refusals: list[str] = field(default_factory=list)
     deaths: int = 0
-    #: Calls that were judged: which array of theirs, rows of it, and whether they are wrong.
+    #: Calls that were checked: which array of theirs, rows of it, and whether they are wrong.
     _seen: list[Seen] = field(default_factory=list)
     _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
     _result_dtypes: dict[str, str] = field(default_factory=dict)  #: By dtype of the data.
@@ -117,11 +117,11 @@ class Survey:
     _wrong: list[Sample] = field(default_factory=list)  #: Some wrong rows of each wrong call.
 
     def make(self, call: Call) -> bool:
-        """Make a call and judge it; return False if it was refused, or cannot be said."""
+        """Make a call and check it; return False if it was refused, or is not expressible."""
         return self.make_all([call])[0]
 
     def make_all(self, calls: Sequence[Call]) -> list[bool]:
-        """Make calls, of which the next ones run while one is judged; return as `make`."""
+        """Make calls, prefetching the next ones while one is checked; return as `make`."""
         try:
             return self._make_all(calls)
         except OutOfTime as error:
@@ -149,7 +149,7 @@ class Survey:
                 results = response.gradient or ()
             for array, result in zip("qkv", results, strict=False):
                 if result is not None:
-                    self._judge(call, request, base, array, result)
+                    self._check(call, request, base, array, result)
         return taken
 
     def _respond(self, call: Call, request: ScaledRequest) -> Response | bool:
@@ -222,7 +222,7 @@ class Survey:
         return (right, first) if 0 < right < first else None
 
     def statement(self, seen: Sequence[Seen]) -> tuple[str, Explains] | None:
-        """Return what the wrong rows share and no right one has, and what that explains."""
+        """Return the property of all wrong rows and of no right one, and what that explains."""
         if not any(wrong.any() for *_, wrong in seen):
             return None
         tables = [self._table(call, array, chosen) for call, array, chosen, _ in seen]
@@ -330,12 +330,12 @@ class Survey:
         )
         return base, request
 
-    def _judge(
+    def _check(
         self, call: Call, request: ScaledRequest, base: Array, array: str, result: NDArray[Any]
     ) -> None:
         """Compare the rows of one array."""
         self.numbers += result.size
-        self._judge_dtype(call, known_dtype(result))
+        self._check_dtype(call, known_dtype(result))
         check_real(result, call.dtype)
         if array == "v":  # values are not rotated
             found = compare((), request, base, result)
@@ -389,7 +389,7 @@ class Survey:
         if sample is not None:
             self._wrong.append(sample)
 
-    def _judge_dtype(self, call: Call, dtype: str) -> None:
+    def _check_dtype(self, call: Call, dtype: str) -> None:
         """Compare the dtype of a result with that of the first result of such data."""
         usual = self._result_dtypes.setdefault(call.dtype, dtype)
         if dtype != usual:
@@ -475,7 +475,7 @@ def _random_scales(seeds: tuple[int, ...], batch: int, heads: int) -> Array:
 
 @functools.lru_cache(maxsize=1024)
 def _evenly(count: int) -> NDArray[np.int64]:
-    """Return some of so many indices, the first and the last one among them."""
+    """Return some of `count` indices, the first and the last one among them."""
     return np.unique(np.linspace(0, count - 1, SAMPLED // 2).astype(np.int64))
 
 

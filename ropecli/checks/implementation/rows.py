@@ -1,4 +1,4 @@
-"""Verdicts on rows: within the tolerance of those expected, or why not."""
+"""Checks of rows: within the tolerance of those expected, or why not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOME = 8  #: Positions that must be right before a first wrong one is named.
 def oracle_law(
     name: str, meaning: str = "", because: str = AS_THE_ORACLE
 ) -> Callable[[Callable[[Subject], Outcome | Iterable[Outcome]]], Law[Subject]]:
-    """Declare a law of rows that are compared with the oracle's."""
+    """Declare a check of rows that are compared with the oracle's."""
 
     def excuse(subject: Subject) -> str | None:
         return "no rotation was recognised" if subject.oracle is None else None
@@ -40,12 +40,12 @@ def oracle_law(
     return law(name, because=because, meaning=meaning, excuse=excuse)
 
 
-def judge_call(subject: Subject, step: Step) -> Outcome:
+def check_call(subject: Subject, step: Step) -> Outcome:
     """Call the implementation on one sequence and compare its rows with the oracle's."""
-    return judge_rows(subject, step, subject.rotate(*step), again=True)
+    return check_rows(subject, step, subject.rotate(*step), again=True)
 
 
-def judge_rows(
+def check_rows(
     subject: Subject,
     step: Step,
     got: Array,
@@ -112,7 +112,7 @@ def compare_rows(
 
 def compare_repeats(subject: Subject, step: Step, got: Array, before: Array, what: str) -> Outcome:
     """Compare two results of a call that must be equal up to rounding."""
-    # Coordinates that are not finite both times count as equal; other laws judge them.
+    # Coordinates that are not finite both times count as equal; other checks see them.
     lost = ~np.isfinite(got) & ~np.isfinite(before)
     got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
     allowed = subject.repeat_tolerance(before, step.dtype)
@@ -128,7 +128,7 @@ def compare_repeats(subject: Subject, step: Step, got: Array, before: Array, wha
 
 
 def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
-    """Return the failure of a law for which the implementation gave nothing to judge."""
+    """Return the failure of a check for which the implementation returned nothing."""
     return Outcome(passed=False, note=f"{CALL_FAILED}: {error}", dtype=dtype)
 
 
