@@ -151,9 +151,9 @@ def judge_errors(error: Array, tolerance: Array | float, **more: Any) -> Outcome
     )
 
 
-def no_verdict(note: str) -> Outcome:
+def no_verdict(note: str, dtype: str | None = None) -> Outcome:
     """Return the outcome of a law that says nothing of a subject, and why."""
-    return Outcome(passed=None, note=note)
+    return Outcome(passed=None, note=note, dtype=dtype)
 
 
 def refuse_growth(rope: Rotary) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ropecli.analyses.decay import decay as built_in_decay
 from ropecli.arrays import DTYPES
@@ -73,7 +70,7 @@ def verify(
     seed = at_least("seed", seed, 0)
     max_position = between("max position", max_position, 1, LARGEST_POSITION)
     refuse_growth(rope)
-    function = functools.partial(_built_in, rope) if rotate is None else rotate
+    function = rotate or (lambda x, positions: built_in_rotate(x, rope, positions))
     oracle = Oracle(rope)
     checks: list[Check] = []
     for each in DTYPES if dtype is None else (dtype,):
@@ -98,7 +95,3 @@ def join(parts: Iterable[Verification]) -> Verification:
         max_position=all_parts[0].max_position,
         seconds=sum(part.seconds for part in all_parts),
     )
-
-
-def _built_in(rope: Rotary, x: NDArray[Any], positions: NDArray[np.float64]) -> NDArray[Any]:
-    return built_in_rotate(x, rope, positions)

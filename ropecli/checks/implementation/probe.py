@@ -12,8 +12,6 @@ from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
 from ropecli.checks.implementation.laws import convention, state
 from ropecli.checks.implementation.oracle import (
-    Oracle,
-    by_length,
     computed_in_half,
     oracle_of,
     refine_frequencies,
@@ -66,7 +64,7 @@ def _hold_to(subject: Subject, *, as_expected: bool) -> Subject:
         if evidence.rows is not None and not computed_in_half(found):
             oracle = refine_frequencies(oracle, *evidence.rows, evidence.dtype)
     elif subject.expect is not None:
-        oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
+        oracle = subject.expected
     return replace(subject, oracle=oracle, as_expected=as_expected)
 
 

@@ -20,6 +20,7 @@ from ropecli.checks.law import (
     format_vector,
     judge_errors,
     law,
+    no_verdict,
 )
 
 CALL_FAILED = "a call that must be answered failed"
@@ -102,7 +103,7 @@ def compare_rows(
     """Return the outcome of a comparison: every number must be within its tolerance."""
     error = np.abs(got - expected)
     if not error.size:
-        return Outcome(passed=None, note="nothing to compare", dtype=dtype)
+        return no_verdict("nothing to compare", dtype)
     outcome = judge_errors(error, tolerance, dtype=dtype)
     if outcome.passed or example is None:
         return outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.identify import Identification
+from ropecli.checks.implementation.calling.request import Request
 from ropecli.checks.implementation.interface import (
     Implementation,
     ImplementationError,
@@ -23,6 +24,7 @@ from ropecli.checks.implementation.oracle import (
     DERIVED,
     Oracle,
     Tolerances,
+    by_length,
     computed_in_half,
     frequency_uncertainty,
     refine_frequencies,
@@ -98,6 +100,17 @@ class Subject:
         return self.dtypes[0]
 
     @property
+    def expected(self) -> Oracle:
+        """The encoding expected, to compare rows with."""
+        assert self.expect is not None
+        return Oracle(rotary_at=by_length(self.expect), tolerances=self.tolerances)
+
+    @property
+    def held_to_expected(self) -> Subject:
+        """The same, whose rows are compared with the encoding expected."""
+        return replace(self, oracle=self.expected, as_expected=True)
+
+    @property
     def limits(self) -> tuple[int, ...]:
         """Lengths that its tables may have."""
         return self.context, self.original or self.context
@@ -133,6 +146,12 @@ class Subject:
         array = np.asarray(positions, dtype=np.int64)
         places = self.on_axes(array) if array.ndim == 1 else array
         return Step(self.vectors(len(places), dtype, salt=salt), places, dtype or self.dtype)
+
+    def request(self, positions: Any, salt: int, *, heads: int = 1, **more: Any) -> Request:
+        """Return a call of one sequence with several heads."""
+        places = self.on_axes(positions)
+        x = self.vectors(heads * len(places), salt=salt).astype(DTYPES[self.dtype])
+        return Request(q=x.reshape(1, heads, len(places), self.dim), positions=places, **more)
 
     def rotate(self, x: Array, positions: NDArray[Any], dtype: str | None = None) -> Array:
         """Return R_m x of the implementation."""

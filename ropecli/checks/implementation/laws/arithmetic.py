@@ -45,14 +45,14 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
     for dtype in half:
         if not subject.as_expected and SIGNIFICAND_BITS[dtype] > SIGNIFICAND_BITS[shown]:
             note = f"{shown} shows the attention factor, not to the digits of {dtype}"
-            yield Outcome(passed=None, note=note, dtype=dtype)
+            yield no_verdict(note, dtype)
             continue
         step = subject.step(range(min(ROWS, subject.context)), 47, dtype)
         x, m = step.x, step.m
         try:
             got = subject.rotate(*step)
         except (ImplementationError, Unsupported) as error:
-            yield Outcome(passed=None, note=str(error), dtype=dtype)
+            yield no_verdict(str(error), dtype)
             continue
         (oracle,), truth, _ = find_truth(subject, step, got)
         rope = oracle.rotary_at(sequence_length(m))
@@ -63,7 +63,7 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
         rotated &= (np.abs(truth.rows) > SMALLEST_NORMAL[dtype]) & (got != x) & ~truth.wrong(got)
         rotated &= np.abs(truth.rows) > LARGE * np.abs(x).max(axis=1, keepdims=True)
         if rotated.sum() < FEWEST:
-            yield Outcome(passed=None, note="too few numbers are rounded", dtype=dtype)
+            yield no_verdict("too few numbers are rounded", dtype)
             continue
         exact = truth.rows[rotated]
         ulp = np.ldexp(1.0, np.frexp(exact)[1] - SIGNIFICAND_BITS[dtype])

@@ -14,7 +14,6 @@ from ropecli.checks.implementation.laws.positions import edge_positions
 from ropecli.checks.implementation.oracle import (
     Oracle,
     Truth,
-    by_length,
     computed_in_half,
     sequence_length,
 )
@@ -136,11 +135,8 @@ def convention(subject: Subject) -> Outcome:
 
 def as_expected(subject: Subject) -> Outcome:
     """Compare rows at the first positions with the encoding expected."""
-    assert subject.expect is not None
-    oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     places = positions(subject)
-    step = subject.step(places, 19)
-    return check_call(replace(subject, oracle=oracle, as_expected=True), step)
+    return check_call(subject.held_to_expected, subject.step(places, 19))
 
 
 def positions(subject: Subject) -> NDArray[np.int64]:

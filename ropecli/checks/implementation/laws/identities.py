@@ -13,7 +13,6 @@ from ropecli.checks.implementation.interface import ImplementationError, WrongRe
 from ropecli.checks.implementation.oracle import (
     Oracle,
     Truth,
-    by_length,
     rounding_tolerance,
     sequence_length,
 )
@@ -260,7 +259,7 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
 def _check_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, ratio: bool) -> Outcome:
     """Check the scores of a sequence at these positions without their factor, or that factor."""
     assert subject.expect is not None  # check sees to it
-    oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
+    oracle = subject.expected
     positions, wanted = subject.on_axes(sequence), subject.expect.softmax_factor
     x = np.stack([subject.vectors(len(positions), dtype, salt=salt) for salt in (20, 21)])
     given = x.astype(DTYPES[dtype])

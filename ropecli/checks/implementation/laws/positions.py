@@ -176,7 +176,7 @@ def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome
     if isinstance(error, WrongResult) or (dtype == subject.dtype and subject.context_given):
         return call_failure(error, dtype)
     what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"
-    return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)
+    return no_verdict(f"refuses {what}: {error}", dtype)
 
 
 @oracle_law("batched positions", "the positions of each sequence of a batch are not followed")

@@ -19,7 +19,6 @@ from ropecli.checks.implementation.interface import (
     WrongResult,
     real_numbers,
 )
-from ropecli.checks.implementation.oracle import Oracle, by_length
 from ropecli.checks.implementation.rows import call_failure, check_rows, oracle_law
 from ropecli.checks.implementation.shapes import design
 from ropecli.checks.implementation.shapes.calls import Call, Survey
@@ -55,8 +54,7 @@ def every_shape(subject: Subject) -> Outcome:
     survey = _survey_shapes(subject)
     if survey.failed and subject.expect is not None and not subject.as_expected:
         # The rotation found may be that of some shapes, and the one expected that of others.
-        expected = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
-        held = _survey_shapes(replace(subject, oracle=expected, as_expected=True, surveyed=[]))
+        held = _survey_shapes(replace(subject.held_to_expected, surveyed=[]))
         if held.right_calls:
             return held.outcome()
     return survey.outcome(with_others=True)
@@ -309,24 +307,22 @@ def keys(subject: Subject) -> Outcome:
     if "k" not in subject.implementation.convention.names:
         return no_verdict("it takes no keys")
     instance = subject.implementation.fresh()
-    places = subject.on_axes(np.arange(min(32, subject.context)))
+    places = range(min(32, subject.context))
     refused: list[str] = []
     checked: list[Outcome] = []
     for heads, key_heads in ((4, 2), (4, 1), (6, 2), (1, 1)):
-        q = subject.vectors(heads * len(places), salt=45).astype(DTYPES[subject.dtype])
-        k = subject.vectors(key_heads * len(places), salt=46).astype(DTYPES[subject.dtype])
-        q = q.reshape(1, heads, len(places), subject.dim)
+        q = subject.request(places, 45, heads=heads)
+        k = subject.request(places, 46, heads=key_heads)
         try:
-            request = Request(q=q, k=k.reshape(1, key_heads, *q.shape[2:]), positions=places)
-            response = instance.request(request)
+            response = instance.request(replace(q, k=k.q))
         except (ImplementationError, Unsupported) as error:
             refused.append(f"refuses {key_heads} heads of keys with {heads} of queries: {error}")
             continue
         if response.k is None:
             return no_verdict("it returns no keys")
-        outcome = _check_heads(subject, k, real_numbers(response.k, k), places, "keys")
+        outcome = _check_heads(subject, k, response.k, "keys")
         if outcome.passed and key_heads < heads:
-            outcome = _check_heads(subject, q, real_numbers(response.q, q), places, "queries")
+            outcome = _check_heads(subject, q, response.q, "queries")
             outcome = outcome if outcome.passed else replace(outcome, note="the queries do")
         checked.append(outcome)
     failed = [each for each in checked if each.passed is False]
@@ -338,12 +334,10 @@ def keys(subject: Subject) -> Outcome:
     return replace(checked[0], note=refused[0] if refused else None)
 
 
-def _check_heads(
-    subject: Subject, x: NDArray[Any], result: Array, places: NDArray[Any], name: str
-) -> Outcome:
+def _check_heads(subject: Subject, given: Request, result: NDArray[Any], name: str) -> Outcome:
     """Check queries or keys of several heads."""
-    flat, got = (each.astype(np.float64).reshape(-1, subject.dim) for each in (x, result))
-    step = Step(flat, repeat_positions(places, len(flat)), subject.dtype)
+    x, got = (real_numbers(each, given.q).reshape(-1, subject.dim) for each in (given.q, result))
+    step = Step(x, repeat_positions(given.positions, len(x)), subject.dtype)
     rows = "keys" if name == "keys" else "wrong rows"
     return check_rows(subject, step, got, where=f"{name}: ", rows=rows)
 
@@ -406,28 +400,25 @@ def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
 def memory(subject: Subject) -> Outcome:
     """A result still holds after the next calls, and input in storage of its own is not changed."""
     count = min(16, subject.context)
-    places = subject.on_axes(np.arange(count))
-    x = subject.vectors(count, salt=43).astype(DTYPES[subject.dtype])[None, None]
-    other = subject.vectors(count, salt=44).astype(DTYPES[subject.dtype])[None, None]
-    instance = subject.implementation.fresh()
-    fewer = Request(q=other[:, :, : -(-count // 2)], positions=places[: -(-count // 2)])
-    then = (Request(q=other, positions=places), Request(q=other, positions=places), fewer)
-    response = instance.request(Request(q=x, positions=places, then=then))
-    if response.reread is not None and not response.in_place:
-        same = np.array_equal(response.reread, response.q, equal_nan=True)
-        if not same:
-            return Outcome(
-                passed=False,
-                samples=count,
-                counterexample="the result of a call, read again after later ones, is another",
-                note="results are written into a buffer that later calls overwrite",
-            )
+    one, other = (subject.request(range(count), salt) for salt in (43, 44))
+    instance, half = subject.implementation.fresh(), -(-count // 2)
+    fewer = replace(other, q=other.q[:, :, :half], positions=other.positions[:half])
+    response = instance.request(replace(one, then=(other, other, fewer)))
+    reread = response.reread
+    same = reread is None or np.array_equal(reread, response.q, equal_nan=True)
+    if not same and not response.in_place:
+        return Outcome(
+            passed=False,
+            samples=count,
+            counterexample="the result of a call, read again after later ones, is another",
+            note="results are written into a buffer that later calls overwrite",
+        )
     tried = 0
     for kind in MEMORY[1:]:
         if kind == "expanded":
             continue
         try:
-            response = instance.request(Request(q=x, positions=places, memory=kind, watch=True))
+            response = instance.request(replace(one, memory=kind, watch=True))
         except (ImplementationError, Unsupported):
             continue
         tried += 1

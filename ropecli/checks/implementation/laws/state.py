@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.calling.request import Request, Unlike
+from ropecli.checks.implementation.calling.request import Unlike
 from ropecli.checks.implementation.interface import (
     ImplementationError,
     Unsupported,
@@ -72,7 +72,7 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
             yield Outcome(passed=False, samples=1, counterexample=str(error), dtype=dtype)
             continue
         except ImplementationError as error:
-            refused = Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
+            refused = no_verdict(f"refuses {dtype} data: {error}", dtype)
             yield call_failure(error, dtype) if dtype == subject.dtype else refused
             continue
         if result.shape != x.shape:
@@ -83,7 +83,7 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
             if dtype == subject.dtype or dtype in subject.named_dtypes:
                 yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
             else:
-                yield Outcome(passed=None, note=f"{dtype} {COMES_BACK} {kept}", dtype=dtype)
+                yield no_verdict(f"{dtype} {COMES_BACK} {kept}", dtype)
         else:
             yield Outcome(passed=True, samples=1, dtype=dtype)
     yield _shapes(subject, places)
@@ -371,8 +371,7 @@ def two_threads(subject: Subject) -> Outcome:
         outcome = _beside(subject, apart=apart, length=min(length, subject.context))
         checked.append(outcome)
         if outcome.passed is False:
-            one_length = len(checked) == len(ways) > 1 and length == OTHER_LENGTH
-            if one_length:
+            if len(checked) == len(ways) > 1 and length == OTHER_LENGTH:
                 words = "one instance serves two threads only with sequences of one length"
                 return Outcome(passed=True, samples=len(checked), note=words)
             return outcome
@@ -388,27 +387,20 @@ def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
     refused = ""
     for heads, first in ((MANY_HEADS, 5), (4, 5), (1, 5), (4, 0), (1, 0)):
         begin = 0 if decoder else min(first, subject.context - length)
-        requests: list[Request] = []
-        for rows, start in ((count, 0), (length, begin)):
-            x = subject.vectors(heads * rows, salt=51 + len(requests)).astype(DTYPES[subject.dtype])
-            places = subject.on_axes(np.arange(start, start + rows))
-            shaped = x.reshape(1, heads, rows, subject.dim)
-            requests.append(
-                Request(q=shaped, positions=places, stepwise=decoder, prefilled=rows - 2)
-            )
-        one, other = requests
+        one, other = (
+            subject.request(places, salt, heads=heads, stepwise=decoder, prefilled=len(places) - 2)
+            for salt, places in ((51, range(count)), (52, range(begin, begin + length)))
+        )
+        both = replace(one, beside=other, apart=apart)
         try:
-            response = subject.implementation.fresh().request(
-                replace(one, beside=other, apart=apart)
-            )
+            response = subject.implementation.fresh().request(both)
         except (ImplementationError, Unsupported) as error:
             refused = refused or str(error)
             continue
-        unlike = response.unlike
-        if unlike is None:
+        if response.unlike is None:
             return Outcome(passed=True, samples=1)
-        which = other if unlike.second else one
-        return _check_beside(subject, unlike, which.positions)
+        which = other if response.unlike.second else one
+        return _check_beside(subject, response.unlike, which.positions)
     return no_verdict(refused)
 
 
