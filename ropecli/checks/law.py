@@ -55,7 +55,7 @@ class Law(Generic[Subject]):
 
     @property
     def statement(self) -> str:
-        """What must hold, by the docstring of what judges it."""
+        """Statement that must hold: the docstring of what judges it."""
         return inspect.getdoc(self.judge) or ""
 
 

@@ -12,7 +12,13 @@ from ropecli.analyses.decay import decay as built_in_decay
 from ropecli.arrays import DTYPES
 from ropecli.checks.law import Check, outcomes, refuse_growth, report
 from ropecli.checks.rotation_laws import LAWS
-from ropecli.checks.rotation_laws.subject import Decays, Oracle, Rotate, RotationSubject, sample
+from ropecli.checks.rotation_laws.subject import (
+    Decays,
+    ExactTables,
+    Rotate,
+    RotationSubject,
+    sample,
+)
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
@@ -71,11 +77,11 @@ def verify(
     max_position = between("max position", max_position, 1, LARGEST_POSITION)
     refuse_growth(rope)
     function = rotate or (lambda x, positions: built_in_rotate(x, rope, positions))
-    oracle = Oracle(rope)
+    exact = ExactTables(rope)
     checks: list[Check] = []
     for each in DTYPES if dtype is None else (dtype,):
         vectors = sample(rope.head_dim, each, max_position=max_position, seed=seed)
-        subject = RotationSubject(rope, each, vectors, rotate=function, decay=decay, oracle=oracle)
+        subject = RotationSubject(rope, each, vectors, rotate=function, decay=decay, exact=exact)
         with np.errstate(over="ignore", invalid="ignore"):
             checks += [
                 report(law, outcome, dtype=each, layout=rope.layout)

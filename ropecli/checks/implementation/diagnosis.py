@@ -12,7 +12,7 @@ from ropecli.arrays import Array
 from ropecli.checks.accuracy import table_roundings
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
-from ropecli.checks.implementation.laws.convention import describe_scale
+from ropecli.checks.implementation.laws.recognition import describe_scale
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
 from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT
 from ropecli.checks.implementation.oracle import computed_in_half

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.interface import ImplementationError, Unsupported
-from ropecli.checks.implementation.laws import convention, state
+from ropecli.checks.implementation.laws import recognition, state
 from ropecli.checks.implementation.oracle import (
     computed_in_half,
     oracle_of,
@@ -49,7 +49,7 @@ def probe(subject: Subject) -> Subject:
     if subject.expect is None:
         return _hold_to(subject, as_expected=False)
     try:
-        fits = bool(convention.as_expected(subject).passed)
+        fits = bool(recognition.as_expected(subject).passed)
     except (ImplementationError, Unsupported) as error:
         return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
     return _hold_to(subject, as_expected=fits)

@@ -2,7 +2,7 @@
 
 These laws compare the implementation with itself or with x, as Eq. 11 and 16 do, after dividing by
 the factor on lengths that it has; so they hold for another layout, base or attention factor too.
-Which rotation it is, the laws of `convention` say.
+Which rotation it is, the laws of `forms` say.
 
 Others follow and are not judged by themselves. With R_0 = 1, relative positions give the inverse,
 (R_m x).k = x.(R_{-m} k), and with it the composition R_n R_m = R_{m+n}. Orthogonality has

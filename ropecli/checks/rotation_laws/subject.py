@@ -59,7 +59,7 @@ class Sample:
         return Sample(**{name: rows[index] for name, rows in vars(self).items()})
 
 
-class Oracle:
+class ExactTables:
     """cos and sin of the reference for one encoding, computed once per set of positions."""
 
     def __init__(self, rope: Rotary) -> None:
@@ -127,19 +127,19 @@ class RotationSubject:
         *,
         rotate: Rotate,
         decay: Decays,
-        oracle: Oracle,
+        exact: ExactTables,
     ) -> None:
         self.rope = rope
         self.dtype = dtype
         self.sample = sample
         self.decay = decay
-        self.oracle = oracle
+        self.exact = exact
         self.accuracy = ACCURACY[dtype]
         #: Positions from 0 that are all tried.
         self.every = min(EVERY, int(np.abs(sample.m).max()) + 1)
         self._rotate = rotate
         self.fastest = float(np.abs(rope.inv_freq).max())
-        self.rotated = np.unique(oracle.pairs)
+        self.rotated = np.unique(exact.pairs)
         self.passed_through = np.setdiff1d(np.arange(rope.head_dim), self.rotated)
 
     def rotate(self, x: Array, positions: Array) -> Array:
@@ -186,7 +186,7 @@ class RotationSubject:
 
     @property
     def factor_tolerance(self) -> float:
-        """What rounding may add to the measured factor: a rotation's, and that of d squares."""
+        """Rounding of the measured factor: a rotation's, and that of d squares."""
         sizes = lengths(self.sample.q[:, self.rotated])
         relative = self.accuracy.relative + len(self.rotated) * DOUBLE
         return self.rope.attention_factor * relative + self.floor() / float(np.median(sizes))
@@ -246,7 +246,7 @@ def _positions(random: np.random.Generator, most: int) -> Array:
 def simple(subject: RotationSubject, hard: Sample, *, keys: bool) -> Sample:
     """Return unit vectors and ones at small positions, then at the positions of one hard case."""
     unit = np.eye(subject.rope.head_dim)
-    first, last = subject.oracle.pairs[0], subject.oracle.pairs[-1]
+    first, last = subject.exact.pairs[0], subject.exact.pairs[-1]
     vectors = [unit[first[0]], unit[first[1]], unit[last[0]], unit[last[1]], np.ones(len(unit))]
     places: list[tuple[float, float, float]] = [
         (0, 0, 0),
@@ -272,7 +272,7 @@ def on_each_pair(subject: RotationSubject, sample: Sample) -> Sample:
 
     The dtype holds them exactly, and two rows are the columns of the pair's 2 x 2 block.
     """
-    pairs = subject.oracle.pairs
+    pairs = subject.exact.pairs
     row = np.arange(2 * max(len(sample.m), 4 * len(pairs)))
     block = row // 2
     # Steps that are prime to the number of rows: a pair is not at the same positions as others.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ropecli.checks.implementation.laws import (
     arithmetic,
-    convention,
     identities,
     positions,
+    recognition,
     shapes,
     state,
 )
@@ -15,8 +15,8 @@ from ropecli.checks.law import Law
 
 #: In the order in which they are made: calls that may leave something behind come last.
 LAWS: tuple[Law[Subject], ...] = (
-    convention.rotation,
-    convention.convention,
+    recognition.rotation,
+    recognition.convention,
     identities.relative_position,
     identities.norm,
     identities.composition,
@@ -35,7 +35,7 @@ LAWS: tuple[Law[Subject], ...] = (
     state.original_length,
     positions.long_positions,
     positions.beyond,
-    convention.precision,
+    recognition.precision,
     state.long_short_long,
     state.two_instances,
     positions.unaffected_by_longer_sequence,
@@ -54,7 +54,7 @@ MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
     state.same_twice,
     state.two_instances,
     state.long_short_long,
-    convention.precision,
+    recognition.precision,
     state.original_length,
     *positions.ONE_SEQUENCE,
     positions.batched_positions,

@@ -90,21 +90,21 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
 def _by_tables(oracle: Oracle, x: Array, m: Array, dtype: str) -> Iterator[Array]:
     """Yield rows by exact tables, and by those and factors that right code rounds to the dtype."""
 
-    def rounded(number: Any) -> Array:
+    def round_to_dtype(number: Any) -> Array:
         return np.asarray(number).astype(DTYPES[dtype]).astype(np.float64)
 
     rope = oracle.rotary_at(sequence_length(m))
     angles, factor = oracle.angles(rope, m), rope.attention_factor
     exact = np.exp(1j * angles)
-    table = rounded(exact.real) + 1j * rounded(exact.imag)
-    whole, twice = factor * exact, rounded(factor) * table
+    table = round_to_dtype(exact.real) + 1j * round_to_dtype(exact.imag)
+    whole, twice = factor * exact, round_to_dtype(factor) * table
     z = x[:, rope.pairs_in[:, 0]] + 1j * x[:, rope.pairs_in[:, 1]]
     for each in (
         whole,
-        rounded(factor) * exact,
-        rounded(whole.real) + 1j * rounded(whole.imag),
+        round_to_dtype(factor) * exact,
+        round_to_dtype(whole.real) + 1j * round_to_dtype(whole.imag),
         twice,
-        rounded(twice.real) + 1j * rounded(twice.imag),
+        round_to_dtype(twice.real) + 1j * round_to_dtype(twice.imag),
     ):
         rows, rotated = x.copy(), z * each
         rows[:, rope.pairs_out[:, 0]], rows[:, rope.pairs_out[:, 1]] = rotated.real, rotated.imag

@@ -368,7 +368,7 @@ def two_threads(subject: Subject) -> Outcome:
         ways = ways[:1]
     checked = []
     for apart, length in ways:
-        outcome = _beside(subject, apart=apart, length=min(length, subject.context))
+        outcome = _call_concurrently(subject, apart=apart, length=min(length, subject.context))
         checked.append(outcome)
         if outcome.passed is False:
             if len(checked) == len(ways) > 1 and length == OTHER_LENGTH:
@@ -380,7 +380,7 @@ def two_threads(subject: Subject) -> Outcome:
     return Outcome(passed=True, samples=len(checked))
 
 
-def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
+def _call_concurrently(subject: Subject, *, apart: bool, length: int) -> Outcome:
     """Make two calls at the same time, the second one of another length."""
     count = min(SAME_LENGTH, subject.context)
     decoder = subject.implementation.form == "decoder"
@@ -400,11 +400,11 @@ def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
         if response.unlike is None:
             return Outcome(passed=True, samples=1)
         which = other if response.unlike.second else one
-        return _check_beside(subject, response.unlike, which.positions)
+        return _check_concurrent(subject, response.unlike, which.positions)
     return no_verdict(refused)
 
 
-def _check_beside(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
+def _check_concurrent(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
     """Check a result that is unlike that of the same call alone."""
     words = f"a call comes out wrong {unlike.when}"
     if unlike.together is None:

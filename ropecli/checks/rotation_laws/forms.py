@@ -100,7 +100,7 @@ def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
     Coordinates in no pair are copied to the bit. A second call has a row at each position below
     4,096, or below the largest that is sampled.
     """
-    factor, pairs = subject.factor, subject.oracle.pairs
+    factor, pairs = subject.factor, subject.exact.pairs
     calls = _calls(subject, sample.m)
     got = np.concatenate([subject.rotate(sample.q[rows], sample.m[rows]) for rows in calls])
     exact, error, allowed = sample.q.copy(), np.abs(got - sample.q), np.zeros_like(got)
@@ -116,7 +116,7 @@ def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
             apart = np.where(np.isfinite(part), (values - part).high, values.high - part)
             error[rows, coordinates] = np.abs(apart)
         pair_length = factor * np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]])
-        angle = ANGLE * np.abs(np.outer(m, subject.oracle.inv_freq)) + subject.uncertainty
+        angle = ANGLE * np.abs(np.outer(m, subject.exact.inv_freq)) + subject.uncertainty
         per_pair = subject.accuracy.per_coordinate(pair_length) + angle * pair_length
         allowed[rows, pairs[:, 0]] = allowed[rows, pairs[:, 1]] = per_pair
     return worst_column(got, exact, error, allowed)
@@ -125,8 +125,8 @@ def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
 def _tables(subject: RotationSubject, positions: Array) -> list[tuple[DoubleDouble, DoubleDouble]]:
     """Return cos and sin of the reference, some rows each; of those that count from 0 by runs."""
     first, *long = _calls(subject, positions)
-    more = subject.oracle.runs(subject.every) if long else []
-    return [subject.oracle.table(positions[first]), *more]
+    more = subject.exact.runs(subject.every) if long else []
+    return [subject.exact.table(positions[first]), *more]
 
 
 def _calls(subject: RotationSubject, positions: Array) -> list[slice]:
@@ -163,12 +163,12 @@ def axes(subject: RotationSubject, sample: Sample) -> Rows:
     places = (sample.m, sample.n, sample.shift)
     axis = np.array(subject.rope.axis)
     points = np.stack([places[a % len(places)] for a in range(subject.rope.axes)], axis=1)
-    tables = [subject.oracle.table(points[:, a]) for a in range(subject.rope.axes)]
+    tables = [subject.exact.table(points[:, a]) for a in range(subject.rope.axes)]
     rows, pairs = np.arange(len(points))[:, None], np.arange(len(axis))[None]
     cosine, sine = (
         np.stack([table[k].high for table in tables])[axis[None], rows, pairs] for k in range(2)
     )
-    factor, coordinates = subject.factor, subject.oracle.pairs
+    factor, coordinates = subject.factor, subject.exact.pairs
     expected = reference.as_complex(sample.q, cosine, sine, coordinates, factor)
     got = subject.rotate(sample.q, points)
     size = factor * lengths(sample.q)
@@ -187,11 +187,11 @@ def axes(subject: RotationSubject, sample: Sample) -> Rows:
 )
 def planar_case(subject: RotationSubject, sample: Sample) -> Rows:
     """Eq. 12, 13: each pair turns by its 2 x 2 matrix, of determinant 1; zeros stay zeros."""
-    pairs, factor = subject.oracle.pairs, subject.factor
+    pairs, factor = subject.exact.pairs, subject.factor
     positions, place = np.unique(sample.m, return_inverse=True)
     row, filled = np.arange(len(sample.m)), np.abs(sample.q).argmax(axis=1)
     pair = (pairs == filled[:, None, None]).any(axis=2).argmax(axis=1)
-    cosine, sine = (part.high[place, pair] for part in subject.oracle.table(positions))
+    cosine, sine = (part.high[place, pair] for part in subject.exact.table(positions))
     expected = np.zeros_like(sample.q)
     x = sample.q[row, pairs[pair].T]
     expected[row, pairs[pair].T] = reference.planar(x, cosine, sine, factor)
