@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,20 +61,15 @@ def every_shape(subject: Subject) -> Outcome:
 
 
 def _survey_shapes(subject: Subject) -> Survey:
-    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    survey = Survey(subject)
     for factors in (_factors(subject), _of_one_token(subject)):
-        _survey(survey, factors, subject)
+        _survey(survey, factors)
     return survey
 
 
-def _survey(
-    survey: Survey,
-    factors: Mapping[str, Sequence[Any]],
-    subject: Subject,
-    *,
-    gradient: bool = False,
-) -> None:
+def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) -> None:
     """Make calls with each value alone, and then with each pair of those that are taken."""
+    subject = survey.subject
 
     def by_size(cases: Sequence[Case]) -> list[Case]:  # a budget cuts the longest calls
         return sorted(cases, key=lambda case: design.rows(case).bit_length())
@@ -84,7 +79,14 @@ def _survey(
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
-        return lambda case: design.rows(case) <= limit and _is_taken(subject, case)
+        def is_taken(case: Case) -> bool:
+            axes, own = case["axes, own"]
+            batch, heads = case["batch"], case["heads"]
+            return design.rows(case) <= limit and subject.implementation.takes(
+                axes, batch=batch, heads=heads, own=own
+            )
+
+        return is_taken
 
     singles: list[Case] = []
     met: set[tuple[str, Any]] = set()
@@ -180,16 +182,10 @@ def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
     )
 
 
-def _is_taken(subject: Subject, case: Case) -> bool:
-    """Return True if the arrangement of axes of a case has a place for its sizes and positions."""
-    axes, own = case["axes, own"]
-    return subject.implementation.takes(axes, batch=case["batch"], heads=case["heads"], own=own)
-
-
 @oracle_law("every position")
 def every_position(subject: Subject) -> Outcome:
     """Each position of the context is right in one long call, and a tenth of them in short ones."""
-    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    survey = Survey(subject)
     length = min(subject.context, max(RUN, WHOLE // subject.dim))
     if subject.implementation.form == "decoder":
         length = min(length, 4096)
@@ -249,7 +245,7 @@ def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") 
 )
 def gradient(subject: Subject) -> Outcome:
     """The gradient of the input is the one of the result, rotated back and stretched as much."""
-    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    survey = Survey(subject)
     factors = _factors(subject)
     for name, known in DIFFERENTIATED.items():
         if name in factors:
@@ -266,7 +262,7 @@ def gradient(subject: Subject) -> Outcome:
         return no_verdict(f"refuses to be differentiated: {error}")
     if subject.implementation.costly:
         factors = {name: values[:1] for name, values in factors.items()}
-    _survey(survey, factors, subject, gradient=True)
+    _survey(survey, factors, gradient=True)
     outcome = survey.outcome()
     if outcome.passed is False and survey.note is None and _inverts_what_is_computed(survey):
         return replace(outcome, note=f"{outcome.note}{AS_ROWS_DO}")
@@ -345,13 +341,13 @@ def _check_heads(subject: Subject, given: Request, result: NDArray[Any], name: s
 @oracle_law("many steps", "many calls leave something behind")
 def steps(subject: Subject) -> Outcome:
     """Each of many steps is right, and so is what follows: a prefill, and sequences that grow."""
-    first, second = subject.implementation.fresh(), subject.implementation.fresh()
     costly = subject.implementation.costly
     many, grown = (COSTLY_STEPS, COSTLY_STEPS) if costly else (STEPS, GROWN)
     many, grown = min(many, subject.context), min(grown, subject.context)
     if subject.implementation.form == "decoder":
         return _decode(subject, many)
-    survey = Survey(subject=subject, instance=first)
+    survey = Survey(subject)
+    first, second = survey.instance, subject.implementation.fresh()
     taken = survey.make(_run(subject, 1, 1, "a step"))
     singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
     for start in range(0, len(singles), STRIDE):

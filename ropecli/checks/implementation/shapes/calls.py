@@ -91,12 +91,12 @@ class Call:
 Seen = tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Survey:
     """Results of calls: rows right and wrong, refusals, and calls that gave nothing to check."""
 
     subject: Subject
-    instance: Instance
+    instance: Instance = field(init=False)  #: The one called, at first a new one.
     calls: int = 0
     numbers: int = 0
     #: Of a failure: the numbers of its call, and its text.
@@ -115,6 +115,10 @@ class Survey:
     #: Instances that are called in further arrangements of axes.
     _arranged: dict[Convention, Instance] = field(default_factory=dict)
     _wrong: list[Sample] = field(default_factory=list)  #: Some wrong rows of each wrong call.
+
+    def __post_init__(self) -> None:
+        """Make the instance."""
+        self.instance = self.subject.implementation.fresh()
 
     def make(self, call: Call) -> bool:
         """Make a call and check it; return False if it was refused, or is not expressible."""
