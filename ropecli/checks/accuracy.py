@@ -46,19 +46,15 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import Array
 from ropecli.errors import RopecliError
+from ropecli.rotary.formula import Formula
+from ropecli.rotary.rotary import Rotary
 from ropecli.units import LEAST_EXPONENT, SIGNIFICAND_BITS, SINGLE, UNIT
-
-if TYPE_CHECKING:
-    from ropecli.arrays import Array
-    from ropecli.rotary.formula import Formula
-    from ropecli.rotary.rotary import Rotary
-
 
 ANGLE = 1.2e-16  #: Phase error per radian of angle; 2^-53 with room for the float64 arithmetic.
 _NEARBY = 2.0**-20  #: Relative change of a base by which a derivative is taken.

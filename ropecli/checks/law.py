@@ -6,19 +6,17 @@ tokens, or somebody's implementation with the rotation that it is held to.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
+from ropecli.arrays import Array
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from ropecli.arrays import Array
-    from ropecli.rotary.rotary import Rotary
-
+from ropecli.rotary.rotary import Rotary
 
 Subject = TypeVar("Subject")
 #: Calls in which other laws fail for the reason of a failure: those of many heads or sequences, or
@@ -45,16 +43,27 @@ class Outcome:
 class Law(Generic[Subject]):
     """A statement that numbers can refute."""
 
-    name: str  #: A word or two.
-    equation: str  #: Where it is published, an equation of RoFormer unless a paper is named.
-    because: str  #: Where the tolerance comes from.
     judge: Callable[[Subject], Outcome | Iterable[Outcome]]  #: Tries it.
-    statement: str = ""  #: What must hold.
+    name: str  #: A word or two.
+    because: str  #: Where the tolerance comes from.
+    equation: str = "34"  #: Where it is published, in RoFormer unless a paper is named.
     meaning: str = ""  #: Meaning of a failure, in a clause; empty if the outcome's note says it.
     excuse: Callable[[Subject], str | None] = lambda _: None
     """Reason why it says nothing of a subject, or None."""
     dtypes: tuple[str, ...] | None = None  #: Dtypes in which it says anything; None for all.
     expected: Literal["holds", "fails"] = "holds"  #: What theory says.
+
+    @property
+    def statement(self) -> str:
+        """Statement that must hold: the docstring of what judges it."""
+        return inspect.getdoc(self.judge) or ""
+
+
+def law(
+    name: str, **declared: Any
+) -> Callable[[Callable[[Subject], Outcome | Iterable[Outcome]]], Law[Subject]]:
+    """Declare the function below as what judges a law, with further fields of `Law`."""
+    return lambda judge: Law(judge=judge, name=name, **declared)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +137,23 @@ def shares(error: Array, tolerance: Array) -> Array:
     return np.where(np.isnan(share), np.inf, share)
 
 
-def no_verdict(note: str) -> Outcome:
+def judge_errors(error: Array, tolerance: Array | float, **more: Any) -> Outcome:
+    """Return the outcome by the error that comes closest to its tolerance; NaN exceeds any."""
+    allowed = np.broadcast_to(tolerance, error.shape)
+    share = shares(error, allowed)
+    worst = np.unravel_index(int(share.argmax()), share.shape)
+    return Outcome(
+        passed=bool(share[worst] <= 1),
+        max_error=float(error[worst]),
+        tolerance=float(allowed[worst]),
+        samples=len(error),
+        **more,
+    )
+
+
+def no_verdict(note: str, dtype: str | None = None) -> Outcome:
     """Return the outcome of a law that says nothing of a subject, and why."""
-    return Outcome(passed=None, note=note)
+    return Outcome(passed=None, note=note, dtype=dtype)
 
 
 def refuse_growth(rope: Rotary) -> None:

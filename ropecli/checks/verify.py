@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ropecli.analyses.decay import decay as built_in_decay
 from ropecli.arrays import DTYPES
 from ropecli.checks.law import Check, outcomes, refuse_growth, report
 from ropecli.checks.rotation_laws import LAWS
-from ropecli.checks.rotation_laws.subject import Decays, Oracle, Rotate, RotationSubject, sample
+from ropecli.checks.rotation_laws.subject import (
+    Decays,
+    ExactTables,
+    Rotate,
+    RotationSubject,
+    sample,
+)
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between
 from ropecli.results import Result
@@ -73,12 +76,12 @@ def verify(
     seed = at_least("seed", seed, 0)
     max_position = between("max position", max_position, 1, LARGEST_POSITION)
     refuse_growth(rope)
-    function = functools.partial(_built_in, rope) if rotate is None else rotate
-    oracle = Oracle(rope)
+    function = rotate or (lambda x, positions: built_in_rotate(x, rope, positions))
+    exact = ExactTables(rope)
     checks: list[Check] = []
     for each in DTYPES if dtype is None else (dtype,):
         vectors = sample(rope.head_dim, each, max_position=max_position, seed=seed)
-        subject = RotationSubject(rope, each, vectors, rotate=function, decay=decay, oracle=oracle)
+        subject = RotationSubject(rope, each, vectors, rotate=function, decay=decay, exact=exact)
         with np.errstate(over="ignore", invalid="ignore"):
             checks += [
                 report(law, outcome, dtype=each, layout=rope.layout)
@@ -98,7 +101,3 @@ def join(parts: Iterable[Verification]) -> Verification:
         max_position=all_parts[0].max_position,
         seconds=sum(part.seconds for part in all_parts),
     )
-
-
-def _built_in(rope: Rotary, x: NDArray[Any], positions: NDArray[np.float64]) -> NDArray[Any]:
-    return built_in_rotate(x, rope, positions)

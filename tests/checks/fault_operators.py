@@ -20,7 +20,7 @@ from callings import COUNTED, POSITIONS, TABLES, Called, Calling, pack, unpack
 from conventions import Convention
 from implementations.case import Right
 from implementations.intended import HALF
-from implementations.plain import Array, angles, beside, half, interleaved, inv_freq, rotate_half
+from implementations.plain import Array, align, angles, half, interleaved, inv_freq, rotate_half
 from implementations.registry import RIGHT
 from judging import DIM, FORMS, Module, check_here
 
@@ -41,12 +41,12 @@ Places = Callable[[Sequence[Any], int], Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Base:
-    """A right implementation, what `check` is told of it, and how its arguments are read."""
+    """Right implementation, the options of `check` for it, and how its arguments are read."""
 
     name: str
     target: Any
     options: Mapping[str, Any]
-    rope: Callable[[int], Rotary]  #: The rotation of a sequence of so many positions.
+    rope: Callable[[int], Rotary]  #: The rotation of a sequence of that length.
     axes: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: LEADING)
     vectors: int = 1  #: Arguments that are rotated, the first ones where it is not `last`.
     last: bool = False  #: The vectors come last.
@@ -76,10 +76,10 @@ class Base:
 
 @dataclass(kw_only=True, eq=False)
 class Memory:
-    """What an instance keeps."""
+    """Memory of an instance."""
 
     calls: set[Any] = field(default_factory=set)  #: Shapes and dtypes.
-    beside: bool = False  #: Another instance lived when it was made.
+    sibling: bool = False  #: Another instance lived when it was made.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,7 +95,7 @@ class Rows:
     strided: bool
     part: str  #: "q" or "k"
     again: bool  #: It is not the first call of its shape and dtype.
-    beside: bool
+    sibling: bool
 
     @property
     def own(self) -> bool:
@@ -215,7 +215,7 @@ def _slices() -> Iterator[Slice]:
     yield Slice(name="own positions", of=lambda rows: rows.own)
     yield Slice(name="keys", of=lambda rows: rows.part == "k")
     yield Slice(name="a second call", of=lambda rows: rows.again)
-    yield Slice(name="a second instance", of=lambda rows: rows.beside)
+    yield Slice(name="a second instance", of=lambda rows: rows.sibling)
 
 
 # Operators.
@@ -260,7 +260,7 @@ class Operator:
 
         @functools.wraps(made.__init__)
         def init(self: Any, *args: Any, **keywords: Any) -> None:
-            self.memory = Memory(beside=len(alive) > 0)
+            self.memory = Memory(sibling=len(alive) > 0)
             alive.add(self)
             made.__init__(self, *args, **keywords)
 
@@ -306,7 +306,7 @@ class Operator:
                     part=part,
                     strided=not given_x.flags.c_contiguous,
                     again=known in memory.calls,
-                    beside=memory.beside,
+                    sibling=memory.sibling,
                 )
             changed.append(y if rows is None else self._faulty(rows, y))
             memory.calls.add(known)
@@ -361,7 +361,7 @@ class Operator:
             strided=False,
             part="q",
             again=False,
-            beside=False,
+            sibling=False,
         )
 
 
@@ -548,7 +548,7 @@ SMALL_ROPES = (
 
 
 def tabled(rope: Rotary, arguments: str) -> tuple[Places, Any]:
-    """How the tables of a call are read, and made."""
+    """Reader and maker of the tables of a call."""
     theta = rope.inv_freq
 
     def places(given: Sequence[Any], _: int) -> Array:
@@ -636,7 +636,7 @@ THETA = inv_freq(SMALL)
 
 
 def readme(x: Array, positions: Array) -> Array:
-    """As in README: shared positions alone."""
+    """The one in README: shared positions alone."""
     n = x.shape[-1] // 2
     angle = positions[:, None] * 10_000.0 ** (-np.arange(n) / n)
     a, b, cos, sin = x[..., :n], x[..., n:], np.cos(angle), np.sin(angle)
@@ -690,7 +690,7 @@ def of_neighbouring_heads(x: Array, positions: Array) -> Array:
 
 def with_tables(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
     """Tables (sequence, dim), or of each sequence, as in Transformers."""
-    cos, sin = (beside(q, table) for table in (cos, sin))
+    cos, sin = (align(q, table) for table in (cos, sin))
     return tuple((x * cos + rotate_half(x) * sin).astype(x.dtype) for x in (q, k))
 
 

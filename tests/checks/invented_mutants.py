@@ -103,7 +103,7 @@ def _padded(call: Call) -> Array:
 
 
 def _nth(call: Call) -> Array:
-    """Which of the sequences packed into one a row is in, from 0."""
+    """Index of the packed sequence that a row is in."""
     begins = np.diff(call.positions, axis=1, prepend=call.positions[:, :1]) < 0
     return np.cumsum(begins, axis=1)[:, None]
 

@@ -1,4 +1,4 @@
-"""Right implementations to break in one place, and what `check` says of them and of the zoo."""
+"""Right implementations to break in one place, and the verdicts of `check` on them and the zoo."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ class Decoder:
 
 
 def check_here(target: Any, **options: Any) -> Verdict:
-    """What `check` says of an implementation that runs in this process, which is quicker."""
+    """Check an implementation that runs in this process, which is quicker."""
     if options.get("form") == "score" or {"select", "ignore"} & options.keys():
         return check(target, **({"isolated": False} | options))
     verdict = check(target, ignore=MANY_CALLS, **({"isolated": False} | options))
-    # That they were left out is these tests' choice, and none of what is told of a verdict.
+    # These tests leave them out: the verdict need not say so.
     said = tuple(text for text in verdict.loosened if not text.startswith("not judged by"))
     return replace(verdict, loosened=said)
 
@@ -114,12 +114,12 @@ def judge_small(target: Any, **options: Any) -> Verdict:
 
 
 def failures(verdict: Verdict) -> list[str]:
-    """The laws that fail, each once."""
+    """The checks that fail, each once."""
     return list(dict.fromkeys(each.name for each in verdict.checks if each.passed is False))
 
 
 def refusals(verdict: Verdict) -> list[str]:
-    """All that is said of the laws that fail."""
+    """The notes and counterexamples of checks that fail."""
     return [
         f"{each.name} ({each.dtype}): {each.note} {each.counterexample}"
         for each in verdict.checks

@@ -31,7 +31,7 @@ def apart(n: int) -> Array:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Seen:
-    """What a kernel sees."""
+    """Input of a kernel."""
 
     x: Array  #: (batch, heads, length, head_dim).
     m: Array  #: (batch or 1, 1, length), float64.
@@ -94,7 +94,7 @@ class Named:
 
     name: str
     target: Any
-    says: str  #: Pattern of the words of the cause.
+    says: str  #: Pattern of the sentence about the cause.
 
 
 def function(rows: Rows, where: Where) -> Any:

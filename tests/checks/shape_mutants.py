@@ -28,7 +28,7 @@ SHORT = 8192  #: Positions of the context of most mutants, which is quicker.
 
 @dataclass(kw_only=True, eq=False)
 class History:
-    """What a kernel keeps between calls."""
+    """State of a kernel between calls."""
 
     calls: int = 0
     longest: int = 0
@@ -54,7 +54,7 @@ class History:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Call:
-    """What a kernel sees."""
+    """Input of a kernel."""
 
     x: Array  #: (batch, heads, length, head_dim), in any memory.
     positions: Array  #: (batch or 1, length), float64.
@@ -100,7 +100,7 @@ class Call:
 
     @property
     def own(self) -> bool:
-        """Whether sequences have positions of their own."""
+        """True if sequences have positions of their own."""
         return bool((self.positions != self.positions[:1]).any())
 
     @property
@@ -109,13 +109,13 @@ class Call:
 
     @property
     def chunk(self) -> bool:
-        """Whether it goes on where another call ended."""
+        """True if it continues where another call ended."""
         steps = np.diff(self.positions, axis=1)
         return self.length > 1 and bool((steps == 1).all() and (self.positions[:, 0] > 0).all())
 
     @property
     def memory(self) -> str:
-        """How x lies in memory."""
+        """Layout of x in memory."""
         x = self.x
         if any(stride == 0 for size, stride in zip(x.shape, x.strides, strict=True) if size > 1):
             return "expanded"
@@ -157,7 +157,7 @@ Rows = Callable[[Call], Array]
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is done wrong: all rows as they come out of it, or what is done to the result."""
+    """Fault: all rows as they come out of it, or its effect on the result."""
 
     name: str
     rows: Rows | None = None
@@ -197,7 +197,7 @@ def one_pair_twice(call: Call) -> Array:
 
 
 def stale(call: Call) -> Array:
-    """What the last call of this shape left in the buffer."""
+    """Rows that the last call of this shape left in the buffer."""
     return call.before.results.get(call.key, np.zeros_like(call.x))
 
 
@@ -337,7 +337,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a fault shows."""
+    """Rows where a fault shows."""
 
     name: str
     group: str
@@ -804,7 +804,7 @@ class Mutant:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """How check is called for it."""
+        """Options of check for it."""
         more: dict[str, Any] = {"form": "decoder"} if self.place.form == "decoder" else {}
         more |= {"head_dim": DIM, "context_length": SHORT, "dtypes": ("float32",), "ignore": ()}
         return {**more, **self.place.options}

@@ -1,4 +1,4 @@
-"""What `check` refuses to judge at all, as the caller's mistake, and the frameworks it loads."""
+"""Arguments that `check` refuses, and the frameworks it loads."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def judge_shapes(target: Any, **options: Any) -> Verdict:
 
 
 def left(axes: int, *index: Any) -> Fault:
-    """Leave rows as they were in calls of so many axes."""
+    """Leave rows as they were in calls of that many axes."""
 
     def fault(y: Array, x: Array) -> Array:
         if x.ndim == axes:

@@ -1,4 +1,4 @@
-"""What rows that come out wrong are instead: the sentence names it, not only the place."""
+"""Causes of wrong rows: the sentence names the cause, not only the place."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_steps_follow_a_prefill_or_none(late: tuple[bool, ...]) -> None:
 
 
 def test_what_a_decoder_can_not_be_asked_keeps_what_it_was_asked() -> None:
-    """Its positions begin at 0, or 5: at 100, 101, 102, 110 nobody can ask it."""
+    """Its positions begin at 0, or 5: at 100, 101, 102, 110 it has none."""
     kind = type("Kind", (Decoder,), {"turn": staticmethod(turn_small)})
     verdict = judge_small(kind, form="decoder", expect=SMALL)
     assert failures(verdict) == []
@@ -111,7 +111,7 @@ def test_what_a_decoder_can_not_be_asked_keeps_what_it_was_asked() -> None:
 
 
 def transformers(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
-    """As Hugging Face applies its tables, (batch, sequence, dim)."""
+    """Tables as Hugging Face applies them, (batch, sequence, dim)."""
     return unbatched(q, k, np.expand_dims(cos, 1), np.expand_dims(sin, 1))
 
 
@@ -307,7 +307,7 @@ def one_base(x: Array, positions: Array, base: float = 10_000.0) -> Array:
 
 
 def own_frequencies(x: Array, positions: Array, base: float = 500_000.0) -> Array:
-    """Those of no formula; 500,000, which is tried beside another base, is their own."""
+    """Those of no formula; 500,000, which is tried next to another base, is their own."""
     return turn_small(x, positions, inv_freq(8, base) * np.array([1.0, 0.9, 0.5, 0.4]))
 
 

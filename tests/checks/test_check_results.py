@@ -56,7 +56,7 @@ def test_fewer_coordinates_in_half_precision_are_a_fault(context: int | None) ->
 
 
 def test_a_batch_of_the_wrong_shape_is_still_a_refusal() -> None:
-    """What takes one sequence may answer a batch with anything."""
+    """An implementation for one sequence may answer a batch with anything."""
 
     def one(x: Array, positions: Array) -> Array:
         return turn_small(x, positions) if positions.ndim == 1 else turn_small(x, positions[0])[:1]

@@ -114,7 +114,7 @@ def test_no_right_one_of_twenty_is_refused(convention: Convention) -> None:
 
 
 def test_pairs_of_axes_may_be_listed_in_any_order() -> None:
-    """Pairs of one frequency and two axes: which comes first is nobody's business."""
+    """Pairs of one frequency and two axes: either may come first."""
     pairs = np.random.default_rng(0).permutation(16).reshape(-1, 2)
     rope = ropecli.rope("axial", head_dim=16, axes=2, pairs_in=pairs)
     verdict = check_here(implement(rope), expect=rope, axes=2, context_length=2048)
@@ -139,7 +139,7 @@ def test_what_is_expected_is_right_even_where_vectors_show_too_little() -> None:
 
 
 def test_float32_beside_half_precision_shows_which_rotation_it_is() -> None:
-    """What bfloat16 rounds of an attention factor must not count against float32 data."""
+    """An attention factor rounded to bfloat16 must not count against float32 data."""
     rope = ropecli.Rotary(head_dim=32, base=80.0, attention_factor=1.24719)
     verdict = check_here(
         implement(rope), head_dim=32, dtypes=["bfloat16", "float32"], context_length=8192

@@ -1,4 +1,4 @@
-"""Targets whose tables end soon: what is refused beyond them is no failure."""
+"""Targets whose tables end soon: a refusal beyond them is not a failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from judging import SMALL, Array, checks_of, failures, judge_small, turn_small
 
 
 def looked_up(rows: int) -> Any:
-    """A right one with a table of so many rows; other positions are refused."""
+    """A right one with a table of that many rows; other positions are refused."""
 
     def rotate(x: Array, positions: Array) -> Array:
         if positions.min() < 0:

@@ -1,4 +1,4 @@
-"""What is kept between calls, by an instance or by all of them."""
+"""State kept between calls, by an instance or by all of them."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_step_is_part_of_the_convention_where_one_is_expected() -> None:
 
 
 def test_a_step_and_another_fault_are_told_apart() -> None:
-    """Laws are judged with the step: what fails beside it fails for itself."""
+    """Checks include the step: other failures are failures of their own."""
     verdict = judge_small(lambda x, p: turn_small(x, 2 * np.abs(p)))
     assert failures(verdict) == ["rotation", "negative positions"]
 

@@ -1,4 +1,4 @@
-"""Verdicts that are loosened, and what is said of right implementations without refusing them."""
+"""Verdicts that are loosened, and findings about right implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that other code computes in float32: what rounds in them is no fault, anywhere."""
+"""Tables that other code computes in float32: their rounding is not a fault, anywhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def exponents(dim: int) -> Array:
 
 
 def chain(first: Any, ratio: float, pairs: int) -> Array:
-    """As llama.cpp: each number is the one before times the ratio, in float32."""
+    """The chain of llama.cpp: each number is the one before times the ratio, in float32."""
     table = [np.asarray(first, Single)]
     for _ in range(pairs - 1):
         table.append(table[-1] * Single(ratio))
@@ -58,7 +58,7 @@ BASES = st.one_of(
 
 
 def blended(base: float, dim: int, factor: float, context: int) -> Array:
-    """As Transformers computes the table of llama3, all of it in float32."""
+    """The table of llama3 as Transformers computes it, all in float32."""
     theta = WAYS["Transformers"](base, dim)
     turns = Single(context) / (Single(2 * np.pi) / theta)
     share = (turns - Single(1)) / Single(3)
@@ -192,7 +192,7 @@ def tables(draw: st.DrawFn) -> Table:
 
 
 def answers(table: Table) -> dict[str, bool]:
-    """What each of the three says of it: that it is the encoding, or not."""
+    """Verdict of each of the three: that it is the encoding, or not."""
     expect = Rotary(head_dim=table.dim, base=table.base, layout="half")
 
     def turn(x: Array, positions: Array) -> Array:

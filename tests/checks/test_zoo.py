@@ -1,4 +1,4 @@
-"""The zoo of implementations: right ones are right, wrong ones wrong, and `check` says so.
+"""The zoo of implementations: right ones are right, wrong ones wrong, and `check` finds that.
 
 A few are put to `check` always, all but some functions in the slow tier, and each one in the soak
 tier.
@@ -49,7 +49,7 @@ TRIALS: dict[str, list[Array]] = {
 
 
 class Call(NamedTuple):
-    """What a target was given, and what it made of it."""
+    """One call of a target, and its result."""
 
     x: Array
     kept: Array  #: x after the call.
@@ -127,11 +127,11 @@ def length(positions: Array) -> int:
 
 
 def tolerance(one: Call, tables: str) -> Array:
-    """What a right implementation may be off by, in each coordinate.
+    """Largest error of a right implementation, in each coordinate.
 
     In unit roundoffs u of the data's dtype times the stretched length of the pair: each table
     rounded 2 (the value and its factor), each product 1, their sum 1 and the result 1; the float64
-    truth is off by far less. NumPy's sine may add 1 more, and data turned in their own dtype
+    truth is much closer. NumPy's sine may add 1 more, and data turned in their own dtype
     round no more often than that: 6.
 
     The angle is off by its own size times the unit roundoff of what it is computed in: 1 each for
@@ -156,7 +156,7 @@ def tolerance(one: Call, tables: str) -> Array:
 
 
 def fault(case: Case, one: Call, tables: str) -> str | None:
-    """What is wrong with a call, if anything."""
+    """Fault of a call, or None."""
     if not np.array_equal(one.kept, one.x):
         return "input modified"
     if one.got.dtype != one.x.dtype or one.got.shape != one.x.shape:
@@ -246,7 +246,7 @@ def test_laws_are_those_of_check_and_each_is_broken_by_one() -> None:
     assert {law for case in WRONG for law in case.laws} == LAWS
 
 
-# What check says of them.
+# Verdicts of check.
 
 
 def is_in_share(case: Case, one_in: int) -> bool:
@@ -260,7 +260,7 @@ MOST_WRONG = [c for c in WRONG if c.kind != "function" or is_in_share(c, 8)]
 
 
 def by_tier(cases: list[Any], one_in: int) -> list[Any]:
-    """One in so many in the quick tier, the others in the slow one."""
+    """One in `one_in` in the quick tier, the others in the slow one."""
     return [
         pytest.param(
             case,
@@ -271,7 +271,7 @@ def by_tier(cases: list[Any], one_in: int) -> list[Any]:
     ]
 
 
-FEW_RIGHT, FEW_WRONG = 8, 20  #: One in so many is in the quick tier.
+FEW_RIGHT, FEW_WRONG = 8, 20  #: One in this number is in the quick tier.
 
 
 def test_there_are_enough_of_both() -> None:

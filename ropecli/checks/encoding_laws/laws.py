@@ -8,7 +8,8 @@ it can't reach: positions far away, and those that a table does not have.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ropecli.arrays import Array
 from ropecli.checks.encoding_laws.options import reference_options, turns_of, variants
 from ropecli.checks.encoding_laws.subject import (
     LAST,
+    EncodingSubject,
     Tokens,
     compare,
     rounding,
@@ -24,15 +26,11 @@ from ropecli.checks.encoding_laws.subject import (
     size,
     worst_of,
 )
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.law import Law, Outcome, law, no_verdict
 from ropecli.encodings import Encoding
 from ropecli.errors import ArgumentError
 from ropecli.reference import scores as reference
 from ropecli.units import DOUBLE
-
-if TYPE_CHECKING:
-    from ropecli.checks.encoding_laws.subject import EncodingSubject
-
 
 ROUNDING = (
     "each term of a score passes 2 model_dim + head_dim sums and products and an angle or bias of "
@@ -45,44 +43,6 @@ SHIFTED = 6  #: Tokens that are moved.
 NEAR, FAR = 37, 1009  #: Positions that they are moved by; the second one past saturation.
 
 
-def laws_of(encoding: Encoding) -> Iterator[Law[EncodingSubject]]:
-    """Yield the laws that say anything of an encoding."""
-    yield Law(
-        name="scores = reference",
-        equation=encoding.equation,
-        because=ROUNDING,
-        judge=_scores_match_reference,
-    )
-    yield Law(
-        name="outputs = reference",
-        equation=encoding.equation if encoding.name == "shaw" else "2, 3",
-        because=SUMS,
-        judge=_outputs_match_reference,
-    )
-    invariant = encoding.theory.translation_invariant
-    yield Law(
-        name="translation invariance",
-        equation=encoding.equation,
-        because=ROUNDING,
-        judge=_translation_is_as_theory_says,
-        expected="holds" if invariant else "fails",
-    )
-    if hasattr(encoding, "code"):
-        yield Law(
-            name="codes = reference",
-            equation=encoding.equation,
-            because=ANGLES,
-            judge=_codes_match_reference,
-        )
-    if hasattr(encoding, "length"):
-        yield Law(
-            name="refuses positions that its table lacks",
-            equation=encoding.equation,
-            because=EXACT,
-            judge=_refuses_beyond_table,
-        )
-
-
 def _reference(encoding: Encoding, tokens: Tokens) -> Array:
     """Return the scores of the paper's formula."""
     formula = getattr(reference, encoding.name)
@@ -92,7 +52,8 @@ def _reference(encoding: Encoding, tokens: Tokens) -> Array:
     return scores
 
 
-def _scores_match_reference(subject: EncodingSubject) -> Outcome:
+@law("scores = reference", because=ROUNDING)
+def scores_match_reference(subject: EncodingSubject) -> Outcome:
     """Scores are those of the paper's formula, at every option."""
     return worst_of(
         compare(_scores(each, tokens), expected, rounding(each, tokens, expected), words)
@@ -106,7 +67,8 @@ def _scores(encoding: Encoding, tokens: Tokens) -> Array:
     return encoding.scores(tokens.x, tokens.y, tokens.m, tokens.n)
 
 
-def _outputs_match_reference(subject: EncodingSubject) -> Outcome:
+@law("outputs = reference", because=SUMS)
+def outputs_match_reference(subject: EncodingSubject) -> Outcome:
     """Outputs of given attention are those of the paper's formula, at every option."""
     found = []
     for words, each in variants(subject.encoding, subject.given):
@@ -132,7 +94,8 @@ def _reference_output(encoding: Encoding, attention: Array, tokens: Tokens) -> A
     return reference.output(attention, y, weights)
 
 
-def _translation_is_as_theory_says(subject: EncodingSubject) -> Outcome:
+@law("translation invariance", because=ROUNDING)
+def translation_is_as_theory_says(subject: EncodingSubject) -> Outcome:
     """S(m+s, n+s) - S(m, n) is 0, or what the formula has; near and far away."""
     encoding = subject.encoding
     random = np.random.default_rng(subject.seed)
@@ -154,14 +117,8 @@ def _translation_is_as_theory_says(subject: EncodingSubject) -> Outcome:
     formula = compare(moved, np.stack(rest) - first, tolerance, words)
     if formula.passed:
         return outcome
-    return Outcome(
-        passed=outcome.passed,
-        max_error=outcome.max_error,
-        tolerance=tolerance,
-        samples=outcome.samples,
-        counterexample=formula.counterexample,
-        unlike_theory="it fails, but not by what the formula has",
-    )
+    unlike = "it fails, but not by what the formula has"
+    return replace(outcome, counterexample=formula.counterexample, unlike_theory=unlike)
 
 
 def _shifts(encoding: Encoding) -> tuple[int, list[float]]:
@@ -180,7 +137,8 @@ def furthest(encoding: Encoding, seed: int) -> int:
     return int(max(sampled, shifts[-1] + count - 1))
 
 
-def _codes_match_reference(subject: EncodingSubject) -> Outcome:
+@law("codes = reference", because=ANGLES)
+def codes_match_reference(subject: EncodingSubject) -> Outcome:
     """Codes of positions are the formula's: of fractions too, where it has them."""
     found = []
     for words, each in variants(subject.encoding, subject.given):
@@ -218,7 +176,8 @@ def _reference_codes(encoding: Encoding, positions: Array) -> Array:
     return np.array(rows)
 
 
-def _refuses_beyond_table(subject: EncodingSubject) -> Outcome:
+@law("refuses positions that its table lacks", because=EXACT)
+def refuses_beyond_table(subject: EncodingSubject) -> Outcome:
     """A position before, between or after the table's is refused, of a query and of a key."""
     encoding = subject.encoding
     length = float(getattr(encoding, "length"))  # noqa: B009
@@ -229,8 +188,21 @@ def _refuses_beyond_table(subject: EncodingSubject) -> Outcome:
         for m, n in ((beyond, inside), (inside, beyond)):
             try:
                 encoding.scores(token, token, m, n)
+                refused.append(0.0)
             except ArgumentError:
                 refused.append(1.0)
-            else:
-                refused.append(0.0)
     return compare(np.array(refused), np.ones(len(refused)), 0.0)
+
+
+def laws_of(encoding: Encoding) -> Iterator[Law[EncodingSubject]]:
+    """Yield the laws that say anything of an encoding, with the equation of its paper."""
+    equation, invariant = encoding.equation, encoding.theory.translation_invariant
+    yield replace(scores_match_reference, equation=equation)
+    of_output = equation if encoding.name == "shaw" else "2, 3"
+    yield replace(outputs_match_reference, equation=of_output)
+    expected: Literal["holds", "fails"] = "holds" if invariant else "fails"
+    yield replace(translation_is_as_theory_says, equation=equation, expected=expected)
+    if hasattr(encoding, "code"):
+        yield replace(codes_match_reference, equation=equation)
+    if hasattr(encoding, "length"):
+        yield replace(refuses_beyond_table, equation=equation)

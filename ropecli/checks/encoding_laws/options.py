@@ -34,6 +34,7 @@ VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
     "tupe": {"length": (16,), "untie_cls": (False, True)},
     "xpos": {"base": (100.0,), "scale_base": (64.0,), "gamma": (1.0,)},
 }
+LARGEST_P_MAX = 256  #: The reference adds up every gate for every key.
 #: Numbers of heads at which ALiBi's slopes change their rule.
 ALIBI_HEADS = (1, 2, 3, 8, 12, 20)
 #: KERPLE's weights below, between and above what they are clamped to, a head each.
@@ -55,15 +56,16 @@ def variants(encoding: Encoding, given: Mapping[str, Any]) -> Iterator[tuple[str
         words = ", ".join(f"{key} = {value}" for key, value in other.items())
         made = with_options(encoding, **chosen) if other else encoding
         yield words, made
+        before = f"{words}, " if words else ""
         if name == "alibi":
             for heads in ALIBI_HEADS:
                 sizes = replace(encoding.sizes, heads=heads)
-                yield _joined(words, f"heads = {heads}"), with_options(made, sizes=sizes)
+                yield f"{before}heads = {heads}", with_options(made, sizes=sizes)
         if name == "kerple":
             clamped = with_options(made, sizes=replace(encoding.sizes, heads=len(KERPLE_R1)))
             weights = {"r1": np.array(KERPLE_R1), "r2": np.array(KERPLE_R2)}
-            both = f"r1 = {KERPLE_R1}, r2 = {KERPLE_R2}"
-            yield _joined(words, both), replace(clamped, weights={**clamped.weights, **weights})
+            both = f"{before}r1 = {KERPLE_R1}, r2 = {KERPLE_R2}"
+            yield both, replace(clamped, weights={**clamped.weights, **weights})
     if name == "rope" and "rotary" not in given:
         rotary = _other_rotary(encoding.sizes.head_dim)
         yield f"rotary = {rotary!r}", with_options(encoding, rotary=rotary)
@@ -81,10 +83,6 @@ def _other_rotary(head_dim: int) -> Rotary:
     )
 
 
-def _joined(words: str, more: str) -> str:
-    return f"{words}, {more}" if words else more
-
-
 def check_options(encoding: Encoding) -> None:
     """Refuse options of which the laws say nothing."""
     p_max = getattr(encoding, "p_max", 1)
@@ -93,9 +91,6 @@ def check_options(encoding: Encoding) -> None:
     rotary = getattr(encoding, "rotary", None)
     if encoding.name == "rope" and rotary is not None and rotary.grows:
         raise ArgumentError("rotary must not change lengths; the encoding xpos does")
-
-
-LARGEST_P_MAX = 256  #: The reference adds up every gate for every key.
 
 
 def reference_options(encoding: Encoding) -> dict[str, Any]:

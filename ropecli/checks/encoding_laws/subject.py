@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.checks.law import Outcome, shares
+from ropecli.arrays import Array
+from ropecli.checks.law import Outcome, judge_errors, shares
+from ropecli.encodings import Encoding
 from ropecli.units import DOUBLE, TINY
-
-if TYPE_CHECKING:
-    from ropecli.arrays import Array
-    from ropecli.encodings import Encoding
-
 
 LAST = 199  #: Largest position sampled, unless an option of the encoding reaches further.
 EACH = 130  #: Every distance below it is tried.
@@ -118,13 +115,8 @@ def compare(
     worst = np.unravel_index(int(error.argmax()), error.shape)
     where = f"entry ({', '.join(str(int(i)) for i in worst)})"
     case = f"{words}: {where}" if words else where
-    return Outcome(
-        passed=bool(error[worst] <= tolerance),
-        max_error=float(error[worst]),
-        tolerance=float(tolerance),
-        samples=error.size,
-        counterexample=f"{case}: got {got[worst]:.9g}, expected {expected[worst]:.9g}",
-    )
+    example = f"{case}: got {got[worst]:.9g}, expected {expected[worst]:.9g}"
+    return replace(judge_errors(error, tolerance, counterexample=example), samples=error.size)
 
 
 def worst_of(outcomes: Iterable[Outcome]) -> Outcome:
@@ -133,11 +125,8 @@ def worst_of(outcomes: Iterable[Outcome]) -> Outcome:
     share = shares(
         np.array([one.max_error for one in each]), np.array([one.tolerance for one in each])
     )
-    worst = each[int(share.argmax())]
-    return Outcome(
+    return replace(
+        each[int(share.argmax())],
         passed=all(one.passed for one in each),
-        max_error=worst.max_error,
-        tolerance=worst.tolerance,
         samples=sum(one.samples for one in each),
-        counterexample=worst.counterexample,
     )

@@ -20,7 +20,7 @@ LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 #: Share of numbers that must fit where code may compute what is rounded in float32, as we do not.
 NEARLY = 0.9
 BETTER = 0.5  #: Largest error that is left of the one that is explained.
-NEAR = 3  #: Largest position at which no pair of a frequency up to 1 makes half a turn.
+NEAR = 3  #: Largest position at which no pair of a frequency up to 1 rotates by half a turn.
 UNSURE = 0.1  #: Radians up to which measured frequencies predict a phase.
 DIGITS = 4  #: Significant digits of a base or a factor that was meant.
 #: Relative difference of the lengths of pairs that rounding leaves; other vectors differ by 1.
@@ -69,7 +69,7 @@ class Sample:
         return self.oracle.rotary_at(1)
 
     @functools.cached_property
-    def turns(self) -> Array:
+    def multipliers(self) -> Array:
         """The complex number that each pair should be multiplied by, (count, pairs)."""
         angles = self.oracle.angles(self.rope, self.m)
         return np.asarray(self.rope.attention_factor * np.exp(1j * angles))
@@ -93,13 +93,13 @@ class Sample:
         of = np.broadcast_to(self.sequence if sequence is None else sequence, len(self.m))
         return np.asarray(self.positions[of % count, np.broadcast_to(row, len(self.m)) % length])
 
-    def mixed(self, by: Mix, pairs: NDArray[np.int64] | None = None) -> Truth:
+    def mix(self, by: Mix, pairs: NDArray[np.int64] | None = None) -> Truth:
         """Return rows whose pairs (a, b) are multiplied by a matrix."""
         read, written = (
             float64.columns(each if pairs is None else pairs)
             for each in (self.rope.pairs_in, self.rope.pairs_out)
         )
-        matrix = by(self.turns.real, self.turns.imag)
+        matrix = by(self.multipliers.real, self.multipliers.imag)
         a, b = self.x[:, read[0]], self.x[:, read[1]]
         rows = self.x.copy()
         rows[:, written[0]] = matrix[0] * a + matrix[1] * b
@@ -113,7 +113,7 @@ Expected = Callable[[Sample], Truth | None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cause:
-    """What rows may be instead."""
+    """Rows that wrong ones may be instead."""
 
     words: str  #: A clause about "{rows}".
     expected: Expected  #: The rows; None if it says nothing of them.
@@ -163,7 +163,7 @@ def _causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     yield from _position_causes(samples)
     yield from _pair_causes(samples[0])
     for words, by in MIXED.items():
-        yield Cause(words=words, expected=functools.partial(Sample.mixed, by=by))
+        yield Cause(words=words, expected=functools.partial(Sample.mix, by=by))
     for dtype in ("bfloat16", "float16"):
         for words, make in ROUNDED.items():
             expected = functools.partial(_if_rounded, dtype, make)
@@ -221,11 +221,11 @@ POSITIONS: dict[str, Callable[[Sample], Array]] = {
 def _position_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     """Yield what positions may be taken for."""
 
-    def moved(words: str, to: Callable[[Sample], Array], rows: int | None = None) -> Cause:
+    def move(words: str, to: Callable[[Sample], Array], rows: int | None = None) -> Cause:
         return Cause(words=words, expected=lambda s: s.at(to(s)), table_rows=rows)
 
     for words, to in POSITIONS.items():
-        yield moved(words, to)
+        yield move(words, to)
     for name in ("bfloat16", "float16", "float32"):
         words = f"positions are rounded to {name}"
         yield Cause(words=words, expected=functools.partial(_at_rounded_positions, name))
@@ -236,16 +236,16 @@ def _position_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     for limit in sorted({*samples[0].limits, *LIMITS}):
         if limit <= largest or least < 0:
             words = f"positions from {limit} on are taken as {limit - 1}"
-            yield moved(words, functools.partial(_clamped, limit))
+            yield move(words, functools.partial(_clamp, limit))
             words = f"positions are taken modulo {limit}"
-            yield moved(words, functools.partial(_wrapped, limit), limit)
+            yield move(words, functools.partial(_wrap, limit), limit)
 
 
-def _clamped(limit: int, sample: Sample) -> Array:
+def _clamp(limit: int, sample: Sample) -> Array:
     return np.minimum(sample.m, limit - 1)
 
 
-def _wrapped(limit: int, sample: Sample) -> Array:
+def _wrap(limit: int, sample: Sample) -> Array:
     return np.mod(sample.m, limit)
 
 
@@ -285,9 +285,7 @@ def _pair_causes(sample: Sample) -> Iterator[Cause]:
             yield Cause(
                 words=f"{{rows}} are rotated in pairs ({begin}, {begin + apart}), ...{layout}, "
                 f"expected {rope.input_pairs[0]}, ...",
-                expected=functools.partial(
-                    Sample.mixed, by=lambda c, s: (c, -s, s, c), pairs=pairs
-                ),
+                expected=functools.partial(Sample.mix, by=lambda c, s: (c, -s, s, c), pairs=pairs),
             )
 
 
@@ -329,7 +327,7 @@ ROUNDED: dict[str, Callable[[Sample, Callable[[Any], Any]], Truth]] = {
     "{rows} are rounded to {dtype} before they are rotated": lambda s, to: s.oracle.truth(
         to(s.x), s.m, s.dtype
     ),
-    "cos and sin are rounded to {dtype}": lambda s, to: s.mixed(
+    "cos and sin are rounded to {dtype}": lambda s, to: s.mix(
         lambda c, n: (to(c), -to(n), to(n), to(c))
     ),
     "angles are rounded to {dtype}": lambda s, to: s.near(
@@ -365,7 +363,7 @@ def _measured_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     for times in _common_factors(samples):
         yield Cause(
             words=f"{{rows}} are {times:.6g} times as long as they should be",
-            expected=functools.partial(_stretched, times),
+            expected=functools.partial(_stretch, times),
         )
     measured = _measure_frequencies(samples)
     for words, table, unsure in () if measured is None else _tables(samples[0].rope, *measured):
@@ -383,7 +381,7 @@ def _common_factors(samples: Sequence[Sample]) -> tuple[float, ...]:
     return float(f"{times:.{DIGITS}g}"), times
 
 
-def _stretched(times: float, sample: Sample) -> Truth:
+def _stretch(times: float, sample: Sample) -> Truth:
     right = sample.right
     return Truth(rows=times * right.rows, tolerance=abs(times) * right.tolerance)
 
@@ -489,7 +487,7 @@ def _describe_sources(samples: Sequence[Sample]) -> str:
         shifts |= set(((index - sample.row + half) % length - half).tolist())
         size, of = np.abs(sample.scales), (sample.sequence, sample.head)
         read = (size[of] * times)[:, None]
-        together = len(sample.vectors) > length  # heads and sequences are not told apart
+        together = len(sample.vectors) > length  # heads and sequences look alike
         of_heads &= not together and bool((size[of[0]] == read).any(axis=1).all())
         of_sequences &= not together and bool((size.T[of[1]] == read).any(axis=1).all())
     names = {1: "the next row", -1: "the row before"}

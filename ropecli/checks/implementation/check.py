@@ -28,9 +28,9 @@ from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.failing_call import Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance
-from ropecli.checks.implementation.judge import call_failure
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
 from ropecli.checks.implementation.probe import probe
+from ropecli.checks.implementation.rows import call_failure
 from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.checks.law import Check, Explains, Law, Outcome, no_verdict, outcomes, report
 from ropecli.numbers import at_least, length

@@ -11,13 +11,13 @@ import numpy as np
 from ropecli.arrays import Array
 from ropecli.checks.accuracy import table_roundings
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.judge import CALL_FAILED
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
-from ropecli.checks.implementation.laws.convention import describe_scale
+from ropecli.checks.implementation.laws.recognition import describe_scale
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
 from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT
 from ropecli.checks.implementation.oracle import computed_in_half
 from ropecli.checks.implementation.probe import describe_non_finite
+from ropecli.checks.implementation.rows import CALL_FAILED
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Check, Explains
 from ropecli.errors import RopecliError
@@ -34,13 +34,13 @@ LEAST_BASE, LARGEST_BASE = 10.0, 1e12
 #: Coordinates that a partial rotary does not leave alone on purpose: the least share that models
 #: do not rotate is a quarter, so that 2 are few in any head dim above 8.
 FORGOTTEN, LEAST_DIM = 2, 8
-#: Laws that make calls of every kind, those that see more shapes first.
+#: Checks that make calls of every kind, those that see more shapes first.
 WHOLE_DESIGN = ("every shape", "every position")
-#: Laws of what calls leave behind, which may show in any later call.
+#: Checks of what calls leave behind, which may show in any later call.
 STATE = {"same twice", "two instances", "long, short, long", "precision", "original length"}
-#: Laws whose failure no other one explains.
+#: Checks whose failure no other one explains.
 OF_THEIR_OWN = {"input untouched", "dtype and shape", "memory", "rounding", "gradient", "keys"}
-#: Laws that compare with the encoding expected, and those whose calls have heads or a batch.
+#: Checks that compare with the encoding expected, and those whose calls have heads or a batch.
 OF_WHAT_IS_EXPECTED = {"attention factor", "axes", "score", "softmax factor", "original length"}
 OF_LARGE_CALLS = {"batched positions", "left padding", *WHOLE_DESIGN}
 SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
@@ -49,7 +49,7 @@ SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 def diagnose(
     subject: Subject, checks: Sequence[Check], explains: Mapping[str, Explains]
 ) -> tuple[str | None, list[Check]]:
-    """Return the sentence, None if no law fails, and the checks, with what follows from which."""
+    """Return the sentence, None if no check fails, and the checks, with what follows from which."""
     failed: dict[str, Check] = {}
     for check in checks:
         if check.passed is False:
@@ -85,12 +85,12 @@ def diagnose(
 def _cause(
     subject: Subject, failed: Mapping[str, Check], explains: Mapping[str, Explains]
 ) -> tuple[str, str]:
-    """Return the law that comes closest to the cause, and the sentence."""
+    """Return the check that comes closest to the cause, and the sentence."""
     found = subject.evidence.identified
     first = {"decoder": "token by token"}.get(subject.implementation.form, "same twice")
     if first in failed:
         return first, _sentence(failed[first])
-    # Laws of all shapes say better which rows part from the rotation of the others.
+    # Checks of all shapes say better which rows part from the rotation of the others.
     named_by_shapes = subject.evidence.parting is not None and {*WHOLE_DESIGN} & failed.keys()
     if "rotation" in failed and not named_by_shapes:
         return "rotation", _no_rotation(subject, failed)
@@ -112,7 +112,7 @@ def _cause(
         specific.remove("dtype and shape")
     if len(specific) > 1 and _is_of_wrong_rows(failed.get("gradient")):
         specific.remove("gradient")
-    # A statement about shapes explains why calls of that shape fail other laws.
+    # A statement about shapes explains why calls of that shape fail other checks.
     shapes = [each for each in WHOLE_DESIGN if each in failed and explains.get(each)]
     named = shapes[0] if shapes and not {*specific} & STATE else (specific or [*failed])[0]
     return named, _sentence(failed[named])
@@ -129,7 +129,7 @@ def _is_of_wrong_rows(check: Check | None) -> bool:
 
 
 def _followers(subject: Subject, cause: str, explains: Mapping[str, Explains]) -> set[str]:
-    """Return the laws whose failures another law's explains."""
+    """Return the checks whose failures another one's explains."""
     found = subject.evidence.identified
     laws = {law.name for law in MOST_SPECIFIC_FIRST} - OF_THEIR_OWN - {cause}
     if cause == "convention" and found is not None and found.recognised:
@@ -260,12 +260,12 @@ def _compare_attention_factors(expect: Rotary, rope: Rotary) -> str | None:
     factor, wanted = rope.attention_factor, expect.attention_factor
     if math.isclose(factor, wanted, rel_tol=CLOSE):
         return None
-    cure = f"multiply cos and sin by {wanted / factor:.6g}"
+    fix = f"multiply cos and sin by {wanted / factor:.6g}"
     if math.isclose(factor, 1.0, rel_tol=CLOSE):
-        cure = "multiply cos and sin by it"
+        fix = "multiply cos and sin by it"
     elif math.isclose(factor, wanted**2, rel_tol=CLOSE):
-        cure = "it is applied twice"
-    return f"attention factor {factor:.6g}, expected {wanted:.6g}: {cure}"
+        fix = "it is applied twice"
+    return f"attention factor {factor:.6g}, expected {wanted:.6g}: {fix}"
 
 
 def _compare_coordinates(expect: Rotary, rope: Rotary) -> str | None:
@@ -287,7 +287,7 @@ def _compare_pairs(expect: Rotary, rope: Rotary) -> str | None:
         frozenset(pair) for pair in expect.input_pairs
     }:
         first, wanted = rope.input_pairs[0], expect.input_pairs[0]
-        cure = (
+        fix = (
             "(2i, 2i+1)" if expect.layout == "interleaved" else f"(i, i + {wanted[1] - wanted[0]})"
         )
         if expect.layout == "custom" or rope.layout == "custom":
@@ -297,7 +297,7 @@ def _compare_pairs(expect: Rotary, rope: Rotary) -> str | None:
             )
         return (
             f"it rotates {_layout_name(rope)}, expected {_layout_name(expect)}: permute the q/k "
-            f"weights or pair {cure}"
+            f"weights or pair {fix}"
         )
     if rope.reorders != expect.reorders or rope.output_pairs != expect.output_pairs:
         if rope.reorders and not expect.reorders:
@@ -389,7 +389,7 @@ def _layout_name(rope: Rotary) -> str:
 
 
 def _common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | None) -> str | None:
-    """Name the one mistake that turns the frequencies expected into those found, or None."""
+    """Name the one mistake that makes the frequencies found of those expected, or None."""
     unsure = 0.0 if uncertainty is None else 4 * uncertainty
     for words, table in _misconfigurations(expect):
         if len(table) != len(theta):

@@ -1,6 +1,6 @@
 """The rows that an implementation must return, in float64, and their tolerance.
 
-A pair of length |pair|, turned by the angle m theta and stretched by A, may be off by
+A pair of length |pair|, rotated by the angle m theta and stretched by A, may be off by
 
     (rounding + phase) * A |pair|  +  floor
 
@@ -16,25 +16,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import Array
 from ropecli.checks.accuracy import ACCURACY, angle_roundings, phase_tolerance, table_roundings
+from ropecli.checks.identify import Identification
 from ropecli.reference import float64
+from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE, UNIT
-
-if TYPE_CHECKING:
-    from ropecli.arrays import Array
-    from ropecli.checks.identify import Identification
-    from ropecli.rotary.rotary import Rotary
-
 
 ROUNDINGS = 8
 OTHER = 2e-5  #: Relative change of a frequency, ten times what float32 rounds of a table.
-#: Radians that phases may be off typically. A drift that ends at an error of e is e / sqrt(3) off
-#: on average: at half a radian it ends at 0.9, far from half a turn, beyond which it would wrap.
+#: Largest RMS phase error for which unwrapping is unambiguous, radians. A drift that ends at an
+#: error of e is e / sqrt(3) off on average: at half a radian it ends at 0.9, far from half a turn,
+#: beyond which it would wrap.
 WRAPPED = 0.5
 #: Share of the error that a line through it may leave. Errors that no line explains leave all of
 #: it, a drift on half of the rows alone half; a drift leaves what rounding does.
@@ -110,7 +107,7 @@ class Oracle:
     def truth(self, x: Array, positions: Array, dtype: str, *, transposed: bool = False) -> Truth:
         """Return R_m x, row by row, with the tolerance of each coordinate."""
         rope = self.rotary_at(sequence_length(positions))
-        cosine, sine, lost = self._turns(rope, positions)
+        cosine, sine, lost = self._cos_sin(rope, positions)
         pairs_in, pairs_out = rope.pairs_in, rope.pairs_out
         if transposed:
             sine, pairs_in, pairs_out = -sine, pairs_out, pairs_in
@@ -137,19 +134,19 @@ class Oracle:
             self._fixed[id(rope)] = replace(self, rotary_at=lambda _length: rope)
         return self._fixed[id(rope)]
 
-    def _turns(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
+    def _cos_sin(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
         """Return cos and sin of each angle, and what it may be off by, (count, pairs) each."""
         if positions.ndim > 1:
-            return self._compute_turns(rope, positions)
+            return self._compute_cos_sin(rope, positions)
         table = self._tables.get(id(rope))
         if table is None:
             self._tables.clear()
             table = self._tables[id(rope)] = _Table(
-                rope, functools.partial(self._compute_turns, rope)
+                rope, functools.partial(self._compute_cos_sin, rope)
             )
         return table.rows(positions)
 
-    def _compute_turns(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
+    def _compute_cos_sin(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
         angles = self.angles(rope, positions)
         m = self.scaled_positions(rope, positions)
         lost = phase_tolerance(m, rope.inv_freq, table_roundings(rope))
@@ -177,7 +174,7 @@ class _Table:
     def __init__(
         self, rope: Rotary, compute: Callable[[Array], tuple[Array, Array, Array]]
     ) -> None:
-        self.rope = rope  # so that its id stays its own
+        self.rope = rope  # keeps it alive: tables are found by its id
         self._compute = compute
         self._filled = 0
         pairs = len(rope.axis)
@@ -288,7 +285,7 @@ def refine_frequencies(
     not_one = theta != 1
     alone = not_one & (not_one.sum() == 1)
     least = np.where(alone, 0.0, np.maximum(other * theta, 4 * spread))
-    # Only a drift is corrected: whatever else is wrong is for the laws to find.
+    # Only a drift is corrected: whatever else is wrong is for the checks to find.
     drifts = (np.abs(change) > least) & (typical < WRAPPED)
     rounded = np.where(alone | ("16" in dtype), rounding_tolerance(dtype), 0.0)
     drifts &= rest < np.maximum(LEFT * typical, rounded)
@@ -359,8 +356,8 @@ def _half_bound(found: Identification) -> float:
 def computed_in_half(found: Identification) -> bool:
     """Return True if positions, frequencies, angles or tables were rounded to half precision.
 
-    Under data in half precision that is no fault, nor does it show: a frequency that was measured
-    to 1e-7 often lies within float16's rounding of some simple formula.
+    Under data in half precision that is not a fault, nor does it show: a frequency that was
+    measured to 1e-7 often lies within float16's rounding of some simple formula.
     """
     rounded = any(name in (found.precision or "") for name in ("float16", "float8"))
     return rounded and "16" not in found.dtype

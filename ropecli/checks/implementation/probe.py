@@ -10,14 +10,8 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import ImplementationError, Unsupported
-from ropecli.checks.implementation.laws import convention, state
-from ropecli.checks.implementation.oracle import (
-    Oracle,
-    by_length,
-    computed_in_half,
-    oracle_of,
-    refine_frequencies,
-)
+from ropecli.checks.implementation.laws import recognition, state
+from ropecli.checks.implementation.oracle import computed_in_half, oracle_of, refine_frequencies
 from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.errors import RopecliError
 
@@ -51,7 +45,7 @@ def probe(subject: Subject) -> Subject:
     if subject.expect is None:
         return _hold_to(subject, as_expected=False)
     try:
-        fits = bool(convention.as_expected(subject).passed)
+        fits = bool(recognition.as_expected(subject).passed)
     except (ImplementationError, Unsupported) as error:
         return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
     return _hold_to(subject, as_expected=fits)
@@ -66,7 +60,7 @@ def _hold_to(subject: Subject, *, as_expected: bool) -> Subject:
         if evidence.rows is not None and not computed_in_half(found):
             oracle = refine_frequencies(oracle, *evidence.rows, evidence.dtype)
     elif subject.expect is not None:
-        oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
+        oracle = subject.expected
     return replace(subject, oracle=oracle, as_expected=as_expected)
 
 
@@ -121,7 +115,7 @@ def _identify(
 def _identify_most(
     evidence: Evidence, dtype: str, found: Identification
 ) -> tuple[Evidence, Identification] | None:
-    """Identify the rotation of most rows, if some part from it; laws then say which ones do."""
+    """Identify the rotation of most rows, if some deviate; checks then say which ones do."""
     from ropecli.checks.identify import identify_rows
 
     if evidence.rows is None:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.call import ImplementationError, Unsupported, WrongResult
+from ropecli.checks.implementation.call import (
+    ImplementationError,
+    Request,
+    Unsupported,
+    WrongResult,
+)
 from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.oracle import (
     DERIVED,
     Oracle,
     Tolerances,
+    by_length,
     computed_in_half,
     frequency_uncertainty,
     refine_frequencies,
@@ -32,6 +38,19 @@ PROBE_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
 CHANGED = 2.0**-10
 WHOLE = 2**23  #: Numbers of a sequence that is called as a whole to see some of its rows.
 SHORTEST = 16  #: Shorter sequences are taken to have the table of one of this length.
+
+
+class Step(NamedTuple):
+    """One call: vectors of one sequence or several of one length, one after another."""
+
+    x: Array  #: (count, head_dim).
+    positions: NDArray[Any]  #: (count,), or (count, axes) of several axes.
+    dtype: str
+
+    @property
+    def m(self) -> Array:
+        """The positions, as float64."""
+        return self.positions.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,12 +71,12 @@ class Subject:
     """An implementation, what it is called with, and the rotation that it is held to."""
 
     implementation: Implementation
-    instance: Instance  #: The one that is called, but where a law needs a new one.
+    instance: Instance  #: The one that is called, but where a check needs a new one.
     dim: int  #: Coordinates of a vector.
     axes: int  #: Coordinates of a position.
-    dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
+    dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all checks.
     expect: Rotary | None  #: The encoding expected; None if any RoPE is correct.
-    context: int  #: Positions up to which it is judged.
+    context: int  #: Positions up to which it is checked.
     context_given: bool  #: Whether it must take all of them.
     original: int | None  #: Positions of the training; None if unknown.
     seed: int  #: Seed of the vectors.
@@ -67,8 +86,8 @@ class Subject:
     tolerances: Tolerances = DERIVED  #: Of rows and what follows from them.
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
-    surveyed: list[Any] = field(default_factory=list)  #: Rows that laws of all shapes have seen.
-    #: Vectors of the calls of these laws, by dtype and salt: in float64, and in that dtype.
+    surveyed: list[Any] = field(default_factory=list)  #: Rows that checks of all shapes have seen.
+    #: Vectors of the calls of these checks, by dtype and salt: in float64, and in that dtype.
     vectors_of_shapes: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(
         default_factory=dict
     )
@@ -76,8 +95,24 @@ class Subject:
 
     @property
     def dtype(self) -> str:
-        """Dtype of the vectors of most laws."""
+        """Dtype of the vectors of most checks."""
         return self.dtypes[0]
+
+    @property
+    def expected(self) -> Oracle:
+        """The encoding expected, to compare rows with."""
+        assert self.expect is not None
+        return Oracle(rotary_at=by_length(self.expect), tolerances=self.tolerances)
+
+    @property
+    def held_to_expected(self) -> Subject:
+        """The same, whose rows are compared with the encoding expected."""
+        return replace(self, oracle=self.expected, as_expected=True)
+
+    @property
+    def limits(self) -> tuple[int, ...]:
+        """Lengths that its tables may have."""
+        return self.context, self.original or self.context
 
     @property
     def layout(self) -> str:
@@ -104,6 +139,18 @@ class Subject:
         """Return positions for a call: where there are several axes, the same on each."""
         array = np.asarray(positions, dtype=np.int64)
         return array if self.axes == 1 else np.repeat(array[..., None], self.axes, axis=-1)
+
+    def step(self, positions: Any, salt: int, dtype: str | None = None) -> Step:
+        """Return a call of one sequence; positions on one axis are the same on each."""
+        array = np.asarray(positions, dtype=np.int64)
+        places = self.on_axes(array) if array.ndim == 1 else array
+        return Step(self.vectors(len(places), dtype, salt=salt), places, dtype or self.dtype)
+
+    def request(self, positions: Any, salt: int, *, heads: int = 1, **more: Any) -> Request:
+        """Return a call of one sequence with several heads."""
+        places = self.on_axes(positions)
+        x = self.vectors(heads * len(places), salt=salt).astype(DTYPES[self.dtype])
+        return Request(q=x.reshape(1, heads, len(places), self.dim), positions=places, **more)
 
     def rotate(self, x: Array, positions: NDArray[Any], dtype: str | None = None) -> Array:
         """Return R_m x of the implementation."""
@@ -139,7 +186,7 @@ class Subject:
     def oracles_of(
         self, positions: NDArray[Any], *, identify: bool = True
     ) -> Iterator[list[Oracle]]:
-        """Yield what the sequences of a call may be turned by, one convention after another.
+        """Yield what the sequences of a call may be rotated by, one convention after another.
 
         Where the table depends on the length, all sequences have that of the longest, as in
         Transformers, or each its own. The oracle's own tables come first, then those that the
@@ -252,6 +299,11 @@ def _clearly_differ(one: Array, other: Array) -> bool:
     return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
 
 
-def needs_oracle(subject: Subject) -> str | None:
-    """Excuse a law that says nothing before the rotation is known."""
-    return "no rotation was recognised" if subject.oracle is None else None
+def replay(instance: Instance, *steps: Step) -> list[Array]:
+    """Return the rows of calls that one instance answers in turn."""
+    return [instance.rows(*each) for each in steps]
+
+
+def repeat_positions(positions: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return the positions of rows that are those of several sequences with the same ones."""
+    return np.tile(positions, (count // len(positions), *[1] * (positions.ndim - 1)))

@@ -2,7 +2,7 @@
 
 These laws compare the implementation with itself or with x, as Eq. 11 and 16 do, after dividing by
 the factor on lengths that it has; so they hold for another layout, base or attention factor too.
-Which rotation it is, the laws of `convention` say.
+Which rotation it is, the laws of `forms` say.
 
 Others follow and are not judged by themselves. With R_0 = 1, relative positions give the inverse,
 (R_m x).k = x.(R_{-m} k), and with it the composition R_n R_m = R_{m+n}. Orthogonality has
@@ -12,17 +12,13 @@ Others follow and are not judged by themselves. With R_0 = 1, relative positions
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ropecli.arrays import Array
-from ropecli.checks.rotation_laws.measure import Rows, law, worst_column
-from ropecli.checks.rotation_laws.subject import lengths
+from ropecli.checks.rotation_laws.measure import Rows, compare, rotation_law, worst_column
+from ropecli.checks.rotation_laws.subject import RotationSubject, Sample, lengths
 from ropecli.units import DOUBLE
-
-if TYPE_CHECKING:
-    from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
 
 
 def _scores(q: Array, k: Array) -> Array:
@@ -35,6 +31,12 @@ def _score_slack(q: Array, k: Array) -> Array:
     return np.asarray(DOUBLE * np.abs(q * k).sum(axis=1))
 
 
+@rotation_law(
+    "relative position",
+    equation="11, 16",
+    uses=("q", "k", "m", "n", "shift"),
+    because="four rotations' errors times |q||k|, and one rounding of each product",
+)
 def relative_position(subject: RotationSubject, sample: Sample) -> Rows:
     """(R_m q).(R_n k) = (R_{m+s} q).(R_{n+s} k)."""
     m, n, later_m, later_n = sample.m, sample.n, sample.m + sample.shift, sample.n + sample.shift
@@ -45,14 +47,16 @@ def relative_position(subject: RotationSubject, sample: Sample) -> Rows:
     allowed = subject.relative_error(m, n) + subject.relative_error(later_m, later_n)
     slack = _score_slack(q, k) + _score_slack(later_q, later_k)
     floor = 2 * subject.floor() * (lengths(q) + lengths(k))
-    return Rows(
-        got=got,
-        expected=expected,
-        error=np.abs(got - expected),
-        tolerance=allowed * size + slack + floor,
-    )
+    return compare(got, expected, allowed * size + slack + floor)
 
 
+@rotation_law(
+    "orthogonality",
+    equation="15, 16",
+    uses=("q", "k", "m"),
+    because="two rotations' errors and the measured factor's, times |q||k|; "
+    "an angle's error turns both vectors alike and keeps lengths",
+)
 def orthogonality(subject: RotationSubject, sample: Sample) -> Rows:
     """(R_m q).(R_m k) = q.k and |R_m q| = |q|: the columns of R_m are orthonormal."""
     turned = subject.rotated
@@ -72,6 +76,12 @@ def orthogonality(subject: RotationSubject, sample: Sample) -> Rows:
     return worst_column(*(np.stack(each, axis=1) for each in zip(*columns, strict=True)))
 
 
+@rotation_law(
+    "identity at 0",
+    equation="15",
+    uses=("q",),
+    because="cos 0 = 1 and sin 0 = 0 exactly: none, or one rounding by the attention factor",
+)
 def identity(subject: RotationSubject, sample: Sample) -> Rows:
     """R_0 x = x, to the bit where the attention factor is 1."""
     still = np.zeros_like(sample.m)
@@ -83,30 +93,4 @@ def identity(subject: RotationSubject, sample: Sample) -> Rows:
     else:
         relative = subject.relative_error(still) + subject.uncertainty
         allowed = relative * lengths(expected) + subject.floor()
-    return Rows(got=got, expected=expected, error=lengths(got - expected), tolerance=allowed)
-
-
-LAWS = (
-    law(
-        relative_position,
-        name="relative position",
-        equation="11, 16",
-        uses=("q", "k", "m", "n", "shift"),
-        because="four rotations' errors times |q||k|, and one rounding of each product",
-    ),
-    law(
-        orthogonality,
-        name="orthogonality",
-        equation="15, 16",
-        uses=("q", "k", "m"),
-        because="two rotations' errors and the measured factor's, times |q||k|; "
-        "an angle's error turns both vectors alike and keeps lengths",
-    ),
-    law(
-        identity,
-        name="identity at 0",
-        equation="15",
-        uses=("q",),
-        because="cos 0 = 1 and sin 0 = 0 exactly: none, or one rounding by the attention factor",
-    ),
-)
+    return compare(got, expected, allowed)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ropecli.arrays import Array
-from ropecli.checks.law import Law, Outcome, distinguishing_digits, format_vector, shares
-from ropecli.checks.rotation_laws.subject import simple
+from ropecli.checks.law import (
+    Law,
+    Outcome,
+    distinguishing_digits,
+    format_vector,
+    judge_errors,
+    law,
+    shares,
+)
+from ropecli.checks.rotation_laws.subject import RotationSubject, Sample, lengths, simple
 
-if TYPE_CHECKING:
-    from ropecli.checks.rotation_laws.subject import RotationSubject, Sample
-
-    Measure = Callable[[RotationSubject, Sample], "Rows"]
-
+Measure = Callable[[RotationSubject, Sample], "Rows"]
 SHOWN = 6  #: Coordinates of a vector that are written out.
 
 
@@ -31,59 +35,52 @@ class Rows:
     tolerance: Array  #: (count,), at least 0.
 
 
-def law(
-    measure: Measure,
-    *,
+def compare(got: Array, expected: Array, tolerance: Array) -> Rows:
+    """Return rows whose error is the difference, of vectors its length."""
+    error = np.abs(got - expected) if got.ndim == 1 else lengths(got - expected)
+    return Rows(got=got, expected=expected, error=error, tolerance=tolerance)
+
+
+def rotation_law(
     name: str,
-    equation: str,
-    because: str,
+    *,
     uses: tuple[str, ...] = (),
     describe: Callable[[Rows, int], str] | None = None,
     prepare: Callable[[RotationSubject, Sample], Sample] = lambda _, sample: sample,
     excuse: Callable[[RotationSubject], str | None] = lambda _: None,
     explain: Callable[[RotationSubject], str | None] = lambda _: None,
     dtypes: tuple[str, ...] | None = None,
-) -> Law[RotationSubject]:
-    """Make a law of what is measured on samples."""
-
-    def judge(subject: RotationSubject) -> Outcome:
-        sample = prepare(subject, subject.sample)
-        rows = measure(subject, sample)
-        share = shares(rows.error, rows.tolerance)
-        worst = int(share.argmax())
-        passed = bool(share[worst] <= 1)
-        smallest = None
-        if not passed and describe is not None:
-            smallest = describe(rows, worst)
-        elif not passed:
-            hard = sample.rows(np.array([worst]))
-            easy = simple(subject, hard, keys="k" in uses)
-            smallest = _smallest(measure, uses, subject, prepare(subject, easy), hard)
-            if smallest is None:
-                smallest = f"in a call of many rows: {_describe(uses, sample, rows, worst)}"
-        return Outcome(
-            passed=passed,
-            max_error=float(rows.error[worst]),
-            tolerance=float(rows.tolerance[worst]),
-            samples=len(share),
-            counterexample=smallest,
-            note=None if passed else explain(subject),
-        )
+    **declared: Any,
+) -> Callable[[Measure], Law[RotationSubject]]:
+    """Declare the function below as what measures a law on samples, with fields of `Law`."""
 
     def reason(subject: RotationSubject) -> str | None:
         if dtypes is not None and subject.dtype not in dtypes:
             return f"computed in {dtypes[0]} whatever the data"
         return excuse(subject)
 
-    return Law(
-        name=name,
-        equation=equation,
-        because=because,
-        statement=inspect.getdoc(measure) or "",
-        judge=judge,
-        excuse=reason,
-        dtypes=dtypes,
-    )
+    def make(measure: Measure) -> Law[RotationSubject]:
+        @functools.wraps(measure)
+        def judge(subject: RotationSubject) -> Outcome:
+            sample = prepare(subject, subject.sample)
+            rows = measure(subject, sample)
+            outcome = judge_errors(rows.error, rows.tolerance)
+            if outcome.passed:
+                return outcome
+            worst = int(shares(rows.error, rows.tolerance).argmax())
+            if describe is not None:
+                smallest = describe(rows, worst)
+            else:
+                hard = sample.rows(np.array([worst]))
+                easy = prepare(subject, simple(subject, hard, keys="k" in uses))
+                smallest = _smallest(measure, uses, subject, easy, hard) or (
+                    f"in a call of many rows: {_describe(uses, sample, rows, worst)}"
+                )
+            return replace(outcome, counterexample=smallest, note=explain(subject))
+
+        return law(name, excuse=reason, dtypes=dtypes, **declared)(judge)
+
+    return make
 
 
 def _smallest(

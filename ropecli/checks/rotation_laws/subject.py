@@ -39,7 +39,7 @@ Decays = Callable[..., Decay]
 EDGES = (0, 1, 2, 3, 63, 64, BLOCK - 1, BLOCK, BLOCK + 1, 255, 257, 2047, 2049, 4095, 4097)
 FRACTIONS = (0.5, 127.5, 128.25, -0.25, -63.75)
 COUNT = 48  #: Samples of a law.
-SAMPLED = 6  #: One position in so many is computed a second time, by mpmath.
+SAMPLED = 6  #: Every sixth position is computed a second time, by mpmath.
 EVERY = 4096  #: Every whole position below it is tried, all in one call.
 RUN = 64  #: Positions whose angles are added to those of a start, in the reference.
 CACHED = 2**13  #: Numbers that the reference computes at a time.
@@ -57,16 +57,10 @@ class Sample:
 
     def rows(self, index: NDArray[Any] | slice) -> Sample:
         """Return some of the rows."""
-        return Sample(
-            q=self.q[index],
-            k=self.k[index],
-            m=self.m[index],
-            n=self.n[index],
-            shift=self.shift[index],
-        )
+        return Sample(**{name: rows[index] for name, rows in vars(self).items()})
 
 
-class Oracle:
+class ExactTables:
     """cos and sin of the reference for one encoding, computed once per set of positions."""
 
     def __init__(self, rope: Rotary) -> None:
@@ -134,19 +128,19 @@ class RotationSubject:
         *,
         rotate: Rotate,
         decay: Decays,
-        oracle: Oracle,
+        exact: ExactTables,
     ) -> None:
         self.rope = rope
         self.dtype = dtype
         self.sample = sample
         self.decay = decay
-        self.oracle = oracle
+        self.exact = exact
         self.accuracy = ACCURACY[dtype]
         #: Positions from 0 that are all tried.
         self.every = min(EVERY, int(np.abs(sample.m).max()) + 1)
         self._rotate = rotate
         self.fastest = float(np.abs(rope.inv_freq).max())
-        self.rotated = np.unique(oracle.pairs)
+        self.rotated = np.unique(exact.pairs)
         self.passed_through = np.setdiff1d(np.arange(rope.head_dim), self.rotated)
 
     def rotate(self, x: Array, positions: Array) -> Array:
@@ -193,7 +187,7 @@ class RotationSubject:
 
     @property
     def factor_tolerance(self) -> float:
-        """What rounding may add to the measured factor: a rotation's, and that of d squares."""
+        """Rounding of the measured factor: a rotation's, and that of d squares."""
         sizes = lengths(self.sample.q[:, self.rotated])
         relative = self.accuracy.relative + len(self.rotated) * DOUBLE
         return self.rope.attention_factor * relative + self.floor() / float(np.median(sizes))
@@ -253,7 +247,7 @@ def _positions(random: np.random.Generator, most: int) -> Array:
 def simple(subject: RotationSubject, hard: Sample, *, keys: bool) -> Sample:
     """Return unit vectors and ones at small positions, then at the positions of one hard case."""
     unit = np.eye(subject.rope.head_dim)
-    first, last = subject.oracle.pairs[0], subject.oracle.pairs[-1]
+    first, last = subject.exact.pairs[0], subject.exact.pairs[-1]
     vectors = [unit[first[0]], unit[first[1]], unit[last[0]], unit[last[1]], np.ones(len(unit))]
     places: list[tuple[float, float, float]] = [
         (0, 0, 0),
@@ -279,7 +273,7 @@ def on_each_pair(subject: RotationSubject, sample: Sample) -> Sample:
 
     The dtype holds them exactly, and two rows are the columns of the pair's 2 x 2 block.
     """
-    pairs = subject.oracle.pairs
+    pairs = subject.exact.pairs
     row = np.arange(2 * max(len(sample.m), 4 * len(pairs)))
     block = row // 2
     # Steps that are prime to the number of rows: a pair is not at the same positions as others.
@@ -297,11 +291,7 @@ def with_every_position(subject: RotationSubject, sample: Sample) -> Sample:
     if sample is not subject.sample:
         return sample
     m = np.arange(float(subject.every))
-    more = sample.rows(np.arange(len(m)) % len(sample.m))
+    more = vars(replace(sample.rows(np.arange(len(m)) % len(sample.m)), m=m))
     return Sample(
-        q=np.concatenate([sample.q, more.q]),
-        k=np.concatenate([sample.k, more.k]),
-        m=np.concatenate([sample.m, m]),
-        n=np.concatenate([sample.n, more.n]),
-        shift=np.concatenate([sample.shift, more.shift]),
+        **{name: np.concatenate([rows, more[name]]) for name, rows in vars(sample).items()}
     )

@@ -35,10 +35,10 @@ class Case:
     target: Any
     kind: Kind = "function"
     intended: Callable[[], Rotary]
-    #: The Rotary for a sequence of so many positions, where it depends on that.
+    #: The Rotary for the length of a sequence, where it depends on that.
     at_length: Callable[[int], Rotary] | None = None
     told: bool = True  #: Whether check is told what to expect.
-    more: Mapping[str, Any] = field(default_factory=dict)  #: Options beside head_dim.
+    more: Mapping[str, Any] = field(default_factory=dict)  #: Options next to head_dim.
 
     @property
     def expect(self) -> Callable[[], Rotary] | None:

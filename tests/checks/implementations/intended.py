@@ -1,4 +1,4 @@
-"""What the implementations mean to be, each a function that makes the Rotary."""
+"""Encodings that the implementations mean to be, each a function that makes the Rotary."""
 
 from __future__ import annotations
 

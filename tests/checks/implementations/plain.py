@@ -30,7 +30,7 @@ def wide(x: Array) -> Array:
     return x.astype(np.float64 if x.dtype == np.float64 else np.float32)
 
 
-def beside(x: Array, table: Array) -> Array:
+def align(x: Array, table: Array) -> Array:
     """The table with an axis for every axis of x between batch and sequence."""
     if table.ndim < 3:
         return table
@@ -40,7 +40,7 @@ def beside(x: Array, table: Array) -> Array:
 def interleaved(x: Array, cos: Array, sin: Array) -> Array:
     """Turn the pairs (2i, 2i + 1) of the first coordinates, as many as the table has."""
     y, end = wide(x), 2 * cos.shape[-1]
-    c, s = (beside(x, table).astype(y.dtype) for table in (cos, sin))
+    c, s = (align(x, table).astype(y.dtype) for table in (cos, sin))
     a, b = y[..., 0:end:2].copy(), y[..., 1:end:2].copy()
     y[..., 0:end:2] = a * c - b * s
     y[..., 1:end:2] = b * c + a * s
@@ -50,7 +50,7 @@ def interleaved(x: Array, cos: Array, sin: Array) -> Array:
 def half(x: Array, cos: Array, sin: Array) -> Array:
     """Turn the pairs (i, i + pairs) of the first coordinates."""
     y, n = wide(x), cos.shape[-1]
-    c, s = (beside(x, table).astype(y.dtype) for table in (cos, sin))
+    c, s = (align(x, table).astype(y.dtype) for table in (cos, sin))
     a, b, rest = y[..., :n], y[..., n : 2 * n], y[..., 2 * n :]
     return np.concatenate([a * c - b * s, b * c + a * s, rest], axis=-1).astype(x.dtype)
 

@@ -12,9 +12,9 @@ from implementations.case import right
 from implementations.intended import DIM, ORIGINAL
 from implementations.plain import (
     Array,
+    align,
     along,
     angles,
-    beside,
     dynamic,
     half,
     in_sections,
@@ -72,10 +72,10 @@ right("axial", intended.AXIAL, untold=True, more={"axes": 2})(
 
 @right("complex numbers", intended.INTERLEAVED)
 def complex_numbers(x: Array, positions: Array) -> Array:
-    """As Meta's Llama: pairs are complex numbers, multiplied by e^(i m theta)."""
+    """Meta's Llama: pairs are complex numbers, multiplied by e^(i m theta)."""
     y = wide(x)
     z = y[..., 0::2] + 1j * y[..., 1::2]
-    turned = z * beside(x, np.exp(1j * angles(positions, THETA)))
+    turned = z * align(x, np.exp(1j * angles(positions, THETA)))
     y[..., 0::2], y[..., 1::2] = turned.real, turned.imag
     return y.astype(x.dtype)
 
@@ -84,7 +84,7 @@ def complex_numbers(x: Array, positions: Array) -> Array:
 def generator(x: Array, positions: Array) -> Array:
     """By the matrix G that turns every pair by a right angle: x cos + Gx sin."""
     matrix = np.kron(np.eye(DIM // 2), [[0.0, -1.0], [1.0, 0.0]])
-    angle = beside(x, np.repeat(angles(positions, THETA), 2, axis=-1))
+    angle = align(x, np.repeat(angles(positions, THETA), 2, axis=-1))
     y = x.astype(np.float64)
     turned: Array = y * np.cos(angle) + y @ matrix.T * np.sin(angle)
     return turned.astype(x.dtype)
@@ -101,7 +101,7 @@ def two_steps(x: Array, positions: Array) -> Array:
 
 @right("interleaved in, half out", intended.REORDERED)
 def deepseek_order(x: Array, positions: Array) -> Array:
-    """As DeepSeek-V3 in Transformers: read interleaved, written in halves."""
+    """DeepSeek-V3 in Transformers: read interleaved, written in halves."""
     return turn(np.append(x[..., 0::2], x[..., 1::2], axis=-1), positions, THETA)
 
 
@@ -116,7 +116,7 @@ def float32_tables(positions: Array) -> tuple[Array, Array]:
 @right("float32 tables", untold=True, tables="float32")
 def transformers_float32(x: Array, positions: Array) -> Array:
     """Tables in float32, the rotation in float32 at least, rounded once at the end."""
-    cos, sin = (beside(x, table) for table in float32_tables(positions))
+    cos, sin = (align(x, table) for table in float32_tables(positions))
     y = wide(x)
     turned: Array = y * cos + rotate_half(y) * sin
     return turned.astype(x.dtype)
@@ -124,8 +124,8 @@ def transformers_float32(x: Array, positions: Array) -> Array:
 
 @right("as Transformers", tables="data")
 def transformers(x: Array, positions: Array) -> Array:
-    """As Transformers' Llama: tables in float32, cast to the data's dtype, which turns."""
-    cos, sin = (beside(x, t).astype(x.dtype) for t in float32_tables(positions))
+    """Transformers' Llama: tables in float32, cast to the data's dtype, which turns."""
+    cos, sin = (align(x, t).astype(x.dtype) for t in float32_tables(positions))
     turned: Array = x * cos + rotate_half(x) * sin
     return turned
 
@@ -234,7 +234,7 @@ class LongRope(ByLength):
 def decoder(place: Callable[[int], int] = lambda n: n, counts: int = 1) -> type:
     """Fed a prompt and then one token after another: counts the positions itself.
 
-    A token after n others is turned at place(n), and counts as so many.
+    A token after n others is rotated at place(n), and counts as that many.
     """
 
     class Decoder(WithBase):

@@ -11,9 +11,9 @@ from implementations.case import wrong
 from implementations.intended import DIM
 from implementations.plain import (
     Array,
+    align,
     along,
     angles,
-    beside,
     in_sections,
     in_turns,
     interleaved,
@@ -77,7 +77,7 @@ broken_pairs = partial(
 
 
 def with_rotated(x: Array, angle: Array, rotated: Array) -> Array:
-    angle = beside(x, angle)
+    angle = align(x, angle)
     turned: Array = x.astype(float) * np.cos(angle) + rotated.astype(float) * np.sin(angle)
     return turned.astype(x.dtype)
 
@@ -125,7 +125,7 @@ def written_in_halves(x: Array, positions: Array) -> Array:
     told=False,
 )  # fmt: skip
 def rest_dropped(x: Array, positions: Array) -> Array:
-    """What is not rotated comes back as 0."""
+    """Coordinates that are not rotated come back as 0."""
     y = turn(x, positions, PART)
     y[..., 16:] = 0
     return y

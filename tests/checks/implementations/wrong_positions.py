@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from implementations.case import wrong
 from implementations.intended import DIM, INTERLEAVED
-from implementations.plain import Array, angles, beside, interleaved, inv_freq, rotation, turn, wide
+from implementations.plain import Array, align, angles, interleaved, inv_freq, rotation, turn, wide
 from implementations.right import decoder
 
 THETA = inv_freq(DIM)
@@ -87,7 +87,7 @@ untold(
 @untold("negative rows unwritten", "fla-org/flash-linear-attention#967", *NEGATIVE, INTERLEAVED)
 def negative_rows_unwritten(x: Array, positions: Array) -> Array:
     """Rows at negative positions are skipped, so memory shows through."""
-    negative = beside(x, (np.asarray(positions) < 0)[..., None])
+    negative = align(x, (np.asarray(positions) < 0)[..., None])
     return np.where(negative, np.asarray(7.0, x.dtype), turn(x, positions, THETA, interleaved))
 
 
@@ -124,7 +124,7 @@ def in_place_by_halves(x: Array, positions: Array) -> Array:
     n = x.shape[-1] // 2
     angle = angles(positions, THETA)
     y = wide(x)
-    cos, sin = (beside(x, t) for t in (np.cos(angle), np.sin(angle)))
+    cos, sin = (align(x, t) for t in (np.cos(angle), np.sin(angle)))
     y[..., :n] = y[..., :n] * cos - y[..., n:] * sin
     y[..., n:] = y[..., n:] * cos + y[..., :n] * sin
     return y.astype(x.dtype)

@@ -94,7 +94,7 @@ def fast_path(x: Array, positions: Array) -> Array:
 
 @far("fast sines of YaRN", "kekzl/imp#1630", intended=YARN)
 def fast_path_of_yarn(x: Array, positions: Array) -> Array:
-    """The plain branch was mended, this one was not."""
+    """The plain branch was fixed, this one was not."""
     cos, sin = fast_sines(angles(positions, yarn(DIM)))
     return half(x, mscale(16.0) * cos, mscale(16.0) * sin)
 

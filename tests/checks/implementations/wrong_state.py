@@ -1,4 +1,4 @@
-"""What is kept between calls: tables that do not come back, keys and rows that a cache lacks."""
+"""State kept between calls: tables that do not come back, keys and rows that a cache lacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from implementations.intended import (
     dynamic_at,
     longrope_at,
 )
-from implementations.plain import Array, angles, beside, half, inv_freq, turn
+from implementations.plain import Array, align, angles, half, inv_freq, turn
 from implementations.right import DynamicNtk, LongRope, WithBase, length_of
 
 stateful = partial(wrong, kind="class", told=False)
@@ -183,7 +183,7 @@ def cache_of_rows(beyond: Callable[[Array, Array], Array]) -> type:
         def __call__(self, x: Array, positions: Array) -> Array:
             m = np.asarray(positions, np.float64)
             y = turn(x, np.minimum(m, LONGEST - 1), inv_freq(DIM, self.base))
-            return np.where(beside(x, (m >= LONGEST)[..., None]), beyond(x, y), y)
+            return np.where(align(x, (m >= LONGEST)[..., None]), beyond(x, y), y)
 
     return FixedCache
 

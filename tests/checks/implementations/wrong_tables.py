@@ -11,8 +11,8 @@ from implementations.case import wrong
 from implementations.intended import DIM, ORIGINAL
 from implementations.plain import (
     Array,
+    align,
     angles,
-    beside,
     dynamic,
     half,
     interleaved,
@@ -154,7 +154,7 @@ def on_the_wrong_slice(x: Array, positions: Array) -> Array:
 
 @on_a_part("factor on the whole vector")
 def on_the_whole_vector(x: Array, positions: Array) -> Array:
-    """What is not rotated is stretched too."""
+    """Coordinates that are not rotated are stretched too."""
     first = slice(32)
     return on(first, lambda _, m: turn(x[..., first], m, yarn(32), factor=FACTOR))(
         stretched(x), positions
@@ -182,7 +182,7 @@ def on_cos_alone(x: Array, positions: Array) -> Array:
 )
 def all_but_position_0(x: Array, positions: Array) -> Array:
     """A short cut for position 0 returns x as it is."""
-    first = beside(x, (np.asarray(positions) == 0)[..., None])
+    first = align(x, (np.asarray(positions) == 0)[..., None])
     return np.where(first, x, turn(x, positions, YARN, factor=FACTOR))
 
 

@@ -1,4 +1,4 @@
-"""The law of rounding."""
+"""The check of rounding."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import ImplementationError, Unsupported
-from ropecli.checks.implementation.oracle import (
-    Oracle,
-    sequence_length,
-)
-from ropecli.checks.implementation.subject import Subject, needs_oracle
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.implementation.oracle import Oracle, sequence_length
+from ropecli.checks.implementation.rows import find_truth, oracle_law
+from ropecli.checks.implementation.subject import Subject
+from ropecli.checks.law import Outcome, no_verdict
 from ropecli.units import SIGNIFICAND_BITS, SMALLEST_NORMAL
 
 BIASED = 0.25  #: Mean of signed errors, in ulp, that rounding to nearest does not reach.
@@ -23,6 +21,11 @@ FEWEST = 1000  #: Numbers of which a mean says something.
 ROWS = 1024
 
 
+@oracle_law(
+    "rounding",
+    "half precision results are biased",
+    because="half of the mean error of digits cut off, 1/2 ulp",
+)
 def rounding(subject: Subject) -> Iterator[Outcome]:
     """Results in half precision are rounded to nearest: their signed errors average to zero.
 
@@ -42,31 +45,30 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
     for dtype in half:
         if not subject.as_expected and SIGNIFICAND_BITS[dtype] > SIGNIFICAND_BITS[shown]:
             note = f"{shown} shows the attention factor, not to the digits of {dtype}"
-            yield Outcome(passed=None, note=note, dtype=dtype)
+            yield no_verdict(note, dtype)
             continue
-        places = subject.on_axes(np.arange(min(ROWS, subject.context)))
-        x = subject.vectors(len(places), dtype, salt=47)
+        step = subject.step(range(min(ROWS, subject.context)), 47, dtype)
+        x, m = step.x, step.m
         try:
-            got = subject.rotate(x, places, dtype)
+            got = subject.rotate(*step)
         except (ImplementationError, Unsupported) as error:
-            yield Outcome(passed=None, note=str(error), dtype=dtype)
+            yield no_verdict(str(error), dtype)
             continue
-        m = places.astype(np.float64)
-        oracle = _oracle_of(subject, x, m, got, dtype)
-        truth, rope = oracle.truth(x, m, dtype), oracle.rotary_at(sequence_length(places))
-        turned = np.zeros(got.shape, dtype=bool)
-        turned[:, rope.pairs_out.ravel()] = True
-        # Exact results, of pairs that do not turn, and wrong ones say nothing of rounding, nor do
+        (oracle,), truth, _ = find_truth(subject, step, got)
+        rope = oracle.rotary_at(sequence_length(m))
+        rotated = np.zeros(got.shape, dtype=bool)
+        rotated[:, rope.pairs_out.ravel()] = True
+        # Exact results, of pairs that do not rotate, and wrong ones say nothing of rounding, nor do
         # small differences of large products.
-        turned &= (np.abs(truth.rows) > SMALLEST_NORMAL[dtype]) & (got != x) & ~truth.wrong(got)
-        turned &= np.abs(truth.rows) > LARGE * np.abs(x).max(axis=1, keepdims=True)
-        if turned.sum() < FEWEST:
-            yield Outcome(passed=None, note="too few numbers are rounded", dtype=dtype)
+        rotated &= (np.abs(truth.rows) > SMALLEST_NORMAL[dtype]) & (got != x) & ~truth.wrong(got)
+        rotated &= np.abs(truth.rows) > LARGE * np.abs(x).max(axis=1, keepdims=True)
+        if rotated.sum() < FEWEST:
+            yield no_verdict("too few numbers are rounded", dtype)
             continue
-        exact = truth.rows[turned]
+        exact = truth.rows[rotated]
         ulp = np.ldexp(1.0, np.frexp(exact)[1] - SIGNIFICAND_BITS[dtype])
         every = [
-            (got[turned] - rows[turned]) / ulp * np.sign(exact)
+            (got[rotated] - rows[rotated]) / ulp * np.sign(exact)
             for rows in _by_tables(oracle, x, m, dtype)
         ]
         off = np.clip(min(every, key=np.std), -1, 1)  # what one rounding does at most
@@ -79,48 +81,31 @@ def rounding(subject: Subject) -> Iterator[Outcome]:
             passed=passed,
             max_error=abs(worst),
             tolerance=BIASED,
-            samples=int(turned.sum()),
+            samples=int(rotated.sum()),
             dtype=dtype,
             note=None if passed else note,
         )
 
 
-def _oracle_of(subject: Subject, x: Array, m: Array, got: Array, dtype: str) -> Oracle:
-    """Return what turns a sequence of this length, whose table may be another one."""
-    (first,), *others = subject.oracles_of(m[None])
-    right = (oracle for (oracle,) in others if not oracle.truth(x, m, dtype).wrong(got).any())
-    return first if not first.truth(x, m, dtype).wrong(got).any() else next(right, first)
-
-
 def _by_tables(oracle: Oracle, x: Array, m: Array, dtype: str) -> Iterator[Array]:
     """Yield rows by exact tables, and by those and factors that right code rounds to the dtype."""
 
-    def rounded(number: Any) -> Array:
+    def round_to_dtype(number: Any) -> Array:
         return np.asarray(number).astype(DTYPES[dtype]).astype(np.float64)
 
     rope = oracle.rotary_at(sequence_length(m))
     angles, factor = oracle.angles(rope, m), rope.attention_factor
     exact = np.exp(1j * angles)
-    table = rounded(exact.real) + 1j * rounded(exact.imag)
-    whole, twice = factor * exact, rounded(factor) * table
+    table = round_to_dtype(exact.real) + 1j * round_to_dtype(exact.imag)
+    whole, twice = factor * exact, round_to_dtype(factor) * table
     z = x[:, rope.pairs_in[:, 0]] + 1j * x[:, rope.pairs_in[:, 1]]
     for each in (
         whole,
-        rounded(factor) * exact,
-        rounded(whole.real) + 1j * rounded(whole.imag),
+        round_to_dtype(factor) * exact,
+        round_to_dtype(whole.real) + 1j * round_to_dtype(whole.imag),
         twice,
-        rounded(twice.real) + 1j * rounded(twice.imag),
+        round_to_dtype(twice.real) + 1j * round_to_dtype(twice.imag),
     ):
-        rows, turned = x.copy(), z * each
-        rows[:, rope.pairs_out[:, 0]], rows[:, rope.pairs_out[:, 1]] = turned.real, turned.imag
+        rows, rotated = x.copy(), z * each
+        rows[:, rope.pairs_out[:, 0]], rows[:, rope.pairs_out[:, 1]] = rotated.real, rotated.imag
         yield rows
-
-
-ROUNDING = Law(
-    name="rounding",
-    equation="34",
-    because="half of the mean error of digits cut off, 1/2 ulp",
-    judge=rounding,
-    meaning="half precision results are biased",
-    excuse=needs_oracle,
-)

@@ -1,4 +1,4 @@
-"""Laws of every rotary embedding, and of the score with its factors."""
+"""Checks of every rotary embedding, and of the score with its factors."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ import numpy as np
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import ImplementationError, WrongResult, real_numbers
-from ropecli.checks.implementation.judge import compare_rows
-from ropecli.checks.implementation.oracle import (
-    Oracle,
-    Truth,
-    by_length,
-    rounding_tolerance,
-    sequence_length,
-)
+from ropecli.checks.implementation.oracle import Oracle, Truth, rounding_tolerance, sequence_length
+from ropecli.checks.implementation.rows import compare_rows
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.law import Outcome, law, no_verdict
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE, UNIT
 
@@ -30,10 +24,16 @@ PHASE = 32 * COUNT * SINGLE
 #: Sequences that are tried: one token, where many an error is invisible, and more.
 SEQUENCES = ((0,), (5,), (0, 1, 2, 3, 4, 5, 6, 7), (100, 101, 102, 110))
 EVERY = 256  #: Positions of the longest one, of scores.
-PROMISED = 48  #: Positions that every implementation must take, as in the laws of positions.
+PROMISED = 48  #: Positions that every implementation must take, as in the checks of positions.
 BECAUSE = "the rounding of two rotations and their phases, times |q||k|"
 
 
+@law(
+    "relative position",
+    equation="11, 16",
+    because="four rotations' roundings and phases, times |q||k|",
+    meaning="scores do not depend on the distance alone",
+)
 def relative_position(subject: Subject) -> Outcome:
     """(R_m q).(R_n k) depends on m - n alone."""
     count = _count(subject)
@@ -49,11 +49,9 @@ def relative_position(subject: Subject) -> Outcome:
             names += [(int(m), int(m + d), swap) for m in range(1, count - int(d))]
     flat, wanted = np.concatenate(got), np.concatenate(expected)
     size = np.abs(q).max() * np.abs(k).max() * subject.dim
-    allowed = np.full_like(
-        flat, (4 * subject.tolerances.of_normal(subject.dtype) + 4 * PHASE) * size
-    )
+    allowed = (4 * subject.tolerances.of_normal(subject.dtype) + 4 * PHASE) * size
 
-    def example(row: int, _column: int) -> str:
+    def example(row: int) -> str:
         low, high, swap = names[row]
         m, n = (high, low) if swap else (low, high)
         far, near = (high - low, 0) if swap else (0, high - low)
@@ -62,32 +60,41 @@ def relative_position(subject: Subject) -> Outcome:
             f"q at {far} and k at {near}, as far apart: {wanted[row]:.6g}"
         )
 
-    return compare_rows(
-        flat[:, None], wanted[:, None], allowed[:, None], dtype=subject.dtype, example=example
-    )
+    return compare_rows(flat, wanted, allowed, dtype=subject.dtype, example=example)
 
 
+@law(
+    "norm",
+    equation="16",
+    because="the rounding of two rotations; an angle's error keeps lengths",
+    meaning="lengths change with the position, as no rotation does",
+)
 def norm(subject: Subject) -> Outcome:
     """|R_m x| is the same at every position."""
-    turned = _rotate_one(subject, _count(subject), 1)
-    lengths = np.sqrt((turned**2).sum(axis=1))
+    rotated = _rotate_one(subject, _count(subject), 1)
+    lengths = np.sqrt((rotated**2).sum(axis=1))
     typical = float(np.median(lengths))
     # Squares add up what each coordinate lost; a norm is off by no more than a coordinate is.
     share = 2 * subject.tolerances.of_normal(subject.dtype)
-    allowed = np.full_like(lengths, share * typical + subject.tolerances.of_number(subject.dtype))
     length = float(np.sqrt((subject.vectors(1, salt=1) ** 2).sum()))
     return compare_rows(
-        lengths[:, None],
-        np.full((len(turned), 1), typical),
-        allowed[:, None],
+        lengths,
+        typical,
+        share * typical + subject.tolerances.of_number(subject.dtype),
         dtype=subject.dtype,
-        example=lambda row, _: (
+        example=lambda row: (
             f"position {row}, |x| = {length:.6g}: length {lengths[row]:.6g}, "
             f"elsewhere {typical:.6g}"
         ),
     )
 
 
+@law(
+    "composition",
+    equation="16",
+    because="three rotations' roundings and phases, times |x|",
+    meaning="turning twice is not turning by the sum of the positions",
+)
 def composition(subject: Subject) -> Outcome:
     """R_m R_m x = R_2m x, so that position 0 is the identity."""
     offset = subject.chosen_offset
@@ -104,19 +111,18 @@ def composition(subject: Subject) -> Outcome:
         back[rope.pairs_in] = rope.pairs_out
     restored = once[:, back]
     twice = subject.rotate(restored, positions)
-    turned = np.zeros(subject.dim, dtype=bool)
-    turned[back != np.arange(subject.dim)] = True
+    rotated = np.zeros(subject.dim, dtype=bool)
+    rotated[back != np.arange(subject.dim)] = True
     if rope is not None:
-        turned[rope.pairs_out] = True
-        twice[:, turned] /= factor
+        rotated[rope.pairs_out] = True
+        twice[:, rotated] /= factor
     size = np.abs(direct).max()
     # Three rotations, each with its rounding and its phase; a result becomes data in between.
     unit = max(subject.tolerances.of_normal(subject.dtype), rounding_tolerance(subject.dtype))
-    allowed = np.full_like(twice, (6 * unit + 3 * PHASE) * max(size, 1e-9))
     return compare_rows(
         twice,
         direct,
-        allowed,
+        (6 * unit + 3 * PHASE) * max(size, 1e-9),
         dtype=subject.dtype,
         example=lambda row, j: (
             f"turned at position {row} twice, coordinate {j}: {twice[row, j]:.6g}; "
@@ -125,6 +131,12 @@ def composition(subject: Subject) -> Outcome:
     )
 
 
+@law(
+    "attention factor",
+    equation="16",
+    because="the rounding of two rotations",
+    meaning="the attention factor is not the same everywhere",
+)
 def attention_factor(subject: Subject) -> Outcome:
     """|R_m x| = A |x| over the rotated coordinates, A as expected, or the same for all."""
     rope = _rope(subject)
@@ -138,13 +150,12 @@ def attention_factor(subject: Subject) -> Outcome:
     factor = rope.attention_factor
     if subject.expect is not None:
         factor = subject.expect.attention_factor
-    allowed = np.full_like(got, 2 * subject.tolerances.of_normal(subject.dtype) * factor)
     return compare_rows(
-        got[:, None],
-        np.full((count, 1), factor),
-        allowed[:, None],
+        got,
+        factor,
+        2 * subject.tolerances.of_normal(subject.dtype) * factor,
         dtype=subject.dtype,
-        example=lambda row, _: (
+        example=lambda row: (
             f"position {row}: vectors grow by {got[row]:.6g}, expected {factor:.6g}"
         ),
     )
@@ -168,6 +179,7 @@ def _rotate_one(subject: Subject, count: int, salt: int) -> Array:
     return subject.rotate(x, subject.on_axes(np.arange(count)))
 
 
+@law("score", equation="11, 16", because=BECAUSE, meaning="scores are wrong")
 def score(subject: Subject) -> Iterator[Outcome]:
     """(R_m q).(R_n k), at position 0 and beyond, with the attention factor in it."""
     if subject.implementation.form == "score":
@@ -209,6 +221,7 @@ def _score_tolerance(q: Truth, k: Truth) -> Array:
     return np.asarray(q.tolerance @ np.abs(k.rows).T + np.abs(q.rows) @ k.tolerance.T)
 
 
+@law("softmax factor", equation="2", because=BECAUSE, meaning="the softmax factor is wrong")
 def softmax_factor(subject: Subject) -> Iterator[Outcome]:
     """The score has the softmax factor, times 1 / sqrt(head_dim)."""
     if subject.implementation.form == "score":
@@ -223,12 +236,12 @@ def softmax_factor(subject: Subject) -> Iterator[Outcome]:
 
 
 def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
-    """Judge the implementation's own scores in each dtype, without their factor, or that factor."""
+    """Check the implementation's own scores in each dtype, without their factor, or that factor."""
     every = tuple(range(min(subject.context, EVERY)))
     for dtype in subject.dtypes:
         for sequence in (*SEQUENCES, every):
             try:
-                outcome = _judge_scores(subject, sequence, dtype, ratio=ratio)
+                outcome = _check_scores(subject, sequence, dtype, ratio=ratio)
             except ImplementationError as error:
                 if dtype == subject.dtype:
                     raise
@@ -238,10 +251,10 @@ def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
                 break
 
 
-def _judge_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, ratio: bool) -> Outcome:
-    """Judge the scores of a sequence at these positions without their factor, or that factor."""
+def _check_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, ratio: bool) -> Outcome:
+    """Check the scores of a sequence at these positions without their factor, or that factor."""
     assert subject.expect is not None  # check sees to it
-    oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
+    oracle = subject.expected
     positions, wanted = subject.on_axes(sequence), subject.expect.softmax_factor
     x = np.stack([subject.vectors(len(positions), dtype, salt=salt) for salt in (20, 21)])
     given = x.astype(DTYPES[dtype])
@@ -262,9 +275,7 @@ def _judge_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, rati
         expected, room = factor * exact, abs(factor) * allowed + 1e-300
         return _compare_numbers(subject, m, got, expected, room)
     lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
-    outcome = compare_rows(
-        np.array([[factor]]), np.array([[wanted]]), np.array([[2 * lost * wanted]]), dtype=dtype
-    )
+    outcome = compare_rows(np.array([factor]), wanted, 2 * lost * wanted, dtype=dtype)
     if outcome.passed:
         return outcome
     text = (
@@ -294,43 +305,3 @@ def _compare_numbers(
 
 def _list_positions(sequence: Sequence[int]) -> str:
     return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")
-
-
-RELATIVE_POSITION = Law(
-    name="relative position",
-    equation="11, 16",
-    because="four rotations' roundings and phases, times |q||k|",
-    judge=relative_position,
-    meaning="scores do not depend on the distance alone",
-)
-NORM = Law(
-    name="norm",
-    equation="16",
-    because="the rounding of two rotations; an angle's error keeps lengths",
-    judge=norm,
-    meaning="lengths change with the position, as no rotation does",
-)
-COMPOSITION = Law(
-    name="composition",
-    equation="16",
-    because="three rotations' roundings and phases, times |x|",
-    judge=composition,
-    meaning="turning twice is not turning by the sum of the positions",
-)
-ATTENTION_FACTOR = Law(
-    name="attention factor",
-    equation="16",
-    because="the rounding of two rotations",
-    judge=attention_factor,
-    meaning="the attention factor is not the same everywhere",
-)
-SCORE = Law(
-    name="score", equation="11, 16", because=BECAUSE, judge=score, meaning="scores are wrong"
-)
-SOFTMAX_FACTOR = Law(
-    name="softmax factor",
-    equation="2",
-    because=BECAUSE,
-    judge=softmax_factor,
-    meaning="the softmax factor is wrong",
-)

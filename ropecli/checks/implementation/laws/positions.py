@@ -1,80 +1,103 @@
-"""Laws of positions of every kind, in one sequence and in batches."""
+"""Checks of positions of every kind, in one sequence and in batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import DTYPES, Array
+from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.call import (
     ImplementationError,
     Unsupported,
     WrongResult,
     as_float64,
 )
-from ropecli.checks.implementation.judge import (
+from ropecli.checks.implementation.rows import (
     call_failure,
+    check_call,
+    check_rows,
     compare_repeats,
     find_mistake,
-    judge_call,
-    judge_rows,
+    oracle_law,
 )
-from ropecli.checks.implementation.subject import Subject, needs_oracle
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.implementation.subject import Step, Subject
+from ropecli.checks.law import Law, Outcome, law, no_verdict
 
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
 _LONGEST_TABLE = 2**24  #: Rows that are looked for.
-AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
 HEADS = 2
 
 
-def _at(*lists: ArrayLike) -> Callable[[Subject], Iterator[Outcome]]:
-    """Return a law of some lists of positions; two of one length show caches keyed by length."""
+def _at(name: str, meaning: str, *lists: ArrayLike) -> Law[Subject]:
+    """Make a check of some lists of positions; two of one length show caches keyed by length."""
 
     def judge(subject: Subject) -> Iterator[Outcome]:
         for positions in lists:
-            places = subject.on_axes(positions)
-            yield judge_call(subject, subject.vectors(len(places), salt=5), places)
+            yield check_call(subject, subject.step(positions, 5))
 
-    return judge
+    return oracle_law(name, f"positions {meaning} are not followed")(judge)
 
 
+ONE_SEQUENCE = (
+    _at("offset positions", "that do not start at 0", range(7, 23), range(30, 46)),
+    _at(
+        "gaps in positions",
+        "with gaps",
+        (0, 1, 2, 3, 4, 5, 6, 7, 8, 47),
+        (0, 1, 4, 5, 9, 16, 17, 25, 40, 47),
+    ),
+    _at(
+        "repeated positions",
+        "that repeat",
+        (3, 3, 3, 0, 0, 7, 7, 8),
+        (3, 3, 5, 5, 5, 0, 0, 8),
+    ),
+    _at("positions backwards", "that run backwards", range(15, -1, -1)),
+    _at(
+        "packed sequences",
+        "of packed sequences",
+        (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
+        (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
+    ),
+)
+
+
+@oracle_law("long positions", "rows far from position 0 are wrong")
 def long_positions(subject: Subject) -> Iterator[Outcome]:
     """Rows up to the end of the context are right, in every dtype."""
     for dtype in subject.dtypes:
-        places = subject.on_axes(edge_positions(subject.context))
-        x = subject.vectors(len(places), dtype, salt=6)
         try:
-            yield judge_call(subject, x, places, dtype)
+            yield check_call(subject, subject.step(edge_positions(subject.context), 6, dtype))
         except ImplementationError as error:
             yield refusal(subject, error, dtype)
 
 
+@oracle_law("beyond the cache", "rows beyond the context are wrong")
 def beyond(subject: Subject) -> Outcome:
     """Rows beyond the context are right, or refused."""
     end = subject.context
     positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
-    places = subject.on_axes(positions)
-    return judge_call(subject, subject.vectors(len(places), salt=7), places)
+    return check_call(subject, subject.step(positions, 7))
 
 
+@oracle_law("negative positions", "negative positions give wrong rows")
 def negative(subject: Subject) -> Outcome:
     """R_{-m}, which relative positions and left padding need, is right, or refused."""
-    places = subject.on_axes([-1, -2, -3, -17, 0, 5, -100])
+    step = subject.step([-1, -2, -3, -17, 0, 5, -100], 8)
     try:
-        x = subject.vectors(len(places), salt=8)
-        got = subject.rotate(x, places)
-        outcome = judge_rows(subject, x, places, got, again=True)
+        got = subject.rotate(*step)
+        outcome = check_rows(subject, step, got, again=True)
         if outcome.passed or subject.axes > 1:
             return outcome
-        rows = _table_rows(subject, x, places, got) or _from_the_end(subject)
+        mistake = find_mistake(subject, step, got)  # positions may be indices of a table
+        rows = (mistake and mistake.table_rows) or _from_the_end(subject)
     except WrongResult:
         raise
     except ImplementationError as error:
@@ -86,23 +109,14 @@ def negative(subject: Subject) -> Outcome:
     return no_verdict(f"they count from the end of a table of {rows:,} rows, as indices do")
 
 
-def _table_rows(subject: Subject, x: Array, places: NDArray[np.int64], got: Array) -> int | None:
-    """Return the rows of the table in which positions are indices, if that explains rows got."""
-    assert subject.oracle is not None
-    m = places.astype(np.float64)
-    mistake = find_mistake(subject, subject.oracle, x, m, got, subject.dtype)
-    return None if mistake is None else mistake.table_rows
-
-
 def _is_table(subject: Subject) -> bool:
     """Return True if rows far beyond the context, and no others, are refused or wrong."""
     end = subject.context
-    within, places = subject.on_axes([0, 1]), subject.on_axes([0, 1, 2 * end - 1, 2 * end + 3])
-    x = subject.vectors(len(places), salt=8)
-    if not judge_rows(subject, x[:2], within, subject.rotate(x[:2], within)).passed:
+    within, step = (subject.step(at, 8) for at in ([0, 1], [0, 1, 2 * end - 1, 2 * end + 3]))
+    if not check_rows(subject, within, subject.rotate(*within)).passed:
         return False
     try:
-        return judge_rows(subject, x, places, subject.rotate(x, places)).passed is False
+        return check_rows(subject, step, subject.rotate(*step)).passed is False
     except (ImplementationError, Unsupported):
         return True
 
@@ -113,10 +127,9 @@ def _from_the_end(subject: Subject) -> int | None:
     No model asks for them, and every table that is looked up in does so.
     """
     rows = _first_row(subject)
-    places = subject.on_axes(range(-_LOOKED_UP, 0))
-    x = subject.vectors(len(places), salt=8)
-    got = subject.rotate(x, places)
-    return rows if judge_rows(subject, x, places + rows, got).passed else None
+    step = subject.step(range(-_LOOKED_UP, 0), 8)
+    from_start = step._replace(positions=step.positions + rows)
+    return rows if check_rows(subject, from_start, subject.rotate(*step)).passed else None
 
 
 def _first_row(subject: Subject) -> int:
@@ -134,6 +147,7 @@ def _first_row(subject: Subject) -> int:
     return low
 
 
+@oracle_law("axes", "pairs follow the wrong axis of the position")
 def axes(subject: Subject) -> Outcome:
     """Each pair follows its own coordinate of the position."""
     if subject.axes == 1:
@@ -148,7 +162,7 @@ def axes(subject: Subject) -> Outcome:
                 return Outcome(passed=False, counterexample=text)
     steps = np.arange(1, 1 + subject.axes)
     places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
-    return judge_call(subject, subject.vectors(len(places), salt=9), places)
+    return check_call(subject, subject.step(places, 9))
 
 
 def edge_positions(context: int) -> list[int]:
@@ -162,15 +176,17 @@ def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome
     if isinstance(error, WrongResult) or (dtype == subject.dtype and subject.context_given):
         return call_failure(error, dtype)
     what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"
-    return Outcome(passed=None, note=f"refuses {what}: {error}", dtype=dtype)
+    return no_verdict(f"refuses {what}: {error}", dtype)
 
 
+@oracle_law("batched positions", "the positions of each sequence of a batch are not followed")
 def batched_positions(subject: Subject) -> Outcome:
     """Each sequence is rotated by its own row of positions."""
     starts = np.array([[0], [9], [30]])
-    return _judge(subject, starts + np.arange(5))
+    return _check(subject, starts + np.arange(5))
 
 
+@law("batched positions", because="the rounding of two rotations")
 def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
     """A sequence is rotated as it is alone, however long another one of its batch is."""
     if subject.implementation.tables is not None:
@@ -179,133 +195,46 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
     starts = np.array([[0], [max(0, end - 5)]])
     places = subject.on_axes(starts + np.arange(5))
     x = subject.vectors(10, salt=24)
+    step = Step(x, places.reshape(10, *places.shape[2:]), subject.dtype)
     try:
-        rows = [x[:5], x[5:]]
         alone = [
             subject.implementation.fresh().rows(each, place, subject.dtype)
-            for each, place in zip(rows, places, strict=True)
+            for each, place in zip((x[:5], x[5:]), places, strict=True)
         ]
         given = x.astype(DTYPES[subject.dtype]).reshape(2, 5, subject.dim)
         got = as_float64(subject.implementation.fresh().call(given, places), given)
     except ImplementationError as error:
         return no_verdict(f"refuses such a batch: {error}")
-    outcome = compare_repeats(
-        subject,
-        got.reshape(10, subject.dim),
-        np.concatenate(alone),
-        positions=places.reshape(10, *places.shape[2:]),
-        what="alone, in a batch",
-    )
+    rows = got.reshape(10, subject.dim)
+    outcome = compare_repeats(subject, step, rows, np.concatenate(alone), "alone, in a batch")
     if outcome.passed:
         return outcome
     return replace(outcome, note="one long sequence changes the others of its batch")
 
 
+@oracle_law("left padding", "positions after padding on the left of a batch are not followed")
 def left_padding(subject: Subject) -> Outcome:
     """Sequences after padding at position 0 are rotated by their own positions."""
     pads = np.array([[0], [2], [4]])
-    return _judge(subject, np.maximum(np.arange(7) - pads, 0))
+    return _check(subject, np.maximum(np.arange(7) - pads, 0))
 
 
-def _judge(subject: Subject, positions: NDArray[Any]) -> Outcome:
-    """Judge with and without heads: wrong rows fail in either, and one correct call is enough."""
+def _check(subject: Subject, positions: NDArray[Any]) -> Outcome:
+    """Check with and without heads: wrong rows fail in either, and one correct call is enough."""
     places = subject.on_axes(positions)
     batch, sequence = positions.shape
     outcomes, refusals = [], []
     for lead in ((batch,), (batch, HEADS)):
-        x = subject.vectors(int(np.prod(lead)) * sequence, salt=10)
+        spread = np.repeat(places, int(np.prod(lead[1:])), axis=0)
+        x = subject.vectors(len(spread) * sequence, salt=10)
         given = x.astype(DTYPES[subject.dtype]).reshape(*lead, sequence, subject.dim)
         try:
-            got = as_float64(subject.instance.call(given, places), given)
+            got = as_float64(subject.instance.call(given, places), given).reshape(x.shape)
         except ImplementationError as error:
             refusals.append(str(error))
             continue
-        outcomes.append(_by_row(subject, given, got, places))
+        step = Step(x, spread.reshape(-1, *places.shape[2:]), subject.dtype)
+        outcomes.append(check_rows(subject, step, got, sequences=len(spread), where="in a batch: "))
     if not outcomes:
         return no_verdict(f"refuses batched positions: {refusals[-1]}")
     return next((each for each in outcomes if not each.passed), outcomes[-1])
-
-
-def _by_row(
-    subject: Subject, given: NDArray[Any], got: NDArray[Any], places: NDArray[Any]
-) -> Outcome:
-    """Compare every sequence with the oracle."""
-    heads = given.shape[1] if given.ndim == 4 else 1
-    spread = np.repeat(places[:, None], heads, axis=1)
-    return judge_rows(
-        subject,
-        given.astype(np.float64).reshape(-1, subject.dim),
-        spread.reshape(-1, *places.shape[2:]),
-        got.reshape(-1, subject.dim),
-        sequences=len(given) * heads,
-        where="in a batch: ",
-    )
-
-
-def _law(
-    name: str, judge: Callable[[Subject], Outcome | Iterable[Outcome]], meaning: str
-) -> Law[Subject]:
-    return Law(
-        name=name,
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=judge,
-        meaning=meaning,
-        excuse=needs_oracle,
-    )
-
-
-ONE_SEQUENCE = (
-    _law(
-        "offset positions",
-        _at(range(7, 23), range(30, 46)),
-        "positions that do not start at 0 are not followed",
-    ),
-    _law(
-        "gaps in positions",
-        _at((0, 1, 2, 3, 4, 5, 6, 7, 8, 47), (0, 1, 4, 5, 9, 16, 17, 25, 40, 47)),
-        "positions with gaps are not followed",
-    ),
-    _law(
-        "repeated positions",
-        _at((3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)),
-        "positions that repeat are not followed",
-    ),
-    _law(
-        "positions backwards",
-        _at(range(15, -1, -1)),
-        "positions that run backwards are not followed",
-    ),
-    _law(
-        "packed sequences",
-        _at(
-            (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
-            (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
-        ),
-        "positions of packed sequences are not followed",
-    ),
-)
-NEGATIVE = _law("negative positions", negative, "negative positions give wrong rows")
-AXES = _law("axes", axes, "pairs follow the wrong axis of the position")
-LONG = (
-    _law("long positions", long_positions, "rows far from position 0 are wrong"),
-    _law("beyond the cache", beyond, "rows beyond the context are wrong"),
-)
-BATCHES = (
-    _law(
-        "batched positions",
-        batched_positions,
-        "the positions of each sequence of a batch are not followed",
-    ),
-    _law(
-        "left padding",
-        left_padding,
-        "positions after padding on the left of a batch are not followed",
-    ),
-)
-MIXED_BATCHES = Law(
-    name="batched positions",
-    equation="34",
-    because="the rounding of two rotations",
-    judge=unaffected_by_longer_sequence,
-)

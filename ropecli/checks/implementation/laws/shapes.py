@@ -1,9 +1,9 @@
-"""Laws of shapes: every one is turned alike, and so is every position of the context."""
+"""Checks of shapes: all are rotated alike, and so is every position of the context."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,23 +20,12 @@ from ropecli.checks.implementation.call import (
     WrongResult,
     real_numbers,
 )
-from ropecli.checks.implementation.judge import call_failure, judge_rows
-from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE
-from ropecli.checks.implementation.oracle import Oracle, by_length
+from ropecli.checks.implementation.rows import call_failure, check_rows, oracle_law
+from ropecli.checks.implementation.shapes import design
 from ropecli.checks.implementation.shapes.calls import Call, Survey
-from ropecli.checks.implementation.shapes.design import (
-    BATCHES,
-    HEADS,
-    LENGTHS,
-    ROWS,
-    Case,
-    both_sides,
-    cover,
-    one_at_a_time,
-    rows,
-)
-from ropecli.checks.implementation.subject import Subject, needs_oracle
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.implementation.shapes.design import Case
+from ropecli.checks.implementation.subject import Step, Subject, repeat_positions
+from ropecli.checks.law import Outcome, law, no_verdict
 
 MODES = ("prefill", "chunked prefill", "packed sequences")
 THOROUGH = 10  #: Times as many calls.
@@ -46,7 +35,7 @@ STRIDE = 64  #: One step in this number is another instance's.
 WHOLE = 2**23  #: Numbers in the one long call.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
-LOOKED_AT = 4  #: Wrong gradients of which it is asked whether the rows are wrong as well.
+LOOKED_AT = 4  #: Wrong gradients checked against their rows.
 FEWER_HEADS = "queries or keys come out wrong where keys have fewer heads"
 AS_ROWS_DO = ", as the rows themselves do"
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
@@ -60,48 +49,50 @@ DIFFERENTIATED = {
 PLAIN = 16  #: Tokens of a call that has nothing else to show.
 
 
+@oracle_law("every shape")
 def every_shape(subject: Subject) -> Outcome:
     """Rows are the same rotation in whatever shape, memory and dtype they come."""
     survey = _survey_shapes(subject)
     if survey.failed and subject.expect is not None and not subject.as_expected:
         # The rotation found may be that of some shapes, and the one expected that of others.
-        expected = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
-        held = _survey_shapes(replace(subject, oracle=expected, as_expected=True, surveyed=[]))
+        held = _survey_shapes(replace(subject.held_to_expected, surveyed=[]))
         if held.right_calls:
             return held.outcome()
     return survey.outcome(with_others=True)
 
 
 def _survey_shapes(subject: Subject) -> Survey:
-    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    survey = Survey(subject)
     for factors in (_factors(subject), _of_one_token(subject)):
-        _survey(survey, factors, subject)
+        _survey(survey, factors)
     return survey
 
 
-def _survey(
-    survey: Survey,
-    factors: Mapping[str, Sequence[Any]],
-    subject: Subject,
-    *,
-    gradient: bool = False,
-) -> None:
+def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) -> None:
     """Make calls with each value alone, and then with each pair of those that are taken."""
+    subject = survey.subject
 
     def by_size(cases: Sequence[Case]) -> list[Case]:  # a budget cuts the longest calls
-        return sorted(cases, key=lambda case: rows(case).bit_length())
+        return sorted(cases, key=lambda case: design.rows(case).bit_length())
 
     def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
         calls = [replace(_call(subject, case, salt), gradient=gradient) for case in cases]
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
-        return lambda case: rows(case) <= limit and _is_taken(subject, case)
+        def is_taken(case: Case) -> bool:
+            axes, own = case["axes, own"]
+            batch, heads = case["batch"], case["heads"]
+            return design.rows(case) <= limit and subject.implementation.takes(
+                axes, batch=batch, heads=heads, own=own
+            )
+
+        return is_taken
 
     singles: list[Case] = []
     met: set[tuple[str, Any]] = set()
     for way in factors["axes, own"]:  # each tries what those before have no place for
-        for case in one_at_a_time({**factors, "axes, own": [way]}, within(ROWS[-1])):
+        for case in design.one_at_a_time({**factors, "axes, own": [way]}, within(design.ROWS[-1])):
             if not met.issuperset(case.items()):
                 singles.append(case)
                 met.update(case.items())
@@ -117,16 +108,16 @@ def _survey(
     random = np.random.default_rng([subject.seed, 41])
     for number in range(THOROUGH if subject.thorough else 1):
         if number:  # other sizes, and other partners for each
-            most = min(subject.context, ROWS[-1])
+            most = min(subject.context, design.ROWS[-1])
             others = random.integers(1, most + 1, size=len(known["length"])).tolist()
             known["length"] = sorted({*others})
-        pairs = cover(known, *(within(limit) for limit in ROWS), first=taken)
+        pairs = design.cover(known, *(within(limit) for limit in design.ROWS), first=taken)
         make_all(by_size(pairs), number)
 
 
 def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the values of each factor of a call with many tokens, the plain one first."""
-    lengths = [n for n in LENGTHS if n <= subject.context]
+    lengths = [n for n in design.LENGTHS if n <= subject.context]
     plain = min(PLAIN, subject.context)
     every = subject.implementation.arrangements
     known = {each.axes_of_x: each for each in reversed(every)}
@@ -139,8 +130,8 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
             if not own or known[each.axes_of_x] == each
         ],
         "length": [plain, *(n for n in lengths if n != plain)],
-        "heads": HEADS,
-        "batch": BATCHES,
+        "heads": design.HEADS,
+        "batch": design.BATCHES,
         "dtype": subject.dtypes,
         "memory": MEMORY,
         "mode": MODES,
@@ -153,7 +144,7 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
 def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the values of each factor of a decoding step: the position in place of a length."""
     powers = [2**i for i in range(1 + subject.context.bit_length())]
-    edges = [p for p in {0, *both_sides(*powers)} if p < subject.context]
+    edges = [p for p in {0, *design.both_sides(*powers)} if p < subject.context]
     return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
 
 
@@ -192,15 +183,10 @@ def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
     )
 
 
-def _is_taken(subject: Subject, case: Case) -> bool:
-    """Return True if the arrangement of axes of a case has a place for its sizes and positions."""
-    axes, own = case["axes, own"]
-    return subject.implementation.takes(axes, batch=case["batch"], heads=case["heads"], own=own)
-
-
+@oracle_law("every position")
 def every_position(subject: Subject) -> Outcome:
     """Each position of the context is right in one long call, and a tenth of them in short ones."""
-    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    survey = Survey(subject)
     length = min(subject.context, max(RUN, WHOLE // subject.dim))
     if subject.implementation.form == "decoder":
         length = min(length, 4096)
@@ -255,14 +241,17 @@ def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") 
     )
 
 
+@oracle_law(
+    "gradient", "the gradient is not the inverse rotation", because="the rounding of one rotation"
+)
 def gradient(subject: Subject) -> Outcome:
-    """The gradient of the input is the one of the result, turned back and stretched as much."""
-    survey = Survey(subject=subject, instance=subject.implementation.fresh())
+    """The gradient of the input is the one of the result, rotated back and stretched as much."""
+    survey = Survey(subject)
     factors = _factors(subject)
     for name, known in DIFFERENTIATED.items():
         if name in factors:
             factors[name] = [value for value in factors[name] if value in known]
-    plain = one_at_a_time(factors)[0]
+    plain = design.one_at_a_time(factors)[0]
     call = replace(_call(subject, plain), gradient=True)
     try:
         note = survey.instance.request(survey.request(call)).note
@@ -274,14 +263,14 @@ def gradient(subject: Subject) -> Outcome:
         return no_verdict(f"refuses to be differentiated: {error}")
     if subject.implementation.costly:
         factors = {name: values[:1] for name, values in factors.items()}
-    _survey(survey, factors, subject, gradient=True)
+    _survey(survey, factors, gradient=True)
     outcome = survey.outcome()
-    if outcome.passed is False and survey.note is None and _turns_back_what_is_computed(survey):
+    if outcome.passed is False and survey.note is None and _inverts_what_is_computed(survey):
         return replace(outcome, note=f"{outcome.note}{AS_ROWS_DO}")
     return replace(outcome, note=note) if outcome.passed and note else outcome
 
 
-def _turns_back_what_is_computed(survey: Survey) -> bool:
+def _inverts_what_is_computed(survey: Survey) -> bool:
     """Return True if wrong gradients belong to rows that are wrong in the same way.
 
     With y = R x and its gradient R^T g of g, <g, y> = <R^T g, x>, whatever R is.
@@ -309,65 +298,57 @@ def _turns_back_what_is_computed(survey: Survey) -> bool:
     return True
 
 
+@oracle_law("keys", "keys are turned otherwise than queries")
 def keys(subject: Subject) -> Outcome:
-    """Keys are turned as queries are, in their own number of heads."""
+    """Keys are rotated as queries are, in their own number of heads."""
     if "k" not in subject.implementation.convention.names:
         return no_verdict("it takes no keys")
     instance = subject.implementation.fresh()
-    places = subject.on_axes(np.arange(min(32, subject.context)))
+    places = range(min(32, subject.context))
     refused: list[str] = []
-    judged: list[Outcome] = []
+    checked: list[Outcome] = []
     for heads, key_heads in ((4, 2), (4, 1), (6, 2), (1, 1)):
-        q = subject.vectors(heads * len(places), salt=45).astype(DTYPES[subject.dtype])
-        k = subject.vectors(key_heads * len(places), salt=46).astype(DTYPES[subject.dtype])
-        q = q.reshape(1, heads, len(places), subject.dim)
+        q = subject.request(places, 45, heads=heads)
+        k = subject.request(places, 46, heads=key_heads)
         try:
-            request = Request(q=q, k=k.reshape(1, key_heads, *q.shape[2:]), positions=places)
-            response = instance.request(request)
+            response = instance.request(replace(q, k=k.q))
         except (ImplementationError, Unsupported) as error:
             refused.append(f"refuses {key_heads} heads of keys with {heads} of queries: {error}")
             continue
         if response.k is None:
             return no_verdict("it returns no keys")
-        outcome = _judge_keys(subject, k, real_numbers(response.k, k), places)
+        outcome = _check_heads(subject, k, response.k, "keys")
         if outcome.passed and key_heads < heads:
-            outcome = _judge_queries(subject, q, real_numbers(response.q, q), places)
-        judged.append(outcome)
-    failed = [each for each in judged if each.passed is False]
-    if failed and judged[-1].passed:  # as many as heads of queries
+            outcome = _check_heads(subject, q, response.q, "queries")
+            outcome = outcome if outcome.passed else replace(outcome, note="the queries do")
+        checked.append(outcome)
+    failed = [each for each in checked if each.passed is False]
+    if failed and checked[-1].passed:  # as many as heads of queries
         detail = failed[0].note
         return replace(failed[0], note=f"{FEWER_HEADS}: {detail}" if detail else FEWER_HEADS)
-    if failed or not judged:
+    if failed or not checked:
         return failed[0] if failed else no_verdict(refused[-1])
-    return replace(judged[0], note=refused[0] if refused else None)
+    return replace(checked[0], note=refused[0] if refused else None)
 
 
-def _judge_queries(
-    subject: Subject, q: NDArray[Any], result: Array, places: NDArray[Any]
-) -> Outcome:
-    x, got = (each.astype(np.float64).reshape(-1, subject.dim) for each in (q, result))
-    repeated = np.tile(places, (len(x) // len(places), *[1] * (places.ndim - 1)))
-    outcome = judge_rows(subject, x, repeated, got, where="queries: ")
-    return outcome if outcome.passed else replace(outcome, note="the queries do")
+def _check_heads(subject: Subject, given: Request, result: NDArray[Any], name: str) -> Outcome:
+    """Check queries or keys of several heads."""
+    x, got = (real_numbers(each, given.q).reshape(-1, subject.dim) for each in (given.q, result))
+    step = Step(x, repeat_positions(given.positions, len(x)), subject.dtype)
+    rows = "keys" if name == "keys" else "wrong rows"
+    return check_rows(subject, step, got, where=f"{name}: ", rows=rows)
 
 
-def _judge_keys(subject: Subject, k: NDArray[Any], result: Array, places: NDArray[Any]) -> Outcome:
-    """Judge keys (heads * sequence, head_dim)."""
-    x = k.astype(np.float64)
-    got = result.reshape(x.shape)
-    repeated = np.tile(places, (len(x) // len(places), *[1] * (places.ndim - 1)))
-    return judge_rows(subject, x, repeated, got, where="keys: ", rows="keys")
-
-
+@oracle_law("many steps", "many calls leave something behind")
 def steps(subject: Subject) -> Outcome:
     """Each of many steps is right, and so is what follows: a prefill, and sequences that grow."""
-    first, second = subject.implementation.fresh(), subject.implementation.fresh()
     costly = subject.implementation.costly
     many, grown = (COSTLY_STEPS, COSTLY_STEPS) if costly else (STEPS, GROWN)
     many, grown = min(many, subject.context), min(grown, subject.context)
     if subject.implementation.form == "decoder":
         return _decode(subject, many)
-    survey = Survey(subject=subject, instance=first)
+    survey = Survey(subject)
+    first, second = survey.instance, subject.implementation.fresh()
     taken = survey.make(_run(subject, 1, 1, "a step"))
     singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
     for start in range(0, len(singles), STRIDE):
@@ -385,16 +366,16 @@ def steps(subject: Subject) -> Outcome:
 
 
 def _decode(subject: Subject, many: int) -> Outcome:
-    """Judge a decoder's steps from the beginning."""
-    x = subject.vectors(many, salt=50)
-    given = x.astype(DTYPES[subject.dtype])
-    got = subject.implementation.decode(given[None, None], 0).reshape(x.shape)
-    outcome = judge_rows(subject, x, np.arange(many), got, where="step by step: ")
-    return outcome if not outcome.passed else _second_sequence(subject, x[:SECOND], outcome)
+    """Check a decoder's steps from the beginning."""
+    step = subject.step(range(many), 50)
+    given = step.x.astype(DTYPES[subject.dtype])
+    got = subject.implementation.decode(given[None, None], 0).reshape(given.shape)
+    outcome = check_rows(subject, step, got, where="step by step: ")
+    return outcome if not outcome.passed else _second_sequence(subject, step.x[:SECOND], outcome)
 
 
 def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
-    """Judge a prefill after decoding, and the steps after it, on the instance of before."""
+    """Check a prefill after decoding, and the steps after it, on the instance of before."""
     given = x.astype(DTYPES[subject.dtype])[None, None]
     places, half = np.arange(len(x)), len(x) // 2
     if not half:
@@ -404,38 +385,37 @@ def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
     instance.request(request)
     got = real_numbers(instance.request(replace(request, again=True)).q, given).reshape(x.shape)
     for part, what in ((slice(half), "a prefill"), (slice(half, None), "a step")):
-        outcome = judge_rows(subject, x[part], places[part], got[part], where=f"{what}: ")
+        step = Step(x[part], places[part], subject.dtype)
+        outcome = check_rows(subject, step, got[part], where=f"{what}: ")
         if not outcome.passed:
             words = f"{what} of a second sequence, after decoding, comes out wrong"
             return replace(outcome, note=words)
     return replace(first, samples=first.samples + len(x))
 
 
+@law("memory", because="none", meaning="memory of other arrays is written into")
 def memory(subject: Subject) -> Outcome:
     """A result still holds after the next calls, and input in storage of its own is not changed."""
     count = min(16, subject.context)
-    places = subject.on_axes(np.arange(count))
-    x = subject.vectors(count, salt=43).astype(DTYPES[subject.dtype])[None, None]
-    other = subject.vectors(count, salt=44).astype(DTYPES[subject.dtype])[None, None]
-    instance = subject.implementation.fresh()
-    fewer = Request(q=other[:, :, : -(-count // 2)], positions=places[: -(-count // 2)])
-    then = (Request(q=other, positions=places), Request(q=other, positions=places), fewer)
-    response = instance.request(Request(q=x, positions=places, then=then))
-    if response.reread is not None and not response.in_place:
-        same = np.array_equal(response.reread, response.q, equal_nan=True)
-        if not same:
-            return Outcome(
-                passed=False,
-                samples=count,
-                counterexample="the result of a call, read again after later ones, is another",
-                note="results are written into a buffer that later calls overwrite",
-            )
+    one, other = (subject.request(range(count), salt) for salt in (43, 44))
+    instance, half = subject.implementation.fresh(), -(-count // 2)
+    fewer = replace(other, q=other.q[:, :, :half], positions=other.positions[:half])
+    response = instance.request(replace(one, then=(other, other, fewer)))
+    reread = response.reread
+    same = reread is None or np.array_equal(reread, response.q, equal_nan=True)
+    if not same and not response.in_place:
+        return Outcome(
+            passed=False,
+            samples=count,
+            counterexample="the result of a call, read again after later ones, is another",
+            note="results are written into a buffer that later calls overwrite",
+        )
     tried = 0
     for kind in MEMORY[1:]:
         if kind == "expanded":
             continue
         try:
-            response = instance.request(Request(q=x, positions=places, memory=kind, watch=True))
+            response = instance.request(replace(one, memory=kind, watch=True))
         except (ImplementationError, Unsupported):
             continue
         tried += 1
@@ -447,35 +427,3 @@ def memory(subject: Subject) -> Outcome:
                 note=f"{name} is written into where it is {kind}",
             )
     return Outcome(passed=True, samples=1 + tried)
-
-
-def _law(name: str, judge: Callable[[Subject], Outcome], meaning: str) -> Law[Subject]:
-    return Law(
-        name=name,
-        equation="34",
-        because=AS_THE_ORACLE,
-        judge=judge,
-        meaning=meaning,
-        excuse=needs_oracle,
-    )
-
-
-EVERY_SHAPE = _law("every shape", every_shape, "")
-EVERY_POSITION = _law("every position", every_position, "")
-MANY_STEPS = _law("many steps", steps, "many calls leave something behind")
-GRADIENT = Law(
-    name="gradient",
-    equation="34",
-    because="the rounding of one rotation",
-    judge=gradient,
-    meaning="the gradient is not the inverse rotation",
-    excuse=needs_oracle,
-)
-KEYS = _law("keys", keys, "keys are turned otherwise than queries")
-MEMORY_HELD = Law(
-    name="memory",
-    equation="34",
-    because="none",
-    judge=memory,
-    meaning="memory of other arrays is written into",
-)

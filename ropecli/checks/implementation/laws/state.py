@@ -1,4 +1,4 @@
-"""Laws of calls: arguments, results, and state left behind."""
+"""Checks of calls: arguments, results, and state left behind."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import (
     ImplementationError,
-    Request,
     Unlike,
     Unsupported,
     WrongResult,
     as_float64,
     known_dtype,
 )
-from ropecli.checks.implementation.judge import call_failure, compare_repeats, judge_rows
-from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.implementation.rows import call_failure, check_rows, compare_repeats
+from ropecli.checks.implementation.subject import Step, Subject, repeat_positions, replay
+from ropecli.checks.law import Outcome, law, no_verdict
 
 SEQUENCE = 6
 SAME_LENGTH, OTHER_LENGTH = 48, 33  #: Rows of two calls at the same time.
@@ -35,6 +34,7 @@ TWICE = "the rounding of two rotations"
 NO_EFFECT = "has no effect"
 
 
+@law("input untouched", because="none", meaning="the input is written into")
 def input_untouched(subject: Subject) -> Outcome:
     """No argument is written into."""
     count = min(SEQUENCE, subject.context)
@@ -56,6 +56,11 @@ def input_untouched(subject: Subject) -> Outcome:
     return Outcome(passed=True, samples=2)
 
 
+@law(
+    "dtype and shape",
+    because="the rounding of two rotations between a sequence alone and in a batch",
+    meaning="the dtype or the shape of the input is not kept",
+)
 def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
     """The result has the dtype and the shape of x, with heads and a batch or without."""
     places = subject.on_axes(np.arange(min(SEQUENCE, subject.context)))
@@ -67,7 +72,8 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
             yield Outcome(passed=False, samples=1, counterexample=str(error), dtype=dtype)
             continue
         except ImplementationError as error:
-            yield _refusal(subject, error, dtype)
+            refused = no_verdict(f"refuses {dtype} data: {error}", dtype)
+            yield call_failure(error, dtype) if dtype == subject.dtype else refused
             continue
         if result.shape != x.shape:
             text = f"x of shape {x.shape}: the result has shape {result.shape}"
@@ -77,14 +83,14 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
             if dtype == subject.dtype or dtype in subject.named_dtypes:
                 yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
             else:
-                yield Outcome(passed=None, note=f"{dtype} {COMES_BACK} {kept}", dtype=dtype)
+                yield no_verdict(f"{dtype} {COMES_BACK} {kept}", dtype)
         else:
             yield Outcome(passed=True, samples=1, dtype=dtype)
     yield _shapes(subject, places)
 
 
 def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
-    """Judge the same rows with leading axes."""
+    """Check the same rows with leading axes."""
     count, samples = len(places), 0
     for lead in ((3,), (1,), (2, 3), (1, 2)):
         x = subject.vectors(int(np.prod(lead)) * count, salt=13)
@@ -97,37 +103,35 @@ def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
             text = f"x of shape {given.shape}: the result has shape {result.shape}"
             return Outcome(passed=False, samples=1, counterexample=text)
         got = as_float64(result, given)
+        whole = Step(x, repeat_positions(places, len(x)), subject.dtype)
         alone = np.concatenate(
             [subject.rotate(each, places) for each in x.reshape(-1, count, subject.dim)]
         )
-        many = np.tile(places, (int(np.prod(lead)), *[1] * (places.ndim - 1)))
-        outcome = compare_repeats(
-            subject, got.reshape(-1, subject.dim), alone, positions=many, what="alone, in a batch"
-        )
+        rows = got.reshape(-1, subject.dim)
+        outcome = compare_repeats(subject, whole, rows, alone, "alone, in a batch")
         samples += outcome.samples
         if not outcome.passed:
             return outcome
     return Outcome(passed=True, samples=samples)
 
 
-def _refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome:
-    if dtype == subject.dtype:
-        return call_failure(error, dtype)
-    return Outcome(passed=None, note=f"refuses {dtype} data: {error}", dtype=dtype)
-
-
+@law(
+    "same twice",
+    because=TWICE,
+    meaning="the same call gives another result the second time: it keeps something",
+)
 def same_twice(subject: Subject) -> Outcome:
     """The same call gives the same result."""
-    x, places = short(subject)
+    step = short(subject)
     first = subject.evidence.first_rows
     if first is None:
-        first = subject.rotate(x, places)
-    other = subject.rotate(subject.vectors(len(x), salt=24), places)
+        first = subject.instance.rows(*step)
+    other = subject.instance.rows(*subject.step(range(len(step.x)), 24))
     if first.any() and np.array_equal(other, first):
         words = "other vectors give the result of the first call"
-        return Outcome(passed=False, samples=len(x), counterexample=words, note=words)
-    again = subject.rotate(x, places)
-    outcome = compare_repeats(subject, again, first, positions=places, what="first, then")
+        return Outcome(passed=False, samples=len(first), counterexample=words, note=words)
+    again = subject.instance.rows(*step)
+    outcome = compare_repeats(subject, step, again, first, "first, then")
     if outcome.passed:
         return _after_another_dtype(subject, outcome)
     return replace(outcome, note=_what_changed_it(subject))
@@ -137,89 +141,86 @@ def _what_changed_it(subject: Subject) -> str | None:
     """Say which call between two that are alike changes the second one; None if none does."""
     if not subject.implementation.renewable:
         return None
-    x, places = short(subject)
+    step = short(subject)
     longer, longest = (
-        subject.on_axes(np.arange(min(count, _longest(subject)))) for count in (8 * SHORT, LONGEST)
+        subject.step(range(min(count, _longest(subject))), 25) for count in (8 * SHORT, LONGEST)
     )
-    others = [dtype for dtype in subject.dtypes if dtype != subject.dtype]
     between = [
-        ("a new instance does so from its second call on", places, subject.dtype),
-        *((f"a call in {dtype} between them does it", places, dtype) for dtype in others),
-        ("a longer call between them does it", longer, subject.dtype),
-        (f"a long call between them ({len(longest):,} tokens) does it", longest, subject.dtype),
+        ("a new instance does so from its second call on", []),
+        *(
+            (f"a call in {dtype} between them does it", [subject.step(step.positions, 25, dtype)])
+            for dtype in subject.dtypes
+            if dtype != subject.dtype
+        ),
+        ("a longer call between them does it", [longer]),
+        (f"a long call between them ({len(longest.x):,} tokens) does it", [longest]),
     ]
-    for number, (words, positions, dtype) in enumerate(between):
+    for words, steps in between:
         try:
-            instance = subject.implementation.fresh()
-            first = instance.rows(x, places, subject.dtype)
-            if number:
-                instance.rows(subject.vectors(len(positions), dtype, salt=25), positions, dtype)
-            again = instance.rows(x, places, subject.dtype)
+            first, *_, again = replay(subject.implementation.fresh(), step, *steps, step)
         except (ImplementationError, Unsupported):
             continue
-        if not compare_repeats(subject, again, first, positions=places, what="").passed:
+        if not compare_repeats(subject, step, again, first, "").passed:
             return words
     return None
 
 
 def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
-    """Judge calls that follow one in half precision."""
-    for x, places, before, dtype in _first_calls(subject):
+    """Check calls that follow one in half precision."""
+    for step, before in _first_calls(subject):
         instance = subject.implementation.fresh()
-        for half in [d for d in subject.dtypes if "16" in d and d != dtype]:
+        for half in [d for d in subject.dtypes if "16" in d and d != step.dtype]:
             try:
-                instance.rows(x, places, half)
+                instance.rows(*step._replace(dtype=half))
             except ImplementationError:
                 continue
-            got = instance.rows(x, places, dtype)
+            got = instance.rows(*step)
             what = f"at first, after a call in {half}"
-            outcome = compare_repeats(
-                subject, got, before, positions=places, what=what, dtype=dtype
-            )
+            outcome = compare_repeats(subject, step, got, before, what)
             if not outcome.passed:
                 words = f"what is kept has the dtype of the first call, {half}"
                 return replace(outcome, note=words)
     return right
 
 
-def _first_calls(subject: Subject) -> Iterator[tuple[Array, NDArray[Any], Array, str]]:
-    """Yield vectors, positions, rows and dtype of the very first calls, near 0 and further out."""
-    if subject.evidence.first_rows is not None:
-        yield *short(subject), subject.evidence.first_rows, subject.dtype
+def _first_calls(subject: Subject) -> Iterator[tuple[Step, Array]]:
+    """Yield the very first calls and their rows, near 0 and further out."""
+    evidence = subject.evidence
+    if evidence.first_rows is not None:
+        yield short(subject), evidence.first_rows
     # Those that show the rotation go as far as half precisions count; some of a call's are no call.
-    if subject.evidence.rows is not None and subject.evidence.parting is None:
-        x, rows, places = subject.evidence.rows
-        yield x, places.astype(np.int64), rows, subject.evidence.dtype
+    if evidence.rows is not None and evidence.parting is None:
+        x, rows, places = evidence.rows
+        yield Step(x, places.astype(np.int64), evidence.dtype), rows
 
 
+@law(
+    "long, short, long",
+    because=TWICE,
+    meaning="a long call changes the short ones after it: the table of the longer sequence is kept",
+)
 def long_short_long(subject: Subject) -> Outcome:
     """A long call does not change a short one after it, nor that one the next long one."""
-    x, places = short(subject)
-    instance = subject.instance
+    step, instance = short(subject), subject.instance
     length = _longest(subject)
     positions = np.arange(length)
     if subject.implementation.form != "decoder" and subject.context > length:
         positions[-2:] = subject.context // 2, subject.context - 1
-    far = subject.on_axes(positions)
-    rows = subject.vectors(len(far), salt=14)
-    now = instance.rows(x, places, subject.dtype)
+    far = subject.step(positions, 14)
+    now = instance.rows(*step)
     before = now if subject.evidence.first_rows is None else subject.evidence.first_rows
     try:
-        long = instance.rows(rows, far, subject.dtype)
+        long = instance.rows(*far)
     except ImplementationError as error:
         if subject.context_given:
             return call_failure(error)
         return no_verdict(f"refuses positions up to {int(positions.max()):,}: {error}")
-    after = instance.rows(x, places, subject.dtype)
-    outcome = compare_repeats(
-        subject, after, before, positions=places, what="before a long call, after it"
-    )
+    after = instance.rows(*step)
+    outcome = compare_repeats(subject, step, after, before, "before a long call, after it")
     if not outcome.passed:
         return outcome
-    again = instance.rows(rows, far, subject.dtype)
-    return compare_repeats(
-        subject, again, long, positions=far, what="in a long call, after a short one"
-    )
+    again = instance.rows(*far)
+    return compare_repeats(subject, far, again, long, "in a long call, after a short one")
 
 
 def _longest(subject: Subject) -> int:
@@ -228,6 +229,11 @@ def _longest(subject: Subject) -> int:
     return min(most, subject.context)
 
 
+@law(
+    "original length",
+    because=TWICE,
+    meaning="sequences around the original length are turned by the wrong table",
+)
 def original_length(subject: Subject) -> Iterator[Outcome]:
     """Sequences of the trained length, and one token shorter or longer, have the right tables."""
     length = subject.original
@@ -241,19 +247,17 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
         if end < 1:
             continue
         begin = max(0, end - rows_to) if subject.implementation.form != "decoder" else 0
-        places = subject.on_axes(np.arange(begin, end))
-        x = subject.vectors(len(places), salt=15)
+        step = subject.step(range(begin, end), 15)
         try:
-            with subject.within_context(places, promised=length):
-                got = instance.rows(x, places, subject.dtype)
+            with subject.within_context(step.positions, promised=length):
+                got = instance.rows(*step)
         except Unsupported as error:
             yield no_verdict(str(error))
             continue
         if subject.oracle is None:
             continue
-        yield judge_rows(
-            subject, x, places, got, where=f"a sequence of {end:,}, trained on {length:,}: "
-        )
+        where = f"a sequence of {end:,}, trained on {length:,}: "
+        yield check_rows(subject, step, got, where=where)
     if not subject.as_expected:
         yield _table_is_kept_up_to(subject, length)
 
@@ -263,43 +267,50 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
     count = min(length - 1, SHORT)
     if not count:
         return no_verdict("the original length is one position")
-    x = subject.vectors(count + 1, salt=16)
-    below = subject.on_axes([*range(count), max(length - 2, 0)])
-    at = subject.on_axes([*range(count), length - 1])
-    one = subject.rotate(x, below)[:count]
-    other = subject.rotate(x, at)[:count]
+    below = subject.step([*range(count), max(length - 2, 0)], 16)
+    at = subject.step([*range(count), length - 1], 16)
+    one, other = (subject.rotate(*each)[:count] for each in (below, at))
+    same = Step(below.x[:count], below.positions[:count], below.dtype)
     what = f"in a sequence of {length - 1:,}, of {length:,}"
-    return compare_repeats(subject, other, one, positions=below[:count], what=what)
+    return compare_repeats(subject, same, other, one, what)
 
 
+@law(
+    "token by token",
+    because=TWICE,
+    meaning="a token alone is turned otherwise than in its sequence",
+)
 def token_by_token(subject: Subject) -> Outcome:
     """Tokens one at a time are rotated like the whole sequence."""
-    count = min(SHORT, subject.context)
-    x = subject.vectors(count, salt=17)
-    places = subject.on_axes(np.arange(count))
-    whole = subject.implementation.fresh().rows(x, places, subject.dtype)
+    step = subject.step(range(min(SHORT, subject.context)), 17)
+    whole = subject.implementation.fresh().rows(*step)
     if subject.implementation.form == "decoder":
-        return _decode(subject, x, places, whole)
-    instance = subject.implementation.fresh()
-    parts = [instance.rows(x[i : i + 1], places[i : i + 1], subject.dtype) for i in range(count)]
-    return compare_repeats(
-        subject, np.concatenate(parts), whole, positions=places, what="in a sequence, alone"
-    )
+        return _decode(subject, step, whole)
+    alone = [
+        Step(x[None], place[None], step.dtype)
+        for x, place in zip(step.x, step.positions, strict=True)
+    ]
+    parts = replay(subject.implementation.fresh(), *alone)
+    return compare_repeats(subject, step, np.concatenate(parts), whole, "in a sequence, alone")
 
 
-def _decode(subject: Subject, x: Array, places: NDArray[Any], whole: Array) -> Outcome:
-    """Judge steps from the beginning, and steps after half of the sequence."""
-    given = x.astype(DTYPES[subject.dtype])
-    for begin in (0, len(x) // 2):
-        got = subject.implementation.decode(given, begin).reshape(x.shape)
-        outcome = compare_repeats(
-            subject, got, whole, positions=places, what=f"prefilled, stepped from {begin}"
-        )
+def _decode(subject: Subject, step: Step, whole: Array) -> Outcome:
+    """Check steps from the beginning, and steps after half of the sequence."""
+    given = step.x.astype(DTYPES[step.dtype])
+    for begin in (0, len(given) // 2):
+        got = subject.implementation.decode(given, begin).reshape(given.shape)
+        what = f"prefilled, stepped from {begin}"
+        outcome = compare_repeats(subject, step, got, whole, what)
         if not outcome.passed:
             return outcome
     return outcome
 
 
+@law(
+    "two instances",
+    because=TWICE,
+    meaning="two instances of the same size share what should be their own",
+)
 def two_instances(subject: Subject) -> Outcome:
     """Another base of the same size rotates otherwise, and leaves the first as it was."""
     target = subject.implementation
@@ -308,39 +319,36 @@ def two_instances(subject: Subject) -> Outcome:
     name, own = target.base.name, target.base.value
     if not target.base.numeric:
         return no_verdict(f"its {name} is not a number")
-    x, places = short(subject)
-    rope = None if subject.oracle is None else subject.oracle.rotary_at(len(x))
+    step = short(subject)
+    rope = None if subject.oracle is None else subject.oracle.rotary_at(len(step.x))
     if rope is not None and len(rope.inv_freq) == 1:
         return no_verdict("one pair turns alike with any base")
     base = 50 * (own or (rope and rope.base) or 10_000.0)
     first = target.fresh()
-    before = first.rows(x, places, subject.dtype)
+    before = first.rows(*step)
     try:
-        got = target.fresh({name: base}).rows(x, places, subject.dtype)
+        got = target.fresh({name: base}).rows(*step)
     except ImplementationError as error:
         return no_verdict(f"refuses another {name}: {error}")
-    if np.abs(got - before).max() <= 4 * float(subject.repeat_tolerance(before).max()):
-        return _same_with_any_base(subject, name, base, x, places, got)
-    after = first.rows(x, places, subject.dtype)
-    what = "before another base was used, after it"
-    return compare_repeats(subject, after, before, positions=places, what=what)
 
+    def alike(rows: Array, others: Array) -> bool:
+        unlike = np.abs(rows - others).max()
+        return bool(unlike <= 4 * subject.repeat_tolerance(others).max())
 
-def _same_with_any_base(
-    subject: Subject, name: str, base: float, x: Array, places: NDArray[Any], before: Array
-) -> Outcome:
-    """Say why another base has no effect: it never has, or an earlier one is kept."""
-    target = subject.implementation
+    if not alike(got, before):
+        after = first.rows(*step)
+        what = "before another base was used, after it"
+        return compare_repeats(subject, step, after, before, what)
     note = f"{name} {NO_EFFECT}, or counts for the first instance only"
     if target.restart():
-        got = target.fresh({name: base}).rows(x, places, subject.dtype)
-        same = np.abs(got - before).max() <= 4 * float(subject.repeat_tolerance(before).max())
         kept = f"{name} counts for the first instance only: what is kept is kept for all"
-        note = f"{name} {NO_EFFECT}" if same else kept
-    text = f"{name}={base:g} turns as before at positions 0 to {len(x) - 1}"
-    return Outcome(passed=False, samples=len(before), counterexample=text, note=note)
+        alone = target.fresh({name: base}).rows(*step)
+        note = f"{name} {NO_EFFECT}" if alike(alone, got) else kept
+    text = f"{name}={base:g} turns as before at positions 0 to {len(step.x) - 1}"
+    return Outcome(passed=False, samples=len(got), counterexample=text, note=note)
 
 
+@law("two threads", because=TWICE, meaning="two threads share what should be their own")
 def two_threads(subject: Subject) -> Outcome:
     """Two calls at the same time give what each gives alone.
 
@@ -358,54 +366,46 @@ def two_threads(subject: Subject) -> Outcome:
     }[implementation.kind]
     if implementation.form == "decoder":  # one decoder has one sequence
         ways = ways[:1]
-    judged = []
+    checked = []
     for apart, length in ways:
-        outcome = _beside(subject, apart=apart, length=min(length, subject.context))
-        judged.append(outcome)
+        outcome = _call_concurrently(subject, apart=apart, length=min(length, subject.context))
+        checked.append(outcome)
         if outcome.passed is False:
-            one_length = len(judged) == len(ways) > 1 and length == OTHER_LENGTH
-            if one_length:
+            if len(checked) == len(ways) > 1 and length == OTHER_LENGTH:
                 words = "one instance serves two threads only with sequences of one length"
-                return Outcome(passed=True, samples=len(judged), note=words)
+                return Outcome(passed=True, samples=len(checked), note=words)
             return outcome
-    if judged[0].passed is None:
-        return judged[0]
-    return Outcome(passed=True, samples=len(judged))
+    if checked[0].passed is None:
+        return checked[0]
+    return Outcome(passed=True, samples=len(checked))
 
 
-def _beside(subject: Subject, *, apart: bool, length: int) -> Outcome:
+def _call_concurrently(subject: Subject, *, apart: bool, length: int) -> Outcome:
     """Make two calls at the same time, the second one of another length."""
     count = min(SAME_LENGTH, subject.context)
     decoder = subject.implementation.form == "decoder"
     refused = ""
     for heads, first in ((MANY_HEADS, 5), (4, 5), (1, 5), (4, 0), (1, 0)):
         begin = 0 if decoder else min(first, subject.context - length)
-        requests: list[Request] = []
-        for rows, start in ((count, 0), (length, begin)):
-            x = subject.vectors(heads * rows, salt=51 + len(requests)).astype(DTYPES[subject.dtype])
-            places = subject.on_axes(np.arange(start, start + rows))
-            shaped = x.reshape(1, heads, rows, subject.dim)
-            requests.append(
-                Request(q=shaped, positions=places, stepwise=decoder, prefilled=rows - 2)
-            )
-        one, other = requests
+        one, other = (
+            subject.request(places, salt, heads=heads, stepwise=decoder, prefilled=len(places) - 2)
+            for salt, places in ((51, range(count)), (52, range(begin, begin + length)))
+        )
+        both = replace(one, beside=other, apart=apart)
         try:
-            response = subject.implementation.fresh().request(
-                replace(one, beside=other, apart=apart)
-            )
+            response = subject.implementation.fresh().request(both)
         except (ImplementationError, Unsupported) as error:
             refused = refused or str(error)
             continue
-        unlike = response.unlike
-        if unlike is None:
+        if response.unlike is None:
             return Outcome(passed=True, samples=1)
-        which = other if unlike.second else one
-        return _judge_beside(subject, unlike, which.positions)
+        which = other if response.unlike.second else one
+        return _check_concurrent(subject, response.unlike, which.positions)
     return no_verdict(refused)
 
 
-def _judge_beside(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
-    """Judge a result that is unlike that of the same call alone."""
+def _check_concurrent(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
+    """Check a result that is unlike that of the same call alone."""
     words = f"a call comes out wrong {unlike.when}"
     if unlike.together is None:
         text = f"{unlike.error}"
@@ -414,72 +414,11 @@ def _judge_beside(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Out
         np.asarray(each, dtype=np.float64).reshape(-1, subject.dim)
         for each in (unlike.alone, unlike.together)
     )
-    repeated = np.tile(places, (len(got) // len(places), *[1] * (places.ndim - 1)))
-    outcome = compare_repeats(
-        subject, got, before, positions=repeated, what="alone, next to the other one"
-    )
+    step = Step(got, repeat_positions(places, len(got)), subject.dtype)
+    outcome = compare_repeats(subject, step, got, before, "alone, next to the other one")
     return replace(outcome, note=None if outcome.passed else words)
 
 
-def short(subject: Subject) -> tuple[Array, NDArray[Any]]:
-    """Return vectors and positions of a short call: the first ones."""
-    count = min(SHORT, subject.context)
-    return subject.vectors(count, salt=0), subject.on_axes(np.arange(count))
-
-
-INPUT_UNTOUCHED = Law(
-    name="input untouched",
-    equation="34",
-    because="none",
-    judge=input_untouched,
-    meaning="the input is written into",
-)
-DTYPE_AND_SHAPE = Law(
-    name="dtype and shape",
-    equation="34",
-    because="the rounding of two rotations between a sequence alone and in a batch",
-    judge=dtype_and_shape,
-    meaning="the dtype or the shape of the input is not kept",
-)
-SAME_TWICE = Law(
-    name="same twice",
-    equation="34",
-    because=TWICE,
-    judge=same_twice,
-    meaning="the same call gives another result the second time: it keeps something",
-)
-TOKEN_BY_TOKEN = Law(
-    name="token by token",
-    equation="34",
-    because=TWICE,
-    judge=token_by_token,
-    meaning="a token alone is turned otherwise than in its sequence",
-)
-ORIGINAL_LENGTH = Law(
-    name="original length",
-    equation="34",
-    because=TWICE,
-    judge=original_length,
-    meaning="sequences around the original length are turned by the wrong table",
-)
-LONG_SHORT_LONG = Law(
-    name="long, short, long",
-    equation="34",
-    because=TWICE,
-    judge=long_short_long,
-    meaning="a long call changes the short ones after it: the table of the longer sequence is kept",
-)
-TWO_INSTANCES = Law(
-    name="two instances",
-    equation="34",
-    because=TWICE,
-    judge=two_instances,
-    meaning="two instances of the same size share what should be their own",
-)
-TWO_THREADS = Law(
-    name="two threads",
-    equation="34",
-    because=TWICE,
-    judge=two_threads,
-    meaning="two threads share what should be their own",
-)
+def short(subject: Subject) -> Step:
+    """Return a short call, such as the first one is."""
+    return subject.step(range(min(SHORT, subject.context)), 0)

@@ -1,1 +1,1 @@
-"""Calls of every shape: which are made, how they are judged, and what the wrong ones share."""
+"""Calls of every shape: which are made, how they are checked, and what the wrong ones share."""

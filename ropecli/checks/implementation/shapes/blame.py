@@ -72,7 +72,7 @@ class Blame:
 
     @property
     def sentence(self) -> str:
-        """The sentence that says so of wrong rows."""
+        """The sentence about wrong rows."""
         return f"{self.rows} {'comes' if self.single else 'come'} out wrong{self._within}"
 
     @property
@@ -81,7 +81,7 @@ class Blame:
 
     @property
     def explains(self) -> Explains:
-        """The failures of other laws that it explains."""
+        """The failures of other checks that it explains."""
         if not (self.exact or "mode" in self.attributes) or self.attributes & OF_POSITIONS:
             return ""
         return "large calls" if self.attributes & OF_LARGE_CALLS else "every call"
@@ -93,7 +93,7 @@ class Statement:
 
     blame: Blame
     mask: Mask
-    cost: int  #: How much has to be believed: 1 for a value, more for each part.
+    cost: int  #: Complexity, lower is preferred: 1 for a value, more for each part.
 
 
 def _state(
@@ -119,14 +119,14 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
         return None
     if wrong.all():
         return Blame(rows=EVERY, single=True)
-    # A row at position 0 looks right where it is not turned at all.
+    # A row at position 0 looks right where it is not rotated at all.
     if "position" in rows and not wrong[rows["position"] == 0].any():
         told = rows["position"] != 0
         if wrong[told].all():
             others = f"{EVERY} but those at position 0"
             return Blame(rows=others, attributes=frozenset({"position"}), single=True)
         rows, wrong = _where(rows, told), wrong[told]
-    # Expanded input has the same vectors everywhere, so that it matters less which are turned.
+    # Expanded input has the same vectors everywhere, so that it matters less which are rotated.
     if "memory" in rows and not wrong[rows["memory"] == "expanded"].any():
         told = rows["memory"] != "expanded"
         rows, wrong = _where(rows, told), wrong[told]
@@ -190,7 +190,7 @@ def _statements(rows: Table, wrong: Mask) -> Iterator[Statement]:
             values = sorted(set(rows[name][wrong].tolist()))
             words = pattern.format(" or ".join(SPELLED.get(each, str(each)) for each in values))
             mask = np.isin(rows[name], values)
-            # How many axes there are is told after anything else.
+            # How many axes there are comes after anything else.
             yield _state(words, mask, len(values) + 2 * (name == "axes"), name, of_calls=True)
     for name in SIZES:
         if name in rows:

@@ -1,4 +1,4 @@
-"""Calls of given shapes, each row of their results judged, and a sample of the rows kept."""
+"""Calls of given shapes, each row of their results checked, and a sample of the rows kept."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from ropecli.checks.implementation.call import (
 )
 from ropecli.checks.implementation.causes import Sample, name_cause
 from ropecli.checks.implementation.interface import Instance
-from ropecli.checks.implementation.judge import format_position
 from ropecli.checks.implementation.oracle import sequence_length
+from ropecli.checks.implementation.rows import format_position
 from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.implementation.shapes.design import Case
@@ -46,9 +46,9 @@ UNIFORM, SMALL = 0.7, 2.0**-6
 NO_PATTERN = "rows of no simple pattern come out wrong"
 KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
-MOST_LOOKED_AT = 8  #: Lengths of wrong calls that may have a table of their own.
+MOST_LOOKED_AT = 8  #: Wrong lengths for which the table is identified again.
 DISTINCT = 4200  #: Vectors of a call.
-AHEAD = 2  #: Calls that wait while one is made.
+AHEAD = 2  #: Number of calls queued ahead.
 ARRAYS = {"q": "", "k": "keys, ", "v": "values, "}  #: As a counterexample names them.
 MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
 
@@ -94,23 +94,23 @@ class Call:
 Seen = tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Survey:
-    """Results of calls: rows right and wrong, refusals, and calls that gave nothing to judge."""
+    """Results of calls: rows right and wrong, refusals, and calls that gave nothing to check."""
 
     subject: Subject
-    instance: Instance
+    instance: Instance = field(init=False)  #: The one called, at first a new one.
     calls: int = 0
     numbers: int = 0
     #: Of a failure: the numbers of its call, and its text.
     smallest: tuple[int, str] | None = None
-    note: str | None = None  #: Why a call gave nothing to judge at all.
+    note: str | None = None  #: Why a call gave nothing to check at all.
     max_error: float = 0.0
     tolerance: float = 0.0
     errors: list[float] = field(default_factory=list)  #: Of wrong rows, over their largest number.
     refusals: list[str] = field(default_factory=list)
     deaths: int = 0
-    #: Calls that were judged: which array of theirs, rows of it, and whether they are wrong.
+    #: Calls that were checked: which array of theirs, rows of it, and whether they are wrong.
     _seen: list[Seen] = field(default_factory=list)
     _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
     _result_dtypes: dict[str, str] = field(default_factory=dict)  #: By dtype of the data.
@@ -119,12 +119,16 @@ class Survey:
     _arranged: dict[Convention, Instance] = field(default_factory=dict)
     _wrong: list[Sample] = field(default_factory=list)  #: Some wrong rows of each wrong call.
 
+    def __post_init__(self) -> None:
+        """Make the instance."""
+        self.instance = self.subject.implementation.fresh()
+
     def make(self, call: Call) -> bool:
-        """Make a call and judge it; return False if it was refused, or cannot be said."""
+        """Make a call and check it; return False if it was refused, or is not expressible."""
         return self.make_all([call])[0]
 
     def make_all(self, calls: Sequence[Call]) -> list[bool]:
-        """Make calls, of which the next ones run while one is judged; return as `make`."""
+        """Make calls, prefetching the next ones while one is checked; return as `make`."""
         try:
             return self._make_all(calls)
         except OutOfTime as error:
@@ -134,14 +138,14 @@ class Survey:
     def _make_all(self, calls: Sequence[Call]) -> list[bool]:
         taken: list[bool] = []
         coming = iter(calls)
-        ahead: deque[tuple[Array, ScaledRequest, Array]] = deque()
+        ahead: deque[tuple[Array, ScaledRequest]] = deque()
         for number, call in enumerate(calls):
             if self.deaths >= MOST_DEATHS:
                 return taken + [False] * (len(calls) - number)
             for following in islice(coming, 1 + AHEAD - len(ahead)):
                 ahead.append(self._request(following))
                 self.instance_for(following).announce(ahead[-1][1])
-            base, request, scales = ahead.popleft()
+            base, request = ahead.popleft()
             response = self._respond(call, request)
             if isinstance(response, bool):
                 taken.append(response)
@@ -152,7 +156,7 @@ class Survey:
                 results = response.gradient or ()
             for array, result in zip("qkv", results, strict=False):
                 if result is not None:
-                    self._judge(call, array, result, base, scales[:, : call.heads_of(array)])
+                    self._check(call, request, base, array, result)
         return taken
 
     def _respond(self, call: Call, request: ScaledRequest) -> Response | bool:
@@ -225,7 +229,7 @@ class Survey:
         return (right, first) if 0 < right < first else None
 
     def statement(self, seen: Sequence[Seen]) -> tuple[str, Explains] | None:
-        """Return what the wrong rows share and no right one has, and what that explains."""
+        """Return the property of all wrong rows and of no right one, and what that explains."""
         if not any(wrong.any() for *_, wrong in seen):
             return None
         tables = [self._table(call, array, chosen) for call, array, chosen, _ in seen]
@@ -306,8 +310,8 @@ class Survey:
         """Return the request of a call."""
         return self._request(call)[1].whole()
 
-    def _request(self, call: Call) -> tuple[Array, ScaledRequest, Array]:
-        """Return the vectors of the rows, the request, and the scale of each head."""
+    def _request(self, call: Call) -> tuple[Array, ScaledRequest]:
+        """Return the vectors of the rows in float64, and the request."""
         base, held = self._vectors(call)
         most = max(call.heads, call.key_heads or 0)
         seeds = (self.subject.seed, call.batch, call.heads, call.length)
@@ -331,24 +335,19 @@ class Survey:
             memory=call.memory,
             gradient=call.gradient,
         )
-        return base, request, scales
+        return base, request
 
-    def _judge(
-        self,
-        call: Call,
-        array: str,
-        result: NDArray[Any],
-        base: Array,
-        scales: Array,
+    def _check(
+        self, call: Call, request: ScaledRequest, base: Array, array: str, result: NDArray[Any]
     ) -> None:
         """Compare the rows of one array."""
         self.numbers += result.size
-        self._judge_dtype(call, known_dtype(result))
+        self._check_dtype(call, known_dtype(result))
         check_real(result, call.dtype)
         if array == "v":  # values are not rotated
-            found = compare((), call, base, scales, result)
+            found = compare((), request, base, result)
         else:
-            found = self._compare(call, base, scales, result)
+            found = self._compare(request, base, result)
         if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
             self.max_error, self.tolerance = found.error, found.tolerance
         right = found.first is None
@@ -356,7 +355,7 @@ class Survey:
         if found.first is not None:
             self.errors += found.relative
             (b, h, row, j), got, expected = found.first
-            one, other = got * scales[b, h], expected * scales[b, h]
+            one, other = got * request.scales[b, h], expected * request.scales[b, h]
             digits = distinguishing_digits(np.array([one]), np.array([other]))
             places = call.positions[b] if call.own else call.positions
             text = (
@@ -366,18 +365,14 @@ class Survey:
             )
             self._fail(call, text)
             if not call.gradient:
-                self._keep(call, found.wrong, base, scales, result)
+                self._keep(request, base, result, found.wrong)
 
     def _keep(
-        self,
-        call: Call,
-        wrong: NDArray[np.bool_],
-        base: Array,
-        scales: Array,
-        result: NDArray[Any],
+        self, request: ScaledRequest, base: Array, result: NDArray[Any], wrong: NDArray[np.bool_]
     ) -> None:
         """Keep some wrong rows of a call, to find out what they are instead."""
-        places = (call.positions if call.own else call.positions[None]).astype(np.float64)
+        scales = request.scales[:, : wrong.shape[1]]
+        places = (request.positions if request.own else request.positions[None]).astype(np.float64)
         which = np.flatnonzero(wrong)
         first, spread = which[:KEPT], which[np.linspace(0, len(which) - 1, KEPT).astype(int)]
         b, h, s = np.unravel_index(np.unique([*first, *spread]), wrong.shape)
@@ -385,9 +380,9 @@ class Survey:
         assert self.subject.oracle is not None
         sample = Sample(
             oracle=self.subject.oracle.at_length(max(map(sequence_length, places))),
-            dtype=call.dtype,
+            dtype=known_dtype(request.rows),
             x=base[own],
-            m=places[b if call.own else 0, s],
+            m=places[b if request.own else 0, s],
             got=result[b, h, s].astype(np.float64) / scales[b, h, None],
             sequence=b,
             head=h,
@@ -396,24 +391,24 @@ class Survey:
             vectors=base,
             own=own,
             scales=scales,
-            limits=(self.subject.context, self.subject.original or self.subject.context),
+            limits=self.subject.limits,
         ).wrong()
         if sample is not None:
             self._wrong.append(sample)
 
-    def _judge_dtype(self, call: Call, dtype: str) -> None:
+    def _check_dtype(self, call: Call, dtype: str) -> None:
         """Compare the dtype of a result with that of the first result of such data."""
         usual = self._result_dtypes.setdefault(call.dtype, dtype)
         if dtype != usual:
             self.note = f"{call.dtype} comes back as {usual} in some shapes, as {dtype} in others"
             self._fail(call, f"{call}: the result is {dtype}, in other shapes {usual}")
 
-    def _compare(self, call: Call, base: Array, scales: Array, result: NDArray[Any]) -> Comparison:
+    def _compare(self, request: ScaledRequest, base: Array, result: NDArray[Any]) -> Comparison:
         """Compare rows with those expected, by the convention that they follow if there is one."""
         first: Comparison | None = None
-        places = call.positions if call.own else call.positions[None]
+        places = request.positions if request.own else request.positions[None]
         for oracles in self.subject.oracles_of(places, identify=self._other_lengths > 0):
-            found = compare(oracles, call, base, scales, result)
+            found = compare(oracles, request, base, result)
             if found.first is None:
                 return found
             first = first or found
@@ -487,7 +482,7 @@ def _random_scales(seeds: tuple[int, ...], batch: int, heads: int) -> Array:
 
 @functools.lru_cache(maxsize=1024)
 def _evenly(count: int) -> NDArray[np.int64]:
-    """Return some of so many indices, the first and the last one among them."""
+    """Return some of `count` indices, the first and the last one among them."""
     return np.unique(np.linspace(0, count - 1, SAMPLED // 2).astype(np.int64))
 
 

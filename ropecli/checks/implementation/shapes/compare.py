@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import Array
+from ropecli.checks.implementation.call import ScaledRequest, known_dtype
 from ropecli.checks.implementation.oracle import Oracle, Truth, truth_of
-
-if TYPE_CHECKING:
-    from ropecli.arrays import Array
-    from ropecli.checks.implementation.shapes.calls import Call
-
 
 ROWS = 256  #: Rows that are computed at once,
 NUMBERS = 2**16  #: and numbers that are compared at once.
@@ -62,12 +59,14 @@ class Comparison:
 
 
 def compare(
-    oracles: Sequence[Oracle], call: Call, base: Array, scales: Array, result: NDArray[Any]
+    oracles: Sequence[Oracle], request: ScaledRequest, base: Array, result: NDArray[Any]
 ) -> Comparison:
-    """Compare the rows of a result."""
+    """Compare the rows of a result with those of `base`, the vectors of a request in float64."""
     found = Comparison(wrong=np.zeros(result.shape[:3], dtype=bool))
-    for sequences, rows in _blocks(call):
-        places = call.positions[sequences, rows] if call.own else call.positions[None, rows]
+    dtype = known_dtype(request.rows)
+    for sequences, rows in _blocks(request, result.shape[0], result.shape[2]):
+        places = request.positions[sequences] if request.own else request.positions[None]
+        places = places[:, rows]
         count, length = places.shape[:2]
         x = base.take(range(rows.start, rows.start + length), axis=0, mode="wrap")
         x = np.broadcast_to(x, (count, *x.shape))
@@ -75,7 +74,7 @@ def compare(
         given = x.reshape(len(flat), -1)
         if oracles:
             those = oracles[sequences] if len(oracles) > 1 else oracles
-            truth = truth_of(those, given, flat, call.dtype, transposed=call.gradient)
+            truth = truth_of(those, given, flat, dtype, transposed=request.gradient)
         else:
             truth = Truth(rows=given, tolerance=np.full(given.shape, SMALLEST))
         expected, tolerance = (
@@ -84,15 +83,15 @@ def compare(
         whole = result[sequences, :, rows]
         together = max(1, NUMBERS // max(1, whole[:, 0].size))
         for head in range(0, whole.shape[1], together):
-            heads = slice(head, head + together)
-            got = whole[:, heads].astype(np.float64) / scales[sequences, heads, None, None]
+            heads = slice(head, min(head + together, whole.shape[1]))
+            got = whole[:, heads].astype(np.float64) / request.scales[sequences, heads, None, None]
             found.add((sequences, heads, rows), got, expected, tolerance)
     return found
 
 
-def _blocks(call: Call) -> Iterator[tuple[slice, slice]]:
+def _blocks(request: ScaledRequest, batch: int, length: int) -> Iterator[tuple[slice, slice]]:
     """Yield sequences and rows of a call that are computed together."""
-    together = max(1, ROWS // call.length) if call.own else call.batch
-    for sequence in range(0, call.batch, together):
-        for row in range(0, call.length, ROWS):
+    together = max(1, ROWS // length) if request.own else batch
+    for sequence in range(0, batch, together):
+        for row in range(0, length, ROWS):
             yield slice(sequence, sequence + together), slice(row, row + ROWS)

@@ -1,4 +1,4 @@
-"""Laws of recognition: a RoPE, the one expected, in sufficient precision."""
+"""Checks of recognition: a RoPE, the one expected, in sufficient precision."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import ImplementationError, Unsupported
-from ropecli.checks.implementation.judge import compare_rows, judge_call
-from ropecli.checks.implementation.laws.positions import AS_THE_ORACLE, edge_positions
-from ropecli.checks.implementation.oracle import (
-    Oracle,
-    Truth,
-    by_length,
-    computed_in_half,
-    sequence_length,
-)
+from ropecli.checks.implementation.laws.positions import edge_positions
+from ropecli.checks.implementation.oracle import Oracle, Truth, computed_in_half, sequence_length
+from ropecli.checks.implementation.rows import AS_THE_ORACLE, check_call, compare_rows
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Law, Outcome, no_verdict
+from ropecli.checks.law import Outcome, law, no_verdict
 
 ROWS = 64  #: Positions from 0 at which conventions are compared.
 DRIFT = 2.0**-16  #: Radians per position that may be called a loss of digits.
@@ -32,6 +26,7 @@ SHUFFLED = (5, 1, 9, 3)  #: Positions that no rule but that of the first one tak
 NEAR = 64  #: Positions from 0 where nothing but a rounded table shows.
 
 
+@law("rotation", because="what the dtype can hold of a rotation")
 def rotation(subject: Subject) -> Outcome:
     """It is a RoPE in some convention, by the positions that it is given."""
     found = subject.evidence.identified
@@ -105,8 +100,8 @@ def describe_scale(scale: float) -> str:
 def _beyond_half_a_turn(theta: NDArray[np.float64]) -> float:
     """Return the first frequency of a geometric table as its slow pairs predict it, or 1.
 
-    Fast pairs make more than half a turn a position, and look like slower ones. The slow pairs say
-    how fast they must be, up to whole turns and direction.
+    Fast pairs rotate by more than half a turn a position, and look like slower ones. The slow
+    pairs say how fast they must be, up to whole turns and direction.
     """
     if len(theta) < FEWEST_PAIRS or not 0 < theta[-1] < theta[-2]:
         return 1.0
@@ -125,6 +120,7 @@ def _beyond_half_a_turn(theta: NDArray[np.float64]) -> float:
     return speeds[-1] if geometric and speeds[-1] > np.pi else 1.0
 
 
+@law("convention", because=AS_THE_ORACLE)
 def convention(subject: Subject) -> Outcome:
     """It is the RoPE that was expected."""
     if subject.expect is None:
@@ -134,11 +130,8 @@ def convention(subject: Subject) -> Outcome:
 
 def as_expected(subject: Subject) -> Outcome:
     """Compare rows at the first positions with the encoding expected."""
-    assert subject.expect is not None
-    oracle = Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
     places = positions(subject)
-    x = subject.vectors(len(places), salt=19)
-    return judge_call(replace(subject, oracle=oracle, as_expected=True), x, places)
+    return check_call(subject.held_to_expected, subject.step(places, 19))
 
 
 def positions(subject: Subject) -> NDArray[np.int64]:
@@ -151,6 +144,7 @@ def positions(subject: Subject) -> NDArray[np.int64]:
     )
 
 
+@law("precision", because=AS_THE_ORACLE, meaning="less than float32 keeps")
 def precision(subject: Subject) -> Outcome:
     """Under float32 data nothing is rounded further than float32."""
     if "16" in subject.dtype or subject.oracle is None:
@@ -162,19 +156,20 @@ def precision(subject: Subject) -> Outcome:
         return Outcome(
             passed=False, note=f"{subject.evidence.identified.precision} under {subject.dtype} data"
         )
-    places = subject.on_axes(
-        range(NEAR) if subject.implementation.form == "decoder" else _spread(subject)
+    near = range(min(NEAR, subject.context))
+    decoder = subject.implementation.form == "decoder"
+    step = subject.step(
+        range(NEAR) if decoder else sorted({*near, *edge_positions(subject.context)}), 18
     )
-    x = subject.vectors(len(places), salt=18)
     try:
-        got = subject.rotate(x, places)
+        got = subject.rotate(*step)
     except ImplementationError as error:
         return no_verdict(str(error))
-    return _judge_phases(subject, x, places.astype(np.float64), got)
+    return _check_phases(subject, step.x, step.m, got)
 
 
-def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
-    """Measure how far phases are off, and judge if float32 explains it."""
+def _check_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
+    """Measure how far phases are off, and check if float32 explains it."""
     oracle = subject.oracle
     assert oracle is not None
     truth = oracle.truth(x, m, subject.dtype)
@@ -182,13 +177,13 @@ def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
         other = subject.identify_at(sequence_length(m))
         if other is not None:
             oracle, truth = other, other.truth(x, m, subject.dtype)
-    judged = compare_rows(got, truth.rows, truth.tolerance, dtype=subject.dtype)
+    checked = compare_rows(got, truth.rows, truth.tolerance, dtype=subject.dtype)
     off = _phases(oracle, x, m, got)
     flat = m if m.ndim == 1 else m.max(axis=1)
     row = int(off.argmax())
     text = f"phase off by {off[row]:.2g} rad at most, at position {flat[row]:,.0f}"
-    if judged.passed:
-        return replace(judged, note=text)
+    if checked.passed:
+        return replace(checked, note=text)
     bad = truth.wrong(got).any(axis=1)
     # Angles that lose digits drift off, little by little: DRIFT is 200 times what float32 loses.
     if _lengths_differ(truth, got, subject.tolerances.of_normal(subject.dtype)):
@@ -196,7 +191,7 @@ def _judge_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
     if (off <= DRIFT * np.maximum(flat, 1)).all():
         first = int(np.where(bad, flat, np.inf).min())
         words = f"angles lose digits that float32 keeps, from position {first} on: {text}"
-        return replace(judged, note=words)
+        return replace(checked, note=words)
     return no_verdict("rows are wrong by more than precision explains: see the other laws")
 
 
@@ -205,10 +200,6 @@ def _lengths_differ(truth: Truth, got: Array, tolerance: float) -> bool:
     wanted = np.linalg.norm(truth.rows, axis=1)
     off = np.abs(np.linalg.norm(got, axis=1) - wanted)
     return bool((off > 2 * tolerance * wanted).any())
-
-
-def _spread(subject: Subject) -> list[int]:
-    return sorted({*range(min(NEAR, subject.context)), *edge_positions(subject.context)})
 
 
 def _phases(oracle: Oracle, x: Array, m: Array, got: Array) -> Array:
@@ -222,21 +213,3 @@ def _phases(oracle: Oracle, x: Array, m: Array, got: Array) -> Array:
     angle = np.abs(np.angle(z * np.conj(w)))
     # Short pairs say little of an angle.
     return np.asarray(np.where(size > 0.5 * np.median(size), angle, 0.0).max(axis=1))
-
-
-CONVENTION = (
-    Law(
-        name="rotation",
-        equation="34",
-        because="what the dtype can hold of a rotation",
-        judge=rotation,
-    ),
-    Law(name="convention", equation="34", because=AS_THE_ORACLE, judge=convention),
-)
-PRECISION = Law(
-    name="precision",
-    equation="34",
-    because=AS_THE_ORACLE,
-    judge=precision,
-    meaning="less than float32 keeps",
-)
