@@ -7,6 +7,7 @@ file that shrinks would end the process.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.files.formats.base import closed_on_error
-from ropecli.files.formats.direct import OutputFile
 from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.regular import read_into
@@ -74,17 +74,11 @@ class FlatReader:
 class FlatWriter:
     """`Writer` of one array of an open file. Several threads may write at once."""
 
-    def __init__(self, file: OutputFile, stored: Stored, begin: int) -> None:
+    def __init__(self, fd: int, stored: Stored, begin: int) -> None:
         """Write to an open file in which the array begins at byte `begin`."""
-        self._file = file
+        self._fd = fd
         self._stored = stored
         self._begin = begin
-
-    def place(self, box: Box) -> int:
-        """Return the byte in the file at which a part begins."""
-        order = slice(None, None, -1 if self._stored.fortran_order else 1)
-        strides = _strides(self._stored.shape[order], self._stored.dtype.itemsize)
-        return self._begin + _offset(box[order], strides)
 
     def write(self, box: Box, block: NDArray[Any]) -> None:
         """Write a part of the array; `block` may be overwritten."""
@@ -103,7 +97,7 @@ class FlatWriter:
             == math.prod(block.shape[a:]) * dtype.itemsize
         )
         for place, index in _pieces(box, strides, axis):
-            self._file.write(self._begin + place, _as_bytes(_at(block, index)))
+            write_at(self._fd, self._begin + place, _as_bytes(_at(block, index)))
 
 
 class FlatSink:
@@ -113,22 +107,30 @@ class FlatSink:
         self, part: Path, header: bytes, arrays: Mapping[str, tuple[Stored, int]], size: int
     ) -> None:
         """Open an existing file."""
-        self.file = OutputFile.opened(part, size)
+        self.fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
         self._arrays = arrays
         with closed_on_error(self):
-            self.file.write(0, header)
-            self.file.set_length(size)
+            write_at(self.fd, 0, header)
+            os.truncate(self.fd, size)
 
     def writer(self, name: str) -> FlatWriter:
         """Return the writer of an array."""
-        return FlatWriter(self.file, *self._arrays[name])
+        return FlatWriter(self.fd, *self._arrays[name])
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Do nothing: there are no other arrays."""
 
     def close(self) -> None:
         """Close the file."""
-        self.file.close()
+        os.close(self.fd)
+
+
+def write_at(fd: int, place: int, data: memoryview | bytes) -> None:
+    """Write bytes to a place of an open file."""
+    rest = memoryview(data)
+    while rest:
+        count = os.pwrite(fd, rest, place)
+        rest, place = rest[count:], place + count
 
 
 def _at(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:

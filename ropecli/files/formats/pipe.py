@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
-from ropecli.files.formats.direct import OutputFile
 from ropecli.files.formats.flat import FlatWriter
 from ropecli.files.formats.npy import (
     HEADER_BYTES,
@@ -146,7 +145,7 @@ class StdoutSink:
         try:
             if self._waiting is None:
                 self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the sink
-            FlatWriter(OutputFile(self._waiting.fileno()), self._stored, 0).write(box, block)
+            FlatWriter(self._waiting.fileno(), self._stored, 0).write(box, block)
         except OSError as error:
             raise FileError(
                 f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error
-from ropecli.files.formats.flat import FlatReader, FlatSink
+from ropecli.files.formats.flat import FlatReader, FlatSink, write_at
 from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Stored, check_name, short
 from ropecli.regular import open_regular, read_bytes
@@ -105,7 +105,7 @@ class _Sink(FlatSink):
             tensor = source.tensors[name]
             for place in range(tensor.begin, tensor.end, _BLOCK):
                 length = min(_BLOCK, tensor.end - place)
-                self.file.write(place, read_bytes(source.path, source.fd, place, length))
+                write_at(self.fd, place, read_bytes(source.path, source.fd, place, length))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.files.formats.base import closed_on_error
-from ropecli.files.formats.direct import OutputFile
-from ropecli.files.formats.flat import FlatWriter
+from ropecli.files.formats.flat import FlatWriter, write_at
 from ropecli.files.formats.stored import Stored
 from ropecli.regular import read_bytes
 
@@ -54,15 +54,14 @@ class Spool:
             end = entry.end
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - until `close`
         with closed_on_error(self):
-            self._output = OutputFile(self._file.fileno())
-            self._output.set_length(end)
+            os.truncate(self._file.fileno(), end)
             for entry in self._entries.values():
-                self._output.write(entry.begin, entry.header)
+                write_at(self._file.fileno(), entry.begin, entry.header)
 
     def writer(self, name: str) -> FlatWriter:
         """Return the writer of an array."""
         entry = self._entries[name]
-        return FlatWriter(self._output, entry.array, entry.data)
+        return FlatWriter(self._file.fileno(), entry.array, entry.data)
 
     def elements(self, name: str, begin: int, length: int) -> bytes:
         """Return some bytes of an array's elements."""
