@@ -229,7 +229,7 @@ class _Run:
         with opened(self._job(input)) as session:
             notes = self._notes(session)
             plan = plan_output(session, target, sources=list(named_files(model)), **self.writing)
-            self.page.note(*notes)
+            self.page.note(*notes, *plan.notes)
             with _messages_off_stdout(target, quiet=self.page.quiet):
                 self._show_plan(session)
             with self._progress(session.source.path.name) as progress:
@@ -256,7 +256,7 @@ class _Run:
         def start(plan: Plan) -> None:
             nonlocal notes, parameters
             notes, parameters = self._notes(plan.session), self._parameters(plan.session)
-            self.page.note(*notes)
+            self.page.note(*notes, *plan.notes)
             self._show_plan(
                 plan.session, more_files(len(inputs) - 1, positions_continue=positions_continue)
             )

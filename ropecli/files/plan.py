@@ -55,6 +55,8 @@ class Plan:
         same = self.format.named and session.source.path.suffix.lower() in self.format.suffixes
         self.kept = session.rest if same else ()
         self.left_out = () if same else session.rest
+        lost = session.source.not_copied if same else ""
+        self.notes = (f"{lost} of {session.source.path} cannot be copied",) if lost else ()
         self.arrays = [self._as_stored(each.axes.stored, same=same) for each in arrays]
         names = [array.name for array in self.arrays]
         if len(set(names)) < len(names):

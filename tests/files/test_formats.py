@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 import tempfile
@@ -235,6 +236,7 @@ def test_nothing_stays_open_where_a_file_can_not_be_begun(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    gc.collect()  # of what other tests have left open
     path, before = saved(tmp_path, random_array(3, 8)), descriptors()
     monkeypatch.setattr(os, "pwrite", full)
     assert "No space left" in refused(encode_file, path, tmp_path / f"y{suffix}", ROPE)

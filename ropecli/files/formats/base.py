@@ -31,6 +31,7 @@ class FileSource:
     """Base of a `Source` that is one file, held open by a descriptor."""
 
     arrays: Mapping[str, Stored]
+    not_copied = ""
 
     def __init__(self, path: Path, fd: int) -> None:
         """Take over an open descriptor."""

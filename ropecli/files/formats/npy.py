@@ -22,6 +22,7 @@ from ropecli.files.formats.base import FileSource, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
 from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.stored import Stored, label_of
+from ropecli.files.formats.stream import Stream, read_up_to
 from ropecli.regular import open_regular
 
 _LONGEST_HEADER = 10_000  #: Bytes; NumPy itself writes 118.
@@ -93,6 +94,19 @@ def read_header(path: Path, fd: int) -> NpyHeader:
     return parse_header(path, start, size)
 
 
+def read_stream_header(
+    path: Path, stream: Stream, size: int | None = None, *, name: str = ""
+) -> NpyHeader:
+    """Read the header of a stream, and not a byte more."""
+    start = read_up_to(stream, npy_format.MAGIC_LEN + 4)
+    if start.startswith(npy_format.MAGIC_PREFIX):
+        width = 2 if start[6:7] == b"\1" else 4
+        length = int.from_bytes(start[8 : 8 + width], "little")
+        end = min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES)
+        start += read_up_to(stream, end - len(start))
+    return parse_header(path, start, size, name=name)
+
+
 def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") -> NpyHeader:
     """Parse and check a header."""
     label = label_of(path, name)
@@ -139,8 +153,11 @@ def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") 
 
 def header_for(array: Stored, source: Source) -> bytes:
     """Return the header of an array: that of the .npy file it comes from, else NumPy's own."""
-    if isinstance(source, NpySource):
-        return source.header.content
+    return source.header.content if isinstance(source, NpySource) else new_header(array)
+
+
+def new_header(array: Stored) -> bytes:
+    """Return the header that NumPy itself writes."""
     descr = "|V2" if array.dtype == BFLOAT16 else npy_format.dtype_to_descr(array.dtype)
     stream = io.BytesIO()
     header = {"descr": descr, "fortran_order": array.fortran_order, "shape": array.shape}

@@ -22,7 +22,7 @@ from ropecli.files.formats.base import (
     closed_on_error,
     translate_read_errors,
 )
-from ropecli.files.formats.npy import HEADER_BYTES, NpyHeader, header_for, parse_header
+from ropecli.files.formats.npy import new_header, read_stream_header
 from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, check_name, label_of, short
@@ -75,8 +75,7 @@ class NpzSource(FileSource):
                 for member in self.members
                 if self._is_array(member)
             }
-        self.headers = _Headers(self)
-        self.arrays = _Arrays(self.headers)
+        self.arrays = _Arrays(self)
 
     def _check_members(self, members: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
         if twice := _ambiguous_key([member.filename for member in members]):
@@ -100,9 +99,14 @@ class NpzSource(FileSource):
 
     def reader(self, stored: Stored) -> Reader:
         """Return the reader of an array."""
-        stream = self.unpack(self.array_members[stored.name])
-        read_up_to(stream, len(self.headers[stored.name].content))
-        return StreamReader(stream, stored)
+        return StreamReader(self.elements(stored.name)[1], stored)
+
+    def elements(self, name: str, step: int = _STEP) -> tuple[Stored, PieceStream]:
+        """Return the description of an array, and the stream of its elements."""
+        member = self.array_members[name]
+        stream = self.unpack(member, step)
+        header = read_stream_header(self.path, stream, member.file_size, name=name)
+        return header.stored, stream
 
     def unpack(self, member: zipfile.ZipInfo, step: int = _STEP) -> PieceStream:
         """Return the content of a member, unpacked at most `step` bytes at a time."""
@@ -132,40 +136,23 @@ class _BoundedFile(io.FileIO):
         return super().read(-1 if size is None else size)
 
 
-class _Headers(Mapping[str, NpyHeader]):
-    """Headers of arrays by name, each read when it is asked for: there may be thousands."""
+class _Arrays(Mapping[str, Stored]):
+    """Arrays by name, the header of each read when it is asked for: there may be thousands."""
 
     def __init__(self, source: NpzSource) -> None:
         self._source = source
-        self._headers: dict[str, NpyHeader] = {}
-        self._members = source.array_members
-
-    def __getitem__(self, name: str) -> NpyHeader:
-        if name not in self._headers:
-            member, path = self._members[name], self._source.path
-            start = read_up_to(self._source.unpack(member, _HEADER_STEP), HEADER_BYTES)
-            self._headers[name] = parse_header(path, start, member.file_size, name=name)
-        return self._headers[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-
-class _Arrays(Mapping[str, Stored]):
-    def __init__(self, headers: _Headers) -> None:
-        self._headers = headers
+        self._found: dict[str, Stored] = {}
 
     def __getitem__(self, name: str) -> Stored:
-        return self._headers[name].stored
+        if name not in self._found:
+            self._found[name], _ = self._source.elements(name, _HEADER_STEP)
+        return self._found[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._headers)
+        return iter(self._source.array_members)
 
     def __len__(self) -> int:
-        return len(self._headers)
+        return len(self._source.array_members)
 
 
 class _Sink(Spool):
@@ -177,13 +164,7 @@ class _Sink(Spool):
             if twice:
                 msg = f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
                 raise FileError(msg + short(repr(twice)))
-        headers = (
-            source.headers[array.name].content
-            if isinstance(source, NpzSource)
-            else header_for(array, source)
-            for array in arrays
-        )
-        super().__init__(part.parent, zip(arrays, headers, strict=True))
+        super().__init__(part.parent, ((array, new_header(array)) for array in arrays))
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Write all members, in the order of the archive that was read and packed as there."""

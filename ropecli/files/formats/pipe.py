@@ -12,23 +12,21 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import numpy as np
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
 from ropecli.files.formats.flat import FlatWriter
 from ropecli.files.formats.npy import (
-    HEADER_BYTES,
     NpyHeader,
     NpySource,
     header_for,
-    parse_header,
     read_header,
+    read_stream_header,
 )
 from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.stored import Box, Stored
-from ropecli.files.formats.stream import StreamReader, read_up_to, run_of
+from ropecli.files.formats.stream import StreamReader, run_of
 
 NAME = "-"
 _IN, _OUT = 0, 1
@@ -100,7 +98,7 @@ class StdinSource(NpySource):
         with closed_on_error(self), translate_read_errors(str(path)):
             found = os.fstat(self.fd)
             self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
-            read = read_header if self._in_file else _read_streamed_header
+            read = read_header if self._in_file else _read_header
             self.header = read(path, self.fd)
         self.arrays = {"": self.header.stored}
 
@@ -178,16 +176,9 @@ def _write(data: memoryview | bytes) -> None:
             raise FileError(f"cannot write stdout: {error.strerror}") from None
 
 
-def _read_streamed_header(path: Path, fd: int) -> NpyHeader:
-    """Read the header, and not a byte more."""
-    stdin = _Stdin(fd)
-    start = read_up_to(stdin, npy_format.MAGIC_LEN + 4)
-    if start.startswith(npy_format.MAGIC_PREFIX):
-        width = 2 if start[6:7] == b"\1" else 4
-        length = int.from_bytes(start[8 : 8 + width], "little")
-        end = min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES)
-        start += read_up_to(stdin, end - len(start))
-    header = parse_header(path, start, None)
+def _read_header(path: Path, fd: int) -> NpyHeader:
+    """Read the header of a pipe, which has no size to compare it with."""
+    header = read_stream_header(path, _Stdin(fd))
     if header.stored.nbytes >= _MOST:
         shape, elements = header.stored.shape, header.stored.described
         raise FileError(f"{path} has shape {shape} of {elements}; expected fewer than 2^63 bytes")

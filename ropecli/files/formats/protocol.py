@@ -38,6 +38,10 @@ class Source(Protocol):
     def arrays(self) -> Mapping[str, Stored]:
         """All arrays by name; a file without names has one array, named ""."""
 
+    @property
+    def not_copied(self) -> str:
+        """What its library cannot copy into another file of the format; empty if nothing."""
+
     def reader(self, stored: Stored) -> Reader:
         """Return the reader of an array, which takes its elements for the dtype in `stored`."""
 

@@ -78,6 +78,8 @@ class Zarr:
 class ZarrSource:
     """An open store; no file of it is held open."""
 
+    not_copied = ""
+
     def __init__(self, path: Path) -> None:
         """Read all metadata."""
         self.path = path
