@@ -21,7 +21,7 @@ from ropecli.errors import FileError
 from ropecli.files.array_axes import blocks
 from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import list_names, read_part
-from ropecli.files.formats.protocol import Source
+from ropecli.files.formats.base import Source
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_rotatable

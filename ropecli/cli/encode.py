@@ -211,7 +211,7 @@ class _Run:
     rope: EncodingOptions
     rotary_offset: int | None
     of_job: dict[str, Any]  #: Options that `Job` takes.
-    writing: dict[str, Any]  #: Options that `plan_output` takes.
+    writing: dict[str, Any]  #: Options that `Plan` takes.
     page: PageOptions
     encoding: NamedRotary | None = None  #: Of the model, or of the last input that was opened.
 
@@ -219,7 +219,8 @@ class _Run:
         """Rotate a file, and show the result."""
         from ropecli.analyses.float32_tables import float32_error
         from ropecli.cli.encoding import named_files
-        from ropecli.files.encode import default_output, plan_output
+        from ropecli.files.encode import default_output
+        from ropecli.files.plan import Plan
         from ropecli.files.session import opened
         from ropecli.render.encode import float32_notes, later_notes, left_out_notes
 
@@ -228,7 +229,7 @@ class _Run:
         _check_streams(input, target, model=model, json=self.page.json)
         with opened(self._job(input)) as session:
             notes = self._notes(session)
-            plan = plan_output(session, target, sources=list(named_files(model)), **self.writing)
+            plan = Plan(session, target, sources=list(named_files(model)), **self.writing)
             self.page.note(*notes, *plan.notes)
             with _messages_off_stdout(target, quiet=self.page.quiet):
                 self._show_plan(session)

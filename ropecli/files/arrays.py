@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.protocol import Reader, Source
+from ropecli.files.formats.base import Reader, Source
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, short, whole
 

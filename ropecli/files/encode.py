@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.errors import FileError
-from ropecli.files.cluster import ClusterPlan
 from ropecli.files.encoded import Encoded
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.plan import Plan
-from ropecli.files.session import Job, Session, opened
+from ropecli.files.session import Job, opened
 from ropecli.rotary import Rotary
 
 Progress = Callable[[int, int], None]
@@ -81,22 +80,7 @@ def encode_file(
         shape=shape,
     )
     with opened(job) as session:
-        plan = plan_output(session, output, force=force, scheduler=scheduler)
-        return plan.run(progress)
-
-
-def plan_output(
-    session: Session,
-    output: str | os.PathLike[str],
-    *,
-    force: bool = False,
-    scheduler: str | None = None,
-    sources: Sequence[Path] = (),
-) -> Plan:
-    """Return the plan for one output, on this machine or on the workers of a scheduler."""
-    if scheduler is None:
-        return Plan(session, output, force=force, sources=sources)
-    return ClusterPlan(session, output, scheduler, force=force, sources=sources)
+        return Plan(session, output, force=force, scheduler=scheduler).run(progress)
 
 
 def default_output(input: str | os.PathLike[str]) -> Path:

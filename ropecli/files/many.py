@@ -21,7 +21,7 @@ from ropecli.files.encode import default_output
 from ropecli.files.encoded import Encoded, EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
-from ropecli.files.plan import Plan
+from ropecli.files.plan import Plan, encode_on
 from ropecli.files.positions import checked_offset
 from ropecli.files.session import Job, Session, opened
 from ropecli.rotary.rotary import Rotary
@@ -130,7 +130,7 @@ class _Run:
                 with self._one_file(number), self._plan_file(number, force=force) as plan:
                     shared.append((number, replace(plan.session.job, rope=plan.session.rope)))
             files = [(job, self.outputs[number]) for number, job in shared]
-            for index, result in cluster.encode(files):
+            for index, result in encode_on(cluster, files):
                 number, _ = shared[index]
                 with self._one_file(number):
                     if isinstance(result, Exception):

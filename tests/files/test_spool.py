@@ -21,7 +21,7 @@ def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
     arrays = {"a": random_array(3, 8), "b": random_array(0, 8), "c": random_array(70_000, 8)}
     kept = Spool(tmp_path, [(stored(n, *x.shape), n.encode()) for n, x in arrays.items()])
     for name in "cab":
-        kept.writer(name).write(whole(stored(name, *arrays[name].shape)), arrays[name].copy())
+        kept.write(name, whole(stored(name, *arrays[name].shape)), arrays[name].copy())
     for name, x in arrays.items():
         assert b"".join(kept.blocks(name)) == name.encode() + x.tobytes()
         assert kept.elements(name, 8, 16) == x.tobytes()[8:24] if x.size else True

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.files.formats.base import closed_on_error
-from ropecli.files.formats.protocol import Source
+from ropecli.files.formats.base import Sink, closed_on_error
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.regular import read_into
 
@@ -71,36 +70,7 @@ class FlatReader:
         read_into(self.stored.path, self._fd, place, into)
 
 
-class FlatWriter:
-    """`Writer` of one array of an open file. Several threads may write at once."""
-
-    def __init__(self, fd: int, stored: Stored, begin: int) -> None:
-        """Write to an open file in which the array begins at byte `begin`."""
-        self._fd = fd
-        self._stored = stored
-        self._begin = begin
-
-    def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the array; `block` may be overwritten."""
-        if not block.size:
-            return
-        dtype, shape = self._stored.dtype, self._stored.shape
-        if not dtype.isnative:
-            block.byteswap(inplace=True)
-        if self._stored.fortran_order:
-            block, box, shape = np.ascontiguousarray(block.T), box[::-1], shape[::-1]
-        strides = _strides(shape, dtype.itemsize)
-        axis = next(
-            a
-            for a in range(len(shape) + 1)
-            if _span(box[a:], strides[a:], dtype.itemsize)
-            == math.prod(block.shape[a:]) * dtype.itemsize
-        )
-        for place, index in _pieces(box, strides, axis):
-            write_at(self._fd, self._begin + place, _as_bytes(_at(block, index)))
-
-
-class FlatSink:
+class FlatSink(Sink):
     """`Sink` for a header and arrays at known places behind it."""
 
     def __init__(
@@ -113,16 +83,33 @@ class FlatSink:
             write_at(self.fd, 0, header)
             os.truncate(self.fd, size)
 
-    def writer(self, name: str) -> FlatWriter:
-        """Return the writer of an array."""
-        return FlatWriter(self.fd, *self._arrays[name])
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        """Do nothing: there are no other arrays."""
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of an array; `block` may be overwritten."""
+        write_part(self.fd, *self._arrays[name], box, block)
 
     def close(self) -> None:
         """Close the file."""
         os.close(self.fd)
+
+
+def write_part(fd: int, stored: Stored, begin: int, box: Box, block: NDArray[Any]) -> None:
+    """Write a part of an array that begins at byte `begin`; `block` may be overwritten."""
+    if not block.size:
+        return
+    dtype, shape = stored.dtype, stored.shape
+    if not dtype.isnative:
+        block.byteswap(inplace=True)
+    if stored.fortran_order:
+        block, box, shape = np.ascontiguousarray(block.T), box[::-1], shape[::-1]
+    strides = _strides(shape, dtype.itemsize)
+    axis = next(
+        a
+        for a in range(len(shape) + 1)
+        if _span(box[a:], strides[a:], dtype.itemsize)
+        == math.prod(block.shape[a:]) * dtype.itemsize
+    )
+    for place, index in _pieces(box, strides, axis):
+        write_at(fd, begin + place, _as_bytes(_at(block, index)))
 
 
 def write_at(fd: int, place: int, data: memoryview | bytes) -> None:

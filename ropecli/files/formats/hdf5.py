@@ -20,17 +20,14 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
+from ropecli.files.formats.base import FileSource, Format, Sink, Source, closed_on_error
+from ropecli.files.formats.library import (
     check_expansion,
-    closed_on_error,
     import_library,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Box, Stored, check_name
-from ropecli.regular import open_regular
 
 _OPAQUE = np.dtype("V2")  #: The dtype of bfloat16 in h5py.
 _COPY = ".ropecli-copy"  #: A group that holds the root of another file while it is copied.
@@ -39,7 +36,7 @@ _COPY = ".ropecli-copy"  #: A group that holds the root of another file while it
 _SCALES = ("DIMENSION_LIST", "REFERENCE_LIST")
 
 
-class Hdf5:
+class Hdf5(Format):
     """Files of HDF5."""
 
     suffixes = (".h5", ".hdf5")
@@ -66,7 +63,7 @@ class Hdf5Source(FileSource):
     """An open file. Links to other files are not followed."""
 
     def __init__(self, path: Path, h5py: Any) -> None:
-        super().__init__(path, open_regular(path, "an HDF5 file"))
+        super().__init__(path, "an HDF5 file")
         self.arrays: dict[str, Stored] = {}
         self.scaled: list[str] = []
         with closed_on_error(self), translate_read_errors(str(path)):
@@ -117,7 +114,7 @@ class Hdf5Reader:
                 self._dataset.read_direct(_as_stored(out), box)
 
 
-class Hdf5Sink:
+class Hdf5Sink(Sink):
     """A file that is being written."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
@@ -125,7 +122,7 @@ class Hdf5Sink:
         h5py: Any = import_library("h5py", part, "writing")
         self._part = part
         self._stream = _QuietFile(part)
-        with closed_on_error(self), self.writing():
+        with closed_on_error(self), self._writing():
             self._file = h5py.File(self._stream, "w")
             if isinstance(source, Hdf5Source):
                 _copy(h5py, source, arrays, self._file)
@@ -134,13 +131,15 @@ class Hdf5Sink:
                 dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
                 self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
 
-    def writer(self, name: str) -> Hdf5Writer:
-        """Open one of the datasets."""
-        with self.writing():
-            return Hdf5Writer(self, self._file[_encode_name(name)])
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of a dataset."""
+        if block.size:
+            with self._writing():
+                dataset = self._file[_encode_name(name)]
+                dataset.write_direct(_as_stored(block), dest_sel=box)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def _writing(self) -> Iterator[None]:
         """Raise the disk's error where there was one, whatever the library makes of it."""
         try:
             with translate_write_errors(self._part):
@@ -150,7 +149,7 @@ class Hdf5Sink:
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Write what is still in memory."""
-        with self.writing():
+        with self._writing():
             self._file.close()
 
     def close(self) -> None:
@@ -159,19 +158,6 @@ class Hdf5Sink:
         with contextlib.suppress(Exception):
             self._file.close()
         self._stream.close()
-
-
-class Hdf5Writer:
-    """One dataset of a file that is being written."""
-
-    def __init__(self, sink: Hdf5Sink, dataset: Any) -> None:
-        self._sink, self._dataset = sink, dataset
-
-    def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the dataset."""
-        if block.size:
-            with self._sink.writing():
-                self._dataset.write_direct(_as_stored(block), dest_sel=box)
 
 
 class _QuietFile(io.FileIO):

@@ -18,12 +18,10 @@ from numpy.lib import format as npy_format
 
 from ropecli.arrays import BFLOAT16, MOST_AXES, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, closed_on_error
+from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
-from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.stored import Stored, label_of
 from ropecli.files.formats.stream import Stream, read_up_to
-from ropecli.regular import open_regular
 
 _LONGEST_HEADER = 10_000  #: Bytes; NumPy itself writes 118.
 #: Bytes that contain any header that is accepted.
@@ -37,19 +35,14 @@ _VERSIONS = {
 }
 
 
-class Npy:
+class Npy(Format):
     """`Format` of NumPy's own files."""
 
     suffixes = (".npy",)
-    named = False
 
     def open(self, path: Path) -> NpySource:
         """Open a file and read its header."""
         return NpySource(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array: every dtype, byte order and memory order can be stored."""
-        return array
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
         """Begin a file, with the header of another .npy file byte for byte."""
@@ -66,7 +59,7 @@ class NpySource(FileSource):
 
     def __init__(self, path: Path) -> None:
         """Open a file and read its header."""
-        super().__init__(path, open_regular(path, "a .npy file"))
+        super().__init__(path, "a .npy file")
         with closed_on_error(self):
             self.header = read_header(path, self.fd)
         self.arrays = {"": self.header.stored}

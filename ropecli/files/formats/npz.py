@@ -16,18 +16,12 @@ from pathlib import Path
 from numpy.lib.format import MAGIC_PREFIX
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
-    check_density,
-    closed_on_error,
-    translate_read_errors,
-)
+from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
+from ropecli.files.formats.library import check_density, translate_read_errors
 from ropecli.files.formats.npy import new_header, read_stream_header
-from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, check_name, label_of, short
 from ropecli.files.formats.stream import PieceStream, StreamReader, read_up_to
-from ropecli.regular import open_regular
 
 _MEMBER = ".npy"  #: What NumPy appends to the name of an array.
 _LONGEST_NAME = (1 << 16) - 1 - len(_MEMBER)  #: Bytes.
@@ -41,7 +35,7 @@ _SHORT_STEP = 32
 _STEPS = {zipfile.ZIP_STORED: _STEP, zipfile.ZIP_DEFLATED: _STEP}
 
 
-class Npz:
+class Npz(Format):
     """`Format` of NumPy's archives."""
 
     suffixes = (".npz",)
@@ -66,7 +60,7 @@ class NpzSource(FileSource):
 
     def __init__(self, path: Path) -> None:
         """Open an archive and read its index; headers of arrays are read when they are needed."""
-        super().__init__(path, open_regular(path, "a .npz file"))
+        super().__init__(path, "a .npz file")
         with closed_on_error(self), translate_read_errors(str(path)):
             self.archive = zipfile.ZipFile(_BoundedFile(self.fd, closefd=False))
             self.members = self._check_members(self.archive.infolist())

@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
+from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
+from ropecli.files.formats.library import (
     check_expansion,
-    closed_on_error,
     import_library,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import PieceStream, StreamReader
-from ropecli.regular import open_regular
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "halffloat": np.dtype("<f2"),
@@ -36,7 +33,7 @@ _BATCH = 1 << 22  #: Bytes of rows that are decoded at once.
 _GROUP = 1 << 26  #: Bytes of a row group in memory while it is written; larger ones are split.
 
 
-class Parquet:
+class Parquet(Format):
     """`Format` of Parquet files."""
 
     suffixes = (".parquet",)
@@ -77,7 +74,7 @@ class _Source(FileSource):
     def __init__(self, path: Path) -> None:
         from pyarrow.parquet import ParquetFile
 
-        super().__init__(path, open_regular(path, "a .parquet file"))
+        super().__init__(path, "a .parquet file")
         with closed_on_error(self), translate_read_errors(str(path)):
             self.file = ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
             self.schema = self.file.schema_arrow

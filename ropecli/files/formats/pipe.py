@@ -9,14 +9,15 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
-from ropecli.files.formats.flat import FlatWriter
+from ropecli.files.formats.base import Format, Reader, Sink, Source, closed_on_error
+from ropecli.files.formats.flat import write_part
+from ropecli.files.formats.library import translate_read_errors
 from ropecli.files.formats.npy import (
     NpyHeader,
     NpySource,
@@ -24,7 +25,6 @@ from ropecli.files.formats.npy import (
     read_header,
     read_stream_header,
 )
-from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.stored import Box, Stored
 from ropecli.files.formats.stream import StreamReader, run_of
 
@@ -62,19 +62,12 @@ def check_stdout(sources: Iterable[Path] = ()) -> None:
             raise FileError(f"input and output are the same file: {source}")
 
 
-class Pipe:
+class Pipe(Format):
     """`Format` of one .npy file that comes or goes as a stream."""
-
-    suffixes: tuple[str, ...] = ()
-    named = False
 
     def open(self, path: Path) -> StdinSource:
         """Read the header from standard input."""
         return StdinSource()
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array: every dtype, byte order and memory order can be stored."""
-        return array
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
         """Write the header, that of another .npy file byte for byte."""
@@ -94,7 +87,7 @@ class StdinSource(NpySource):
             raise FileError(
                 "stdin is a terminal; expected a .npy file, redirected or through a pipe"
             )
-        FileSource.__init__(self, path, os.dup(_IN))
+        self.path, self.fd = path, os.dup(_IN)
         with closed_on_error(self), translate_read_errors(str(path)):
             found = os.fstat(self.fd)
             self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
@@ -109,8 +102,8 @@ class StdinSource(NpySource):
         return StreamReader(_Stdin(self.fd), stored)
 
 
-class StdoutSink:
-    """`Sink` and `Writer` of standard output.
+class StdoutSink(Sink):
+    """`Sink` of standard output.
 
     Once a part is not the next in the array, it and all that follow wait in a temporary file.
     """
@@ -122,11 +115,7 @@ class StdoutSink:
         self._waiting: IO[bytes] | None = None
         _write(header)
 
-    def writer(self, name: str) -> Self:
-        """Return the sink itself."""
-        return self
-
-    def write(self, box: Box, block: NDArray[Any]) -> None:
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
         """Write a part of the array, or keep it; `block` may be overwritten."""
         if not block.size:
             return
@@ -143,7 +132,7 @@ class StdoutSink:
         try:
             if self._waiting is None:
                 self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the sink
-            FlatWriter(self._waiting.fileno(), self._stored, 0).write(box, block)
+            write_part(self._waiting.fileno(), self._stored, 0, box, block)
         except OSError as error:
             raise FileError(
                 f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, closed_on_error
+from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink, write_at
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Stored, check_name, short
-from ropecli.regular import open_regular, read_bytes
+from ropecli.regular import read_bytes
 
 SUFFIX = ".safetensors"
 #: Bytes of the longest header that is parsed: room for 35,000 tensors, while a hostile header grows
@@ -54,7 +53,7 @@ _ALIGNMENT = 8  #: Of the data, in bytes.
 _BLOCK = 1 << 22  #: Bytes copied at once.
 
 
-class Safetensors:
+class Safetensors(Format):
     """`Format` of named arrays, one after another."""
 
     suffixes = (SUFFIX,)
@@ -87,7 +86,7 @@ class Safetensors:
 
 class _Source(FileSource):
     def __init__(self, path: Path) -> None:
-        super().__init__(path, open_regular(path, "a .safetensors file"))
+        super().__init__(path, "a .safetensors file")
         with closed_on_error(self):
             self.header = read_header(path, self.fd)
         self.tensors = {tensor.name: tensor for tensor in self.header.tensors}

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.files.formats.base import closed_on_error
-from ropecli.files.formats.flat import FlatWriter, write_at
-from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.base import Sink, closed_on_error
+from ropecli.files.formats.flat import write_at, write_part
+from ropecli.files.formats.stored import Box, Stored
 from ropecli.regular import read_bytes
 
 _BLOCK = 1 << 20  #: Bytes read back at once.
@@ -37,7 +37,7 @@ class _Entry:
         return self.data + self.array.nbytes
 
 
-class Spool:
+class Spool(Sink):
     """Arrays, one after another in one file, whose blocks are written in any order.
 
     It is the base of a `Sink` whose `finish` writes the file itself.
@@ -58,10 +58,10 @@ class Spool:
             for entry in self._entries.values():
                 write_at(self._file.fileno(), entry.begin, entry.header)
 
-    def writer(self, name: str) -> FlatWriter:
-        """Return the writer of an array."""
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of an array; `block` may be overwritten."""
         entry = self._entries[name]
-        return FlatWriter(self._file.fileno(), entry.array, entry.data)
+        write_part(self._file.fileno(), entry.array, entry.data, box, block)
 
     def elements(self, name: str, begin: int, length: int) -> bytes:
         """Return some bytes of an array's elements."""

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import translate_read_errors
 from ropecli.files.formats.flat import FlatReader
+from ropecli.files.formats.library import translate_read_errors
 from ropecli.files.formats.stored import Box, Stored
 
 _BLOCK = 1 << 20  #: Bytes unpacked at once.

@@ -21,17 +21,15 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
+from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
+from ropecli.files.formats.library import (
     check_expansion,
-    closed_on_error,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Box, Stored
-from ropecli.regular import open_regular, read_bytes
+from ropecli.regular import read_bytes
 
 #: Before it, a crafted file can run code in spite of `weights_only` (CVE-2025-32434).
 _OLDEST = (2, 6)
@@ -44,7 +42,7 @@ _BUDGET = 1 << 24
 _DEEPEST = 100  #: Levels of dictionaries.
 
 
-class Torch:
+class Torch(Format):
     """`Format` of PyTorch's files."""
 
     suffixes = (".pt", ".pth")
@@ -68,7 +66,7 @@ class Torch:
 
 class _Source(FileSource):
     def __init__(self, path: Path) -> None:
-        super().__init__(path, open_regular(path, "a .pt file"))
+        super().__init__(path, "a .pt file")
         with closed_on_error(self), translate_read_errors(str(path)):
             size = os.fstat(self.fd).st_size
             if read_bytes(path, self.fd, 0, min(4, size)) != _MAGIC:
