@@ -151,24 +151,22 @@ class _Arrays(Mapping[str, Stored]):
 
 class _Sink(Spool):
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        self._part = part
-        self._arrays = arrays
         if not isinstance(source, NpzSource):
             twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
             if twice:
                 msg = f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
                 raise FileError(msg + short(repr(twice)))
-        super().__init__(part.parent, ((array, new_header(array)) for array in arrays))
+        super().__init__(part, arrays)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         """Write all members, in the order of the archive that was read and packed as there."""
-        with zipfile.ZipFile(self._part, "w") as archive:
+        with zipfile.ZipFile(self.part, "w") as archive:
             if not isinstance(source, NpzSource):
-                for array in self._arrays:
-                    self._pack(archive, zipfile.ZipInfo(array.name + _MEMBER), array.name)
+                for name in self.stored:
+                    self._pack(archive, zipfile.ZipInfo(name + _MEMBER), name)
                 return
             archive.comment = source.archive.comment
-            ours = {source.array_members[a.name].filename: a.name for a in self._arrays}
+            ours = {source.array_members[name].filename: name for name in self.stored}
             for member in source.members:
                 if member.filename in ours:
                     self._pack(archive, _like(member), ours[member.filename])
@@ -177,6 +175,7 @@ class _Sink(Spool):
 
     def _pack(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
         with archive.open(info, "w", force_zip64=True) as packed:
+            packed.write(new_header(self.stored[name]))
             for block in self.blocks(name):
                 packed.write(block)
 

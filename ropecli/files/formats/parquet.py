@@ -132,26 +132,21 @@ class _Source(FileSource):
 
 
 class _Sink(Spool):
-    def __init__(self, part: Path, arrays: Sequence[Stored]) -> None:
-        self._part = part
-        self._arrays = {array.name: array for array in arrays}
-        super().__init__(part.parent, ((array, b"") for array in arrays))
-
     def finish(self, source: Source, rest: Collection[str]) -> None:
         import pyarrow as pa
         from pyarrow.parquet import ParquetWriter
 
         like = source if isinstance(source, _Source) else None
         schema = self._schema() if like is None else like.schema
-        output = next(iter(self._arrays.values())).path
+        output = next(iter(self.stored.values())).path
         begin = 0
         with (
             translate_write_errors(output),
-            self._part.open("wb") as stream,
+            self.part.open("wb") as stream,
             ParquetWriter(stream, schema) as writer,
         ):
             for rows, others in self._pieces(like):
-                columns = others | {name: self._column(name, begin, rows) for name in self._arrays}
+                columns = others | {name: self._column(name, begin, rows) for name in self.stored}
                 arrays = [columns[name] for name in schema.names]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema), rows)
                 begin += rows
@@ -163,16 +158,16 @@ class _Sink(Spool):
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        return pa.schema([(name, _type(array)) for name, array in self._arrays.items()])
+        return pa.schema([(name, _type(array)) for name, array in self.stored.items()])
 
     def _pieces(self, like: _Source | None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the rows of each row group to be written, and the columns that are kept."""
-        rows = next(iter(self._arrays.values())).shape[0]
-        size = sum(array.nbytes for array in self._arrays.values())
+        rows = next(iter(self.stored.values())).shape[0]
+        size = sum(array.nbytes for array in self.stored.values())
         rest: list[str] = []
         if like is not None:
             size = max(size, sum(like.metadata.row_group(n).total_byte_size for n in like.groups))
-            rest = [name for name in like.schema.names if name not in self._arrays]
+            rest = [name for name in like.schema.names if name not in self.stored]
         most = max(1, rows * _GROUP // max(_GROUP, size))
         if like is not None and rest:
             for batch in like.batches(rest, most):
@@ -185,7 +180,7 @@ class _Sink(Spool):
         """Return some rows as Arrow stores them."""
         import pyarrow as pa
 
-        array, kind = self._arrays[name], _type(self._arrays[name])
+        array, kind = self.stored[name], _type(self.stored[name])
         vector = array.shape[1] * array.dtype.itemsize
         data = self.elements(name, begin * vector, rows * vector)
         buffers = [None, pa.py_buffer(data)]

@@ -100,21 +100,19 @@ class _Reader:
 
 class _Sink(Spool):
     def __init__(self, part: Path, arrays: Sequence[Stored], *, alone: bool) -> None:
-        self._part = part
         self._alone = alone
-        self._arrays = arrays
-        super().__init__(part.parent, ((array, b"") for array in arrays))
+        super().__init__(part, arrays)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:
         import torch
 
-        tensors = {a.name: _as_tensor(self.mapped(a.name)) for a in self._arrays}
+        tensors = {name: _as_tensor(self.mapped(name)) for name in self.stored}
         if isinstance(source, _Source):
             root = _with_tensors(source.root, "", tensors)
         else:
             root = next(iter(tensors.values())) if self._alone else tensors
-        output = self._arrays[0].path
-        with translate_write_errors(output), self._part.open("wb") as stream:
+        output = next(iter(self.stored.values())).path
+        with translate_write_errors(output), self.part.open("wb") as stream:
             torch.save(root, stream)
 
 
