@@ -201,7 +201,7 @@ def test_workers_that_are_killed_between_files_are_replaced(
     assert result.failures == ()
     assert contents(tmp_path / "one").items() <= contents(tmp_path / "many").items()
     # A result may die with its worker after it was told, and be computed once more: what a worker
-    # was writing when it was killed stays beside the whole output, and the next run removes it.
+    # was writing when it was killed stays next to the whole output, and the next run removes it.
     whole = [name for name in names(tmp_path / "many") if not name.endswith(".ropecli-part")]
     assert whole == names(tmp_path / "one")
     cluster.wait_for_workers()

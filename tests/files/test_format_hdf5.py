@@ -198,7 +198,7 @@ def edit(path: Path, place: int, old: bytes, new: bytes) -> Path:
 
 @pytest.fixture
 def two_chunks(tmp_path: Path) -> tuple[Path, list[int], list[int]]:
-    """A file of two chunks, where they are, and where the file says so."""
+    """A file of two chunks, their places, and the places of these in the file."""
     path = write_hdf5(tmp_path / "x.h5", {"q": random_array(10, 8)}, chunks=(5, 8))
     found: list[Any] = []
     with h5py.File(path) as file:

@@ -37,7 +37,7 @@ Q = saved_bytes(random_array(3, 8))
 
 
 def rejection(folder: Path, content: bytes, tensor: str | None = None) -> str:
-    """Assert that an archive x.npz is refused; return what is said of it behind its path."""
+    """Assert that an archive x.npz is refused; return the message behind its path."""
     __tracebackhide__ = True
     path = written(folder, content, "x.npz")
     said = refused(encode_file, path, folder / "y.npz", ROPE, tensor=tensor)

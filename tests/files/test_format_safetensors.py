@@ -1,4 +1,4 @@
-"""The format .safetensors: as its own package has it, and as nobody should."""
+"""The format .safetensors: files of its own package, and damaged ones."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_more_lists_than_tensors_need_are_refused(tmp_path: Path) -> None:
 
 
 def tensors() -> dict[str, Any]:
-    """What a dump holds: some to rotate, some not, of every kind."""
+    """Return tensors of every kind, some to rotate and some not."""
     return {
         "layers.0.q_proj": random_array(2, 5, 8),
         "layers.0.k_proj": random_array(2, 5, 8, dtype=ml_dtypes.bfloat16, seed=1),
