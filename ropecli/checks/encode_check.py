@@ -34,7 +34,7 @@ from ropecli.units import SINGLE, UNIT
 Progress = Callable[[int, int], None]
 Compare = Callable[[Progress | None], "Compared"]
 
-BLOCK_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in memory.
+COMPARED_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in memory.
 #: Roundings of a pair's length: cos and sin, two products and a sum, each on both coordinates
 #: (3 sqrt 2), a factor, and one more where the result is rounded again to a smaller dtype.
 _ROUNDINGS = 8
@@ -128,7 +128,7 @@ def _compare(
     done, judged, first = 0, _Judged(), ""
     for job, stored in pairs:
         before, after = session.source.reader(job.axes.stored), other.reader(stored)
-        for box in blocks(job.axes, BLOCK_BYTES):
+        for box in blocks(job.axes, COMPARED_BYTES):
             x = read_part(before, box)
             found = _judge(job, box, x, read_part(after, box))
             first = job.name if judged.first is None else first

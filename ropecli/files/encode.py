@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ropecli.errors import FileError
 from ropecli.files.encoded import Encoded
 from ropecli.files.formats.pipe import is_pipe
-from ropecli.files.plan import Plan
+from ropecli.files.plan import Plan, Progress
 from ropecli.files.session import Job, opened
 from ropecli.rotary import Rotary
-
-Progress = Callable[[int, int], None]
 
 
 def encode_file(

@@ -21,12 +21,11 @@ from ropecli.files.encode import default_output
 from ropecli.files.encoded import Encoded, EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
-from ropecli.files.plan import Plan, encode_on
+from ropecli.files.plan import Plan, Progress, encode_on
 from ropecli.files.positions import checked_offset
 from ropecli.files.session import Job, opened
 from ropecli.rotary.rotary import Rotary
 
-Progress = Callable[[int, int], None]
 Start = Callable[[Plan], None]
 
 #: What goes wrong with one file, and keeps no other from being rotated.

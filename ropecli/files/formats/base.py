@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -14,19 +14,18 @@ from ropecli.files.formats.stored import Box, Stored
 from ropecli.regular import open_regular
 
 
-class Reader(Protocol):
+class Reader:
     """One array of an open file."""
 
-    @property
-    def stored(self) -> Stored:
-        """Description of the array."""
+    in_order = False  #: Whether parts must be read in the order of the file, each once.
 
-    @property
-    def in_order(self) -> bool:
-        """True if parts must be read in the order of the file, each once."""
+    def __init__(self, stored: Stored) -> None:
+        """Read an array of this description."""
+        self.stored = stored
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
         """Fill `out` with a part of the array; several threads may do so at once."""
+        raise NotImplementedError
 
 
 class Source:

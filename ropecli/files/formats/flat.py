@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.files.formats.base import Sink, closed_on_error
+from ropecli.files.formats.base import Reader, Sink, closed_on_error
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.regular import read_into
 
@@ -23,14 +23,12 @@ from ropecli.regular import read_into
 SPAN_BYTES = 1 << 20
 
 
-class FlatReader:
-    """`Reader` of one array of an open file. Several threads may read at once."""
-
-    in_order = False
+class FlatReader(Reader):
+    """One array of an open file. Several threads may read at once."""
 
     def __init__(self, fd: int, stored: Stored, begin: int) -> None:
         """Read from an open file in which the array begins at byte `begin`."""
-        self.stored = stored
+        super().__init__(stored)
         self._fd = fd
         self._begin = begin
 

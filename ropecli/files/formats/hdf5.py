@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, Format, Sink, Source, closed_on_error
+from ropecli.files.formats.base import FileSource, Format, Reader, Sink, Source, closed_on_error
 from ropecli.files.formats.library import (
     check_expansion,
     import_library,
@@ -98,13 +98,11 @@ class Hdf5Source(FileSource):
             self.file.close()
 
 
-class Hdf5Reader:
+class Hdf5Reader(Reader):
     """One dataset of an open file."""
 
-    in_order = False
-
     def __init__(self, stored: Stored, dataset: Any) -> None:
-        self.stored = stored
+        super().__init__(stored)
         self._dataset = dataset
 
     def read(self, box: Box, out: NDArray[Any]) -> None:

@@ -27,10 +27,10 @@ from ropecli.files.formats.npy import (
 )
 from ropecli.files.formats.stored import Box, Stored
 from ropecli.files.formats.stream import StreamReader, run_of
+from ropecli.regular import COPY_BYTES
 
 NAME = "-"
 _IN, _OUT = 0, 1
-_BLOCK = 1 << 20  #: Bytes copied at once.
 _MOST = 2**63  #: Bytes that no array has: a stream has no size to compare its header with.
 
 
@@ -142,7 +142,7 @@ class StdoutSink(Sink):
         """Write the parts that were kept."""
         if self._waiting is not None:
             place = self._place * self._stored.dtype.itemsize
-            while part := os.pread(self._waiting.fileno(), _BLOCK, place):
+            while part := os.pread(self._waiting.fileno(), COPY_BYTES, place):
                 _write(part)
                 place += len(part)
 

@@ -24,7 +24,7 @@ from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink, write_at
 from ropecli.files.formats.stored import Stored, check_name, short
-from ropecli.regular import read_bytes
+from ropecli.regular import read_bytes, read_pieces
 
 SUFFIX = ".safetensors"
 #: Bytes of the longest header that is parsed: room for 35,000 tensors, while a hostile header grows
@@ -50,7 +50,6 @@ _DENSEST = 10  #: Bytes per list or object of a larger one; a tensor has three i
 _METADATA = "__metadata__"
 _FLOAT8 = {"F8_E4M3", "F8_E5M2", "F8_E8M0"}
 _ALIGNMENT = 8  #: Of the data, in bytes.
-_BLOCK = 1 << 22  #: Bytes copied at once.
 
 
 class Safetensors(Format):
@@ -102,9 +101,8 @@ class _Sink(FlatSink):
             return
         for name in rest:
             tensor = source.tensors[name]
-            for place in range(tensor.begin, tensor.end, _BLOCK):
-                length = min(_BLOCK, tensor.end - place)
-                write_at(self.fd, place, read_bytes(source.path, source.fd, place, length))
+            for place, data in read_pieces(source.path, source.fd, tensor.begin, tensor.end):
+                write_at(self.fd, place, data)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from ropecli.files.formats.base import Sink, closed_on_error
 from ropecli.files.formats.flat import write_part
 from ropecli.files.formats.stored import Box, Stored
-from ropecli.regular import read_bytes
+from ropecli.regular import read_bytes, read_pieces
 
-_BLOCK = 1 << 20  #: Bytes read back at once.
 _ALIGNMENT = 64  #: Of each array, in bytes.
 
 
@@ -50,9 +49,10 @@ class Spool(Sink):
 
     def blocks(self, name: str) -> Iterator[bytes]:
         """Yield the elements of an array."""
-        size = self.stored[name].nbytes
-        for begin in range(0, size, _BLOCK):
-            yield self.elements(name, begin, min(_BLOCK, size - begin))
+        begin = self._begins[name]
+        end = begin + self.stored[name].nbytes
+        for _, data in read_pieces(self.part.parent, self._file.fileno(), begin, end):
+            yield data
 
     def mapped(self, name: str) -> NDArray[Any]:
         """Return the elements of an array, mapped into memory."""

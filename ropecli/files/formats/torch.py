@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
+from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
 from ropecli.files.formats.library import (
     check_expansion,
     translate_read_errors,
@@ -82,11 +82,9 @@ class _Source(FileSource):
         return _Reader(stored, as_array(stored.label, self.tensors[stored.name]), self.fd)
 
 
-class _Reader:
-    in_order = False
-
+class _Reader(Reader):
     def __init__(self, stored: Stored, mapped: NDArray[Any], fd: int) -> None:
-        self.stored = stored
+        super().__init__(stored)
         self._mapped = mapped
         self._fd = fd
         self._size = os.fstat(fd).st_size

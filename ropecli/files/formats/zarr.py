@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import Format, Sink, Source
+from ropecli.files.formats.base import Format, Reader, Sink, Source
 from ropecli.files.formats.library import (
     import_library,
     translate_read_errors,
@@ -97,13 +97,11 @@ class ZarrSource(Source):
             return ZarrReader(stored, _open_array(self.path, name, self._fields[name]))
 
 
-class ZarrReader:
+class ZarrReader(Reader):
     """One array of a store."""
 
-    in_order = False
-
     def __init__(self, stored: Stored, array: zarr.Array[Any]) -> None:
-        self.stored = stored
+        super().__init__(stored)
         self._array = array
 
     def read(self, box: Box, out: NDArray[Any]) -> None:

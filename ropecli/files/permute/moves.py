@@ -6,17 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError, FileError
+from ropecli.files.formats.safetensors import Header, Tensor
 from ropecli.names import one_of
 from ropecli.numbers import even
-
-if TYPE_CHECKING:
-    from ropecli.files.formats.safetensors import Header, Tensor
 
 LAYOUTS = ("interleaved", "half")
 #: Norms move with their projections: the proof does not see a norm that stays.
