@@ -261,8 +261,6 @@ def _create_store(part: Path, places: Mapping[str, Stored]) -> None:
             raise FileError(
                 f"cannot write {array.path}: {short(repr(place))} is an array, not a group"
             )
-    for node in groups | places.keys():  # an interrupted run has left them, maybe damaged
-        (part / node / _METADATA).unlink(missing_ok=True)
     with translate_write_errors(part):
         if groups:
             zarr.create_group(part)
