@@ -34,8 +34,8 @@ def encode_file(
     """Rotate every vector of a file by its position (RoFormer Eq. 34).
 
     The file may be larger than memory. The output has the input's shape, dtype and, in the same
-    format, byte order, memory order and all else that the file holds; it appears whole or not at
-    all. The bits are those of `ropecli.rotate`.
+    format, byte order, memory order and all else that the format's library can copy; it appears
+    whole or not at all. The bits are those of `ropecli.rotate`.
 
     Args:
         input: float64, float32, float16 or bfloat16; C or Fortran order; the last axis is a

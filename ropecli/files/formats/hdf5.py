@@ -65,7 +65,6 @@ class Hdf5Source(FileSource):
     def __init__(self, path: Path, h5py: Any) -> None:
         super().__init__(path, "an HDF5 file")
         self.arrays: dict[str, Stored] = {}
-        self.scaled: list[str] = []
         with closed_on_error(self), translate_read_errors(str(path)):
             # Not locked, because it may lie where nothing can be.
             self.file = h5py.File(path, "r", locking=False)
@@ -80,8 +79,6 @@ class Hdf5Source(FileSource):
             stored = _describe(self.path, text, item)
             packed = min(item.id.get_storage_size(), os.fstat(self.fd).st_size)
             self.arrays[text] = check_expansion(stored, packed)
-            if set(_SCALES) & set(item.attrs):
-                self.scaled.append(text)
 
     def reader(self, stored: Stored) -> Hdf5Reader:
         """Open one of the datasets."""
@@ -271,11 +268,12 @@ def _copy(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored], file: Any) ->
 
 def _copy_scales(source: Hdf5Source, file: Any) -> None:
     """Attach dimension scales in a copy, whose own references to them lead nowhere."""
-    names = [_encode_name(name) for name in source.scaled]
+    names = [_encode_name(name) for name in source.arrays]
     for name in names:
         attributes = file[name].attrs
-        for scales in set(_SCALES) & set(attributes):
-            del attributes[scales]
+        for scales in _SCALES:
+            if scales in attributes:
+                del attributes[scales]
     for name in names:
         for axis, dimension in enumerate(source.file[name].dims):
             for scale in dimension.values():
