@@ -151,11 +151,12 @@ class _Arrays(Mapping[str, Stored]):
 
 class _Sink(Spool):
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        if not isinstance(source, NpzSource):
-            twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
-            if twice:
-                msg = f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
-                raise FileError(msg + short(repr(twice)))
+        twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
+        if twice and not isinstance(source, NpzSource):
+            raise FileError(
+                f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
+                f"{short(repr(twice))}"
+            )
         super().__init__(part, arrays)
 
     def finish(self, source: Source, rest: Collection[str]) -> None:

@@ -49,9 +49,10 @@ class Parquet(Format):
         import_library("pyarrow", array.path, "writing")
         dtype = array.dtype.newbyteorder("<")
         if dtype not in _DTYPES.values():
-            msg = f"cannot write {array.label}: parquet has no {array.described}; expected "
-            msg += "float64, float32 or float16"
-            raise FileError(msg)
+            raise FileError(
+                f"cannot write {array.label}: parquet has no {array.described}; "
+                "expected float64, float32 or float16"
+            )
         if len(array.shape) != 2:
             raise FileError(
                 f"cannot write {array.label}: a column holds a vector per row, got {array.shape}"

@@ -106,9 +106,9 @@ def _parse_dtype(name: object) -> np.dtype[Any]:
     text = name if isinstance(name, str) else ""
     dtype = DTYPES.get(text.removeprefix(">"))
     if dtype is None or text == ">bfloat16":
-        names = ", ".join(DTYPES)
-        msg = f"dtype must be one of {names}, or big-endian such as >float32, got {name!r}"
-        msg += meant(text, DTYPES)
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"dtype must be one of {', '.join(DTYPES)}, or big-endian such as >float32, "
+            f"got {name!r}{meant(text, DTYPES)}"
+        )
     ordered: np.dtype[Any] = dtype.newbyteorder(">" if text.startswith(">") else "<")
     return ordered

@@ -88,9 +88,10 @@ class StreamReader(Reader):
             with translate_read_errors(stored.label):
                 count = self._stream.readinto(into)
             if not count:
-                msg = f"{stored.label} ends after {self._place:,} bytes of elements; "
-                msg += f"shape {stored.shape} of {stored.described} needs {stored.nbytes:,}"
-                raise FileError(msg)
+                raise FileError(
+                    f"{stored.label} ends after {self._place:,} bytes of elements; "
+                    f"shape {stored.shape} of {stored.described} needs {stored.nbytes:,}"
+                )
             self._place += count
             into = into[count:]
 

@@ -132,9 +132,10 @@ def _load(path: Path) -> Any:
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except UnpicklingError:  # whose text explains at length how to load the file nevertheless
-        msg = f"cannot read {path}: PyTorch refuses its pickle; expected tensors, dictionaries "
-        msg += "and plain values"
-        raise FileError(msg) from None
+        raise FileError(
+            f"cannot read {path}: PyTorch refuses its pickle; "
+            "expected tensors, dictionaries and plain values"
+        ) from None
 
 
 def _collect_tensors(root: Any) -> dict[str, Any]:

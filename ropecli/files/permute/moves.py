@@ -77,11 +77,10 @@ def find_moves(
 
 def _no_match(header: Header, globs: Sequence[str]) -> FileError:
     fused = next((t.name for t in header.tensors if _FUSED.search(t.name)), None)
-    msg = f"{header.path} has no tensor whose name matches {', '.join(globs)}"
-    if fused is not None:
-        msg += f"; {fused} looks like several projections in one"
-        return FileError(msg, "split it first")
-    return FileError(msg)
+    problem = f"{header.path} has no tensor whose name matches {', '.join(globs)}"
+    if fused is None:
+        return FileError(problem)
+    return FileError(f"{problem}; {fused} looks like several projections in one", "split it first")
 
 
 def _role(tensor: Tensor) -> tuple[str, str, bool]:
