@@ -34,7 +34,6 @@ from ropecli.files.session import Job, Session, opened
 
 Progress = Callable[[int, int], None]
 
-
 #: Of a block on a cluster: seconds of work, next to which Dask's milliseconds are small.
 TASK_BYTES = 128 << 20
 
