@@ -117,7 +117,7 @@ class Plan:
                 done += math.prod(box_shape(block.box)) * itemsize
                 if progress is not None:
                     progress(done, total)
-            sink.finish(source, self._kept)
+            sink.finish()
         return self._result(counts)
 
     def _result(self, counts: Sequence[NonFiniteCounts]) -> Encoded:

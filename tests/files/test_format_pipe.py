@@ -173,7 +173,7 @@ def test_parts_in_any_order(capfdbinary: Bytes, dtype: str, order: Any) -> None:
     sink = StdoutSink(stored, b"header")
     for box in shuffled_boxes():
         sink.write("", box, np.ascontiguousarray(x[box]).astype("f4"))
-    sink.finish(None, ())  # type: ignore[arg-type]
+    sink.finish()
     sink.close()
     assert capfdbinary.readouterr().out == b"header" + x.tobytes("A")
     boxes = shuffled_boxes()

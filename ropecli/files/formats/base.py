@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,7 +71,7 @@ class Sink:
         """Write a part of an array; `block` may be overwritten."""
         raise NotImplementedError
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Write everything else, after all arrays."""
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ class Hdf5Sink(Sink):
         finally:
             self._stream.check()
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Write what is still in memory."""
         with self._writing():
             self._file.close()

@@ -10,7 +10,7 @@ import contextlib
 import io
 import os
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from numpy.lib.format import MAGIC_PREFIX
@@ -157,11 +157,12 @@ class _Sink(Spool):
                 f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
                 f"{short(repr(twice))}"
             )
-        super().__init__(part, arrays)
+        super().__init__(part, arrays, source)
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Write all members, in the order of the archive that was read and packed as there."""
         with zipfile.ZipFile(self.part, "w") as archive:
+            source = self.source
             if not isinstance(source, NpzSource):
                 for name in self.stored:
                     self._pack(archive, zipfile.ZipInfo(name + _MEMBER), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ class Parquet(Format):
             raise FileError(
                 f"cannot write {arrays[0].path}: columns must have one length, got {rows}"
             )
-        return _Sink(part, arrays)
+        return _Sink(part, arrays, source)
 
 
 class _Source(FileSource):
@@ -133,11 +133,11 @@ class _Source(FileSource):
 
 
 class _Sink(Spool):
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         import pyarrow as pa
         from pyarrow.parquet import ParquetWriter
 
-        like = source if isinstance(source, _Source) else None
+        like = self.source if isinstance(self.source, _Source) else None
         schema = self._schema() if like is None else like.schema
         output = next(iter(self.stored.values())).path
         begin = 0
@@ -152,9 +152,7 @@ class _Sink(Spool):
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema), rows)
                 begin += rows
         if like is not None and begin != like.metadata.num_rows:
-            raise FileError(
-                f"{source.path} ends after {begin:,} rows of {like.metadata.num_rows:,}"
-            )
+            raise FileError(f"{like.path} ends after {begin:,} rows of {like.metadata.num_rows:,}")
 
     def _schema(self) -> Any:
         import pyarrow as pa

@@ -7,7 +7,7 @@ import select
 import stat
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -138,7 +138,7 @@ class StdoutSink(Sink):
                 f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"
             ) from None
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Write the parts that were kept."""
         if self._waiting is not None:
             place = self._place * self._stored.dtype.itemsize

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -80,7 +80,13 @@ class Safetensors(Format):
             begins = {array.name: end for array, end in zip(arrays, ends, strict=False)}
             end = ends[-1]
         places = {array.name: (array, begins[array.name]) for array in arrays}
-        return _Sink(part, header, places, end)
+        sink = FlatSink(part, header, places, end)
+        if isinstance(source, _Source):
+            with closed_on_error(sink):
+                for tensor in source.header.tensors:
+                    if tensor.name not in places:
+                        source.copy(tensor, sink.fd)
+        return sink
 
 
 class _Source(FileSource):
@@ -94,15 +100,10 @@ class _Source(FileSource):
     def reader(self, stored: Stored) -> FlatReader:
         return FlatReader(self.fd, stored, self.tensors[stored.name].begin)
 
-
-class _Sink(FlatSink):
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        if not isinstance(source, _Source):
-            return
-        for name in rest:
-            tensor = source.tensors[name]
-            for place, data in read_pieces(source.path, source.fd, tensor.begin, tensor.end):
-                write_at(self.fd, place, data)
+    def copy(self, tensor: Tensor, target: int) -> None:
+        """Copy the elements of a tensor to their place in another file."""
+        for place, data in read_pieces(self.path, self.fd, tensor.begin, tensor.end):
+            write_at(target, place, data)
 
 
 @dataclass(frozen=True, kw_only=True)

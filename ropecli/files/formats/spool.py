@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.files.formats.base import Sink, closed_on_error
+from ropecli.files.formats.base import Sink, Source, closed_on_error
 from ropecli.files.formats.flat import write_part
 from ropecli.files.formats.stored import Box, Stored
 from ropecli.regular import read_bytes, read_pieces
@@ -25,9 +25,9 @@ class Spool(Sink):
     It is the base of a `Sink` whose `finish` writes the file itself.
     """
 
-    def __init__(self, part: Path, arrays: Sequence[Stored]) -> None:
+    def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         """Create the file in the folder of a part."""
-        self.part = part
+        self.part, self.source = part, source
         self.stored = {array.name: array for array in arrays}
         self._begins: dict[str, int] = {}
         end = 0

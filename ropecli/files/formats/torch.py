@@ -9,7 +9,7 @@ import copy
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -61,7 +61,7 @@ class Torch(Format):
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
         """Begin a file: the structure of another .pt file, with other tensors in it."""
-        return _Sink(part, arrays, alone=list(source.arrays) == [""])
+        return _Sink(part, arrays, source)
 
 
 class _Source(FileSource):
@@ -97,18 +97,15 @@ class _Reader(Reader):
 
 
 class _Sink(Spool):
-    def __init__(self, part: Path, arrays: Sequence[Stored], *, alone: bool) -> None:
-        self._alone = alone
-        super().__init__(part, arrays)
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         import torch
 
         tensors = {name: _as_tensor(self.mapped(name)) for name in self.stored}
-        if isinstance(source, _Source):
-            root = _with_tensors(source.root, "", tensors)
+        if isinstance(self.source, _Source):
+            root = _with_tensors(self.source.root, "", tensors)
         else:
-            root = next(iter(tensors.values())) if self._alone else tensors
+            alone = list(self.source.arrays) == [""]
+            root = next(iter(tensors.values())) if alone else tensors
         output = next(iter(self.stored.values())).path
         with translate_write_errors(output), self.part.open("wb") as stream:
             torch.save(root, stream)

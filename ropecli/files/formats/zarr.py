@@ -132,7 +132,7 @@ class ZarrSink(Sink):
         array = self._opened[name]
         array[box] = block.view(array.dtype.newbyteorder("="))
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Remove what killed processes have left."""
         for place in self.places:
             for torn in (self._part / place).rglob(_TORN):
