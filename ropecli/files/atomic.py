@@ -59,7 +59,7 @@ def replacing(target: Target, *, force: bool = False) -> Iterator[BinaryIO]:
     with _translate_errors(target):
         path = resolve_target(target)
         mode = _permissions(path, force=force)
-        with _claimed(part_of(path)) as fd:
+        with _locked_part(part_of(path)) as fd:
             if mode is not None:
                 # Formats open the part again, even where the target may not be written.
                 os.fchmod(fd, mode | stat.S_IRUSR | stat.S_IWUSR)
@@ -141,7 +141,7 @@ def replacing_folder(
         path = resolve_target(target)
         part = part_of(path)
         _check_folder(path, force=force, foreign_files=foreign_files)
-        with _claimed(part, folder=True) as fd:
+        with _locked_part(part, folder=True) as fd:
             if _restore(path):
                 _check_folder(path, force=force, foreign_files=foreign_files)
             yield part
@@ -271,7 +271,7 @@ def _exchange_names(first: Path, second: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _claimed(part: Path, *, folder: bool = False) -> Iterator[int]:
+def _locked_part(part: Path, *, folder: bool = False) -> Iterator[int]:
     """Yield a new part, locked, and remove it at the end unless it has another name by then."""
     fd = _claim(part, folder=folder)
     try:

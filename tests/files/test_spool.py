@@ -27,7 +27,7 @@ def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
         kept.write(name, whole(stored(name, *arrays[name].shape)), arrays[name].copy())
     for name, x in arrays.items():
         assert b"".join(kept.blocks(name)) == x.tobytes()
-        assert_same_bits(name, got=kept.mapped(name), expected=x)
+        assert_same_bits(name, got=kept.map_elements(name), expected=x)
         assert kept.elements(name, 8, 16) == x.tobytes()[8:24] if x.size else True
     assert names(tmp_path) == [], "the file has no name"
     kept.close()

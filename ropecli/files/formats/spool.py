@@ -54,7 +54,7 @@ class Spool(Sink):
         for _, data in read_pieces(self.part.parent, self._file.fileno(), begin, end):
             yield data
 
-    def mapped(self, name: str) -> NDArray[Any]:
+    def map_elements(self, name: str) -> NDArray[Any]:
         """Return the elements of an array, mapped into memory."""
         array, begin = self.stored[name], self._begins[name]
         if not array.nbytes:

@@ -100,7 +100,7 @@ class _Sink(Spool):
     def finish(self) -> None:
         import torch
 
-        tensors = {name: _as_tensor(self.mapped(name)) for name in self.stored}
+        tensors = {name: _as_tensor(self.map_elements(name)) for name in self.stored}
         if isinstance(self.source, _Source):
             root = _with_tensors(self.source.root, "", tensors)
         else:
