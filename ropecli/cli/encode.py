@@ -111,9 +111,9 @@ def encode(
     # is loaded, where modules that load each other stand between it and this one.
     import ropecli.rotary.apply  # noqa: F401  # isort: split
     from ropecli.files.formats.raw import parse_shape
-    from ropecli.files.many import expanded
+    from ropecli.files.many import expand_inputs
 
-    inputs = expanded(input)
+    inputs = expand_inputs(input)
     run = _Run(
         rope=rope,
         rotary_offset=rotary_offset,

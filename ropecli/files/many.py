@@ -197,7 +197,7 @@ def _line(error: BaseException) -> str:
     return said or ("out of memory" if isinstance(error, MemoryError) else type(error).__name__)
 
 
-def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
+def expand_inputs(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the files of names, folders, and patterns such as "dump/*.npy".
 
     Those of one pattern or folder come in the order of their numbers: part-2 before part-10.

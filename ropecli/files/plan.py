@@ -29,7 +29,7 @@ from ropecli.files.formats.registry import output_format
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.files.formats.zarr import Zarr
 from ropecli.files.output import check_output, open_output
-from ropecli.files.pipeline import overlapped
+from ropecli.files.pipeline import overlap_steps
 from ropecli.files.session import Job, Session, opened
 
 Progress = Callable[[int, int], None]
@@ -169,17 +169,17 @@ class Plan:
                 readers[block.array] = self.session.source.reader(stored)
             readers[block.array].read(block.box, before)
 
-        def turn(block: _Block, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
+        def rotate(block: _Block, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
             return jobs[block.array].rotate(block.box, before, after)
 
         def write(block: _Block, after: NDArray[Any]) -> None:
             sink.write(self._arrays[block.array].name, block.box, after)
 
-        return overlapped(
+        return overlap_steps(
             self._blocks(),
             like=like,
             read=read,
-            turn=turn,
+            rotate=rotate,
             write=write,
             endless_read=isinstance(self.session.source, StdinSource),
             endless_write=isinstance(sink, StdoutSink),
