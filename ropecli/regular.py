@@ -13,6 +13,8 @@ from ropecli.errors import FileError
 #: Non-blocking, as a pipe may have taken the place of a file.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
+COPY_BYTES = 1 << 22  #: Bytes copied at once.
+
 
 def open_regular(path: Path, what: str = "a file") -> int:
     """Open a regular file for reading, and return its descriptor."""
@@ -62,6 +64,12 @@ def read_bytes(path: Path, fd: int, begin: int, length: int) -> bytes:
         parts.append(part)
         begin, length = begin + len(part), length - len(part)
     return b"".join(parts)
+
+
+def read_pieces(path: Path, fd: int, begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield bytes of an open file a piece at a time, each with its place."""
+    for place in range(begin, end, COPY_BYTES):
+        yield place, read_bytes(path, fd, place, min(COPY_BYTES, end - place))
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from ropecli.errors import FileError
 from ropecli.files.array_axes import blocks
 from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import list_names, read_part
-from ropecli.files.formats.protocol import Source
+from ropecli.files.formats.base import Source
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_rotatable
@@ -34,7 +34,7 @@ from ropecli.units import SINGLE, UNIT
 Progress = Callable[[int, int], None]
 Compare = Callable[[Progress | None], "Compared"]
 
-BLOCK_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in memory.
+COMPARED_BYTES = 2 << 20  #: Judged at a time: some twenty times as much is in memory.
 #: Roundings of a pair's length: cos and sin, two products and a sum, each on both coordinates
 #: (3 sqrt 2), a factor, and one more where the result is rounded again to a smaller dtype.
 _ROUNDINGS = 8
@@ -128,7 +128,7 @@ def _compare(
     done, judged, first = 0, _Judged(), ""
     for job, stored in pairs:
         before, after = session.source.reader(job.axes.stored), other.reader(stored)
-        for box in blocks(job.axes, BLOCK_BYTES):
+        for box in blocks(job.axes, COMPARED_BYTES):
             x = read_part(before, box)
             found = _judge(job, box, x, read_part(after, box))
             first = job.name if judged.first is None else first

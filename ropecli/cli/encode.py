@@ -111,9 +111,9 @@ def encode(
     # is loaded, where modules that load each other stand between it and this one.
     import ropecli.rotary.apply  # noqa: F401  # isort: split
     from ropecli.files.formats.raw import parse_shape
-    from ropecli.files.many import expanded
+    from ropecli.files.many import expand_inputs
 
-    inputs = expanded(input)
+    inputs = expand_inputs(input)
     run = _Run(
         rope=rope,
         rotary_offset=rotary_offset,
@@ -211,7 +211,7 @@ class _Run:
     rope: EncodingOptions
     rotary_offset: int | None
     of_job: dict[str, Any]  #: Options that `Job` takes.
-    writing: dict[str, Any]  #: Options that `plan_output` takes.
+    writing: dict[str, Any]  #: Options that `Plan` takes.
     page: PageOptions
     encoding: NamedRotary | None = None  #: Of the model, or of the last input that was opened.
 
@@ -219,7 +219,8 @@ class _Run:
         """Rotate a file, and show the result."""
         from ropecli.analyses.float32_tables import float32_error
         from ropecli.cli.encoding import named_files
-        from ropecli.files.encode import default_output, plan_output
+        from ropecli.files.encode import default_output
+        from ropecli.files.plan import Plan
         from ropecli.files.session import opened
         from ropecli.render.encode import float32_notes, later_notes, left_out_notes
 
@@ -228,8 +229,8 @@ class _Run:
         _check_streams(input, target, model=model, json=self.page.json)
         with opened(self._job(input)) as session:
             notes = self._notes(session)
-            plan = plan_output(session, target, sources=list(named_files(model)), **self.writing)
-            self.page.note(*notes)
+            plan = Plan(session, target, sources=list(named_files(model)), **self.writing)
+            self.page.note(*notes, *plan.notes)
             with _messages_off_stdout(target, quiet=self.page.quiet):
                 self._show_plan(session)
             with self._progress(session.source.path.name) as progress:
@@ -256,7 +257,7 @@ class _Run:
         def start(plan: Plan) -> None:
             nonlocal notes, parameters
             notes, parameters = self._notes(plan.session), self._parameters(plan.session)
-            self.page.note(*notes)
+            self.page.note(*notes, *plan.notes)
             self._show_plan(
                 plan.session, more_files(len(inputs) - 1, positions_continue=positions_continue)
             )

@@ -32,16 +32,6 @@ class NonFiniteCounts:
         return NonFiniteCounts(self.nonfinite + other.nonfinite, self.overflowed + other.overflowed)
 
 
-@dataclass(frozen=True)
-class Block:
-    """One block of one array."""
-
-    number: int  #: Counted over all arrays of the file.
-    array: int  #: Number of the array.
-    box: Box
-    bytes: int
-
-
 @dataclass(frozen=True, eq=False)
 class ArrayJob:
     """The rotation of one array."""
@@ -56,12 +46,10 @@ class ArrayJob:
         """Name of the array in its file."""
         return self.axes.stored.name
 
-    def blocks(self, chunks: tuple[int, ...] | None = None) -> Iterator[Box]:
-        """Return the parts that are rotated one by one, in the order of the file."""
-        if chunks is None:
-            return blocks(self.axes, BLOCK_BYTES)
-        stored = replace(self.axes.stored, chunks=chunks)
-        return blocks(replace(self.axes, stored=stored), BLOCK_BYTES)
+    def blocks(self, chunks: tuple[int, ...] | None, limit: int | None = None) -> Iterator[Box]:
+        """Return the parts that are rotated one by one, of whole chunks, in the file's order."""
+        stored = self.axes.stored if chunks is None else replace(self.axes.stored, chunks=chunks)
+        return blocks(replace(self.axes, stored=stored), limit or BLOCK_BYTES)
 
     def rotate(self, box: Box, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
         """Rotate a part."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.protocol import Reader, Source
+from ropecli.files.formats.base import Reader, Source
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, short, whole
 
@@ -65,14 +65,12 @@ def random_access(reader: Reader) -> Reader:
     return MemoryReader(reader.stored, read_whole(reader)) if reader.in_order else reader
 
 
-class MemoryReader:
+class MemoryReader(Reader):
     """Reader of an array that is held in memory."""
-
-    in_order = False
 
     def __init__(self, stored: Stored, array: NDArray[Any]) -> None:
         """Read from an array in native byte order."""
-        self.stored = stored
+        super().__init__(stored)
         self._array = array
 
     def read(self, box: Box, out: NDArray[Any]) -> None:

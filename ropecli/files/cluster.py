@@ -1,7 +1,7 @@
-"""Encoding on a Dask cluster: a .zarr store by its blocks, any other file as a whole.
+"""A Dask cluster whose workers call functions for us: one `Client.map`.
 
-Both are one `Client.map`. Retries, dead workers and the dashboard are Dask's. A task names files
-and a place in them, never elements, so that little goes over the network.
+Retries, dead workers and the dashboard are Dask's. A task names files and a place in them, never
+elements, so that little goes over the network.
 """
 
 from __future__ import annotations
@@ -12,94 +12,25 @@ import importlib
 import logging
 import os
 import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
-
-import numpy as np
 
 from ropecli._version import __version__
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
-from ropecli.files.array_axes import blocks
-from ropecli.files.array_job import ArrayJob, NonFiniteCounts
-from ropecli.files.arrays import read_part
-from ropecli.files.encoded import Encoded
-from ropecli.files.formats.base import import_library
+from ropecli.files.formats.library import import_library
 from ropecli.files.formats.pipe import is_pipe
-from ropecli.files.formats.protocol import Reader, Writer
-from ropecli.files.formats.stored import Box
-from ropecli.files.formats.zarr import Zarr
-from ropecli.files.output import open_output
-from ropecli.files.plan import Plan
-from ropecli.files.session import Job, Session, opened
+from ropecli.files.session import Job
 from ropecli.kernels.jit import on_this_thread
 
-Progress = Callable[[int, int], None]
-
-TASK_BYTES = 128 << 20  #: Of a block: seconds of work, next to which Dask's milliseconds are small.
 CONNECT_SECONDS = 5.0  #: Until a scheduler counts as absent.
 WORKER_SECONDS = 60.0  #: Until a scheduler without workers is given up.
 SILENT_SECONDS = 60.0  #: Without a result, until it is asked whether there are workers.
 _RETRIES = 3  #: Of a task that raises; one whose workers die has as many in Dask.
 _MOST_POSITIONS = 1 << 23  #: Bytes of an array of positions that is sent to workers.
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s]+:\d{1,5}")
-
-
-class ClusterPlan(Plan):
-    """Write plan for one output that the workers of a scheduler write."""
-
-    def __init__(
-        self,
-        session: Session,
-        output: str | os.PathLike[str],
-        address: str,
-        **options: Any,
-    ) -> None:
-        """Refuse what cannot be written, as `Plan` and `check_shareable`."""
-        check_shareable(session.job, output, address)
-        super().__init__(session, output, **options)
-        self._address = address
-
-    def run(self, progress: Progress | None = None) -> Encoded:
-        """Write the output, as `Plan.run`."""
-        with connect(self._address) as cluster:
-            source = self.session.source
-            if isinstance(self.format, Zarr) and source.path.suffix.lower() in Zarr.suffixes:
-                return self._run_blocks(cluster, progress)
-            job = replace(self.session.job, rope=self.session.rope)
-            ((_, result),) = cluster.encode([(job, self.output)])
-            if isinstance(result, Exception):
-                raise result
-            if progress is not None:
-                progress(self.bytes, self.bytes)
-            return replace(result, input=source.path)
-
-    def _run_blocks(self, cluster: Cluster, progress: Progress | None) -> Encoded:
-        """Write a store of the same chunks, whose blocks workers read and write by themselves."""
-        counts, done = [NonFiniteCounts() for _ in self.arrays], 0
-        source = self.session.source
-        with open_output(self.output, force=self.force) as part:
-            # A folder of this run: tasks of another, whose client has died, may still be writing.
-            store = part.absolute() / uuid.uuid4().hex
-            store.mkdir()
-            with contextlib.closing(self.format.create(store, self.arrays, source)) as sink:
-                for number, job in enumerate(self.session.arrays):
-                    array = self.arrays[number]
-                    reader, writer = source.reader(job.axes.stored), sink.writer(array.name)
-                    for found, size in cluster.rotate(job, reader, writer, array.chunks):
-                        counts[number] += found
-                        done += size
-                        if progress is not None:
-                            progress(done, self.bytes)
-                sink.finish(source, self.kept)
-            for path in list(store.iterdir()):
-                path.rename(part / path.name)
-            store.rmdir()
-        return self.result(counts)
 
 
 def check_shareable(job: Job, output: str | os.PathLike[str], address: object) -> None:
@@ -154,41 +85,26 @@ class Cluster:
                 f"start some with: dask worker {self._address}",
             ) from None
 
-    def encode(self, jobs: Sequence[tuple[Job, Path]]) -> Iterator[tuple[int, Encoded | Exception]]:
-        """Encode each of several files on one worker; yield results by number, as they come."""
-        inputs, outputs = [_absolute(job) for job, _ in jobs], [path.absolute() for _, path in jobs]
-        labels = [str(job.input) for job, _ in jobs]
-        for number, found in self._map(_encode_file, inputs, outputs, labels=labels):
-            job, output = jobs[number]  # with the paths as they were given
-            failed = isinstance(found, Exception)
-            yield number, found if failed else replace(found, input=job.input, output=output)
+    def share(self, *values: Any) -> Any:
+        """Return an argument of tasks that each worker gets once: the result of a task."""
+        return self._client.submit(_values, *values, pure=False, retries=_RETRIES)
 
-    def rotate(
-        self, job: ArrayJob, reader: Reader, writer: Writer, chunks: tuple[int, ...] | None
-    ) -> Iterator[tuple[NonFiniteCounts, int]]:
-        """Rotate one array of a store in blocks of whole chunks of the output.
-
-        Yield the counts and the bytes of each block, once it is written.
-        """
-        stored = replace(job.axes.stored, chunks=chunks)
-        boxes = list(blocks(replace(job.axes, stored=stored), TASK_BYTES))
-        job = replace(job, positions=job.positions.in_memory())
-        # The result of a task of its own, which each worker gets once.
-        task = self._client.submit(_task, job, reader, writer, pure=False, retries=_RETRIES)
-        labels = [stored.label] * len(boxes)
-        for _, result in self._map(_rotate_block, [task] * len(boxes), boxes, labels=labels):
-            if isinstance(result, Exception):
-                raise result
-            yield result
-
-    def _map(
-        self, function: Callable[..., Any], *arguments: Sequence[Any], labels: Sequence[str]
+    def map(
+        self,
+        function: Callable[..., Any],
+        first: Sequence[Any],
+        second: Sequence[Any],
+        labels: Sequence[str],
     ) -> Iterator[tuple[int, Any]]:
-        """Call a function on workers; yield results, or exceptions of one line, as they come."""
+        """Call a function of two arguments on workers, in the version that this process has.
+
+        Yield results, or exceptions of one line that have the label, by number as they come.
+        """
         if not labels:
             return
-        calls = (*arguments, [__version__] * len(labels))
-        futures = self._client.map(function, *calls, pure=False, retries=_RETRIES)
+        futures = self._client.map(
+            partial(_call, __version__, function), first, second, pure=False, retries=_RETRIES
+        )
         numbers = {future.key: number for number, future in enumerate(futures)}
         completed: SimpleQueue[Any] = SimpleQueue()
         for future in futures:
@@ -235,56 +151,24 @@ class Cluster:
             return FileError(f"a worker could not rotate {label}: {_one_line(error)}")
 
 
-def _encode_file(job: Job, output: Path, version: str) -> Encoded:
-    """Encode a whole file on a worker.
-
-    The client has refused outputs that exist. One that is here now was written by a worker that
-    died before it could say so.
-    """
-    with _on_worker(version), opened(job) as session:
-        return Plan(session, output, force=True).run()
-
-
 async def _wait_for_tasks(keys: set[str], dask_worker: Any) -> None:
     """Wait until none of the tasks runs on a worker."""
     while keys.intersection(dask_worker.active_threads.values()):
         await asyncio.sleep(0.01)
 
 
-def _task(*parts: Any) -> tuple[Any, ...]:
-    return parts
+def _values(*values: Any) -> tuple[Any, ...]:
+    return values
 
 
-def _rotate_block(
-    task: tuple[ArrayJob, Reader, Writer], box: Box, version: str
-) -> tuple[NonFiniteCounts, int]:
-    """Rotate a block on a worker, from store to store; return its counts and its bytes."""
-    with _on_worker(version):
-        job, reader, writer = task
-        before = read_part(reader, box)
-        after = np.empty_like(before)
-        counts = job.rotate(box, before, after)
-        writer.write(box, after)
-    return counts, before.nbytes
-
-
-@contextlib.contextmanager
-def _on_worker(version: str) -> Iterator[None]:
-    """Run kernels on the thread of the task, in the version that the client has."""
+def _call(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on a worker, with kernels on the thread of the task."""
     if version != __version__:
         raise FileError(
             f"a worker on {os.uname().nodename} has ropecli {__version__}; expected {version}"
         )
     with on_this_thread():
-        yield
-
-
-def _absolute(job: Job) -> Job:
-    """Return the job as it is understood in another folder."""
-    positions = job.positions
-    if isinstance(positions, str | os.PathLike):
-        positions = Path(positions).absolute()
-    return replace(job, input=job.input.absolute(), positions=positions)
+        return function(*arguments)
 
 
 def _one_line(error: Exception) -> str:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ropecli.errors import FileError
-from ropecli.files.cluster import ClusterPlan
 from ropecli.files.encoded import Encoded
 from ropecli.files.formats.pipe import is_pipe
-from ropecli.files.plan import Plan
-from ropecli.files.session import Job, Session, opened
+from ropecli.files.plan import Plan, Progress
+from ropecli.files.session import Job, opened
 from ropecli.rotary import Rotary
-
-Progress = Callable[[int, int], None]
 
 
 def encode_file(
@@ -37,8 +34,8 @@ def encode_file(
     """Rotate every vector of a file by its position (RoFormer Eq. 34).
 
     The file may be larger than memory. The output has the input's shape, dtype and, in the same
-    format, byte order, memory order and all else that the file holds; it appears whole or not at
-    all. The bits are those of `ropecli.rotate`.
+    format, byte order, memory order and all else that the format's library can copy; it appears
+    whole or not at all. The bits are those of `ropecli.rotate`.
 
     Args:
         input: float64, float32, float16 or bfloat16; C or Fortran order; the last axis is a
@@ -81,22 +78,7 @@ def encode_file(
         shape=shape,
     )
     with opened(job) as session:
-        plan = plan_output(session, output, force=force, scheduler=scheduler)
-        return plan.run(progress)
-
-
-def plan_output(
-    session: Session,
-    output: str | os.PathLike[str],
-    *,
-    force: bool = False,
-    scheduler: str | None = None,
-    sources: Sequence[Path] = (),
-) -> Plan:
-    """Return the plan for one output, on this machine or on the workers of a scheduler."""
-    if scheduler is None:
-        return Plan(session, output, force=force, sources=sources)
-    return ClusterPlan(session, output, scheduler, force=force, sources=sources)
+        return Plan(session, output, force=force, scheduler=scheduler).run(progress)
 
 
 def default_output(input: str | os.PathLike[str]) -> Path:

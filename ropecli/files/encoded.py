@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ropecli.arrays import dtype_name
-from ropecli.files.array_axes import axis_notes
 from ropecli.results import Result
-
-if TYPE_CHECKING:
-    from ropecli.files.array_job import ArrayJob, NonFiniteCounts
-    from ropecli.files.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,57 +71,3 @@ class EncodedFiles(Result, view="encode"):
     failures: tuple[Failure, ...]  #: In the order of the inputs.
     bytes: int  #: Size of the elements that were rotated.
     seconds: float  #: Time it took.
-
-
-def encoded(
-    session: Session,
-    output: Path,
-    counts: Sequence[NonFiniteCounts],
-    *,
-    kept: tuple[str, ...],
-    left_out: tuple[str, ...],
-) -> Encoded:
-    """Return the result of a session."""
-    given = session.job.sequence_axis is not None
-    arrays = tuple(
-        _array(job, seen, axis_given=given)
-        for job, seen in zip(session.arrays, counts, strict=True)
-    )
-    first = arrays[0]
-    return Encoded(
-        input=session.source.path,
-        output=output,
-        shape=first.shape,
-        dtype=first.dtype,
-        layout=session.rope.layout,
-        sequence_axis=first.sequence_axis,
-        heads=first.heads,
-        head_dim=first.head_dim,
-        positions=first.positions,
-        bytes=sum(array.bytes for array in arrays),
-        seconds=time.perf_counter() - session.begin,
-        nonfinite=sum(array.nonfinite for array in arrays),
-        overflowed=sum(array.overflowed for array in arrays),
-        notes=tuple(dict.fromkeys(note for array in arrays for note in array.notes)),
-        arrays=arrays,
-        kept=kept,
-        left_out=left_out,
-    )
-
-
-def _array(job: ArrayJob, counts: NonFiniteCounts, *, axis_given: bool) -> EncodedArray:
-    axes = job.axes
-    return EncodedArray(
-        name=job.name,
-        shape=axes.stored.shape,
-        dtype=str(dtype_name(axes.stored.dtype)),
-        sequence_axis=axes.sequence_axis,
-        heads=axes.heads,
-        head_dim=axes.head_dim,
-        positions=job.positions.ends,
-        furthest=job.positions.furthest,
-        bytes=axes.stored.nbytes,
-        nonfinite=counts.nonfinite,
-        overflowed=counts.overflowed,
-        notes=axis_notes(axes, axis_given=axis_given, dim_given=True),
-    )

@@ -9,8 +9,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,11 @@ from ropecli.files.encode import default_output
 from ropecli.files.encoded import Encoded, EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
-from ropecli.files.plan import Plan
+from ropecli.files.plan import Plan, Progress, encode_on
 from ropecli.files.positions import checked_offset
-from ropecli.files.session import Job, Session, opened
+from ropecli.files.session import Job, opened
 from ropecli.rotary.rotary import Rotary
 
-Progress = Callable[[int, int], None]
 Start = Callable[[Plan], None]
 
 #: What goes wrong with one file, and keeps no other from being rotated.
@@ -75,82 +74,74 @@ def encode_files(
     if not isinstance(rope, Rotary) and callable(rope):
         rope = functools.cache(rope)  # most files are alike
     run = _Run(
-        [Job(input=path, rope=rope, offset=shift, **options) for path in paths],
-        outputs,
-        start=start,
-        progress=progress,
+        jobs=[Job(input=path, rope=rope, offset=shift, **options) for path in paths],
+        outputs=outputs,
+        force=force,
         positions_continue=positions_continue,
+        progress=progress,
+        start=start,
     )
     if scheduler is None:
-        run.here(force=force)
+        run.here()
     else:
         for job, output in zip(run.jobs, outputs, strict=True):
             check_shareable(job, output, scheduler)
-        run.on_cluster(scheduler, force=force)
-    return run.result(seconds=time.perf_counter() - begin)
+        run.on_cluster(scheduler)
+    files = tuple(run.results[number] for number in sorted(run.results))
+    return EncodedFiles(
+        files=files,
+        failures=tuple(
+            Failure(input=paths[number], message=_line(error), error=error)
+            for number, error in sorted(run.errors.items())
+        ),
+        bytes=sum(each.bytes for each in files),
+        seconds=time.perf_counter() - begin,
+    )
 
 
+@dataclass(kw_only=True, eq=False)
 class _Run:
     """Files that are rotated one after another, or at once by the workers of a cluster."""
 
-    def __init__(
-        self,
-        jobs: list[Job],
-        outputs: list[Path],
-        *,
-        start: Start | None,
-        progress: Progress | None,
-        positions_continue: bool,
-    ) -> None:
-        self.jobs, self.outputs = jobs, outputs
-        self._start, self._continue = start, positions_continue
-        self._progress = progress
-        self._sizes = [0 if progress is None else _size_on_disk(job.input) for job in jobs]
-        self._done, self._whole = 0, sum(self._sizes)
-        self._results: dict[int, Encoded] = {}
-        self._errors: dict[int, BaseException] = {}
-        self._shift = 0  # added to the positions of the next file
-        self._unknown: Path | None = None  # the first file of unknown length
+    jobs: list[Job]
+    outputs: list[Path]
+    force: bool
+    positions_continue: bool
+    progress: Progress | None
+    start: Start | None  #: None once it was called.
+    results: dict[int, Encoded] = field(default_factory=dict)  #: By number of the file.
+    errors: dict[int, BaseException] = field(default_factory=dict)
+    done: int = 0  #: Bytes of the files that are done.
+    shift: int = 0  #: Added to the positions of the next file.
+    unknown: Path | None = None  #: The first file of unknown length.
 
-    def here(self, *, force: bool) -> None:
+    def here(self) -> None:
         """Rotate the files in this process."""
         for number in range(len(self.jobs)):
-            with (
-                self._one_file(number),
-                self._plan_file(number, force=force) as plan,
-            ):
-                self._results[number] = plan.run(partial(self._report, number))
-            self._done += self._sizes[number]
+            with self._one_file(number), self._plan_file(number) as plan:
+                self.results[number] = plan.run(partial(self._report, number))
+            self.done += self._sizes[number]
 
-    def on_cluster(self, address: str, *, force: bool) -> None:
+    def on_cluster(self, address: str) -> None:
         """Have the workers of a scheduler rotate the files."""
         shared: list[tuple[int, Job]] = []
         with connect(address) as cluster:
             for number in range(len(self.jobs)):
-                with self._one_file(number), self._plan_file(number, force=force) as plan:
+                with self._one_file(number), self._plan_file(number) as plan:
                     shared.append((number, replace(plan.session.job, rope=plan.session.rope)))
             files = [(job, self.outputs[number]) for number, job in shared]
-            for index, result in cluster.encode(files):
+            for index, result in encode_on(cluster, files):
                 number, _ = shared[index]
                 with self._one_file(number):
                     if isinstance(result, Exception):
                         raise result
-                    self._results[number] = result
+                    self.results[number] = result
                     self._report(number, 1, 1)
-                self._done += self._sizes[number]
+                self.done += self._sizes[number]
 
-    def result(self, *, seconds: float) -> EncodedFiles:
-        """Return what was rotated, and what was not, in the order of the inputs."""
-        files = tuple(self._results[number] for number in sorted(self._results))
-        return EncodedFiles(
-            files=files,
-            failures=tuple(
-                Failure(input=self.jobs[number].input, message=_line(error), error=error)
-                for number, error in sorted(self._errors.items())
-            ),
-            bytes=sum(each.bytes for each in files),
-            seconds=seconds,
-        )
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [0 if self.progress is None else _size_on_disk(job.input) for job in self.jobs]
 
     @contextlib.contextmanager
     def _one_file(self, number: int) -> Iterator[None]:
@@ -160,41 +151,33 @@ class _Run:
         except BrokenPipeError:
             raise
         except _ONE_FILE as error:
-            self._errors[number] = error
+            self.errors[number] = error
 
     @contextlib.contextmanager
-    def _plan_file(self, number: int, *, force: bool) -> Iterator[Plan]:
-        """Open a file, and plan its output."""
-        with opened(self._job(number)) as session:
-            self._count_positions(session)
-            plan = Plan(session, self.outputs[number], force=force)
-            start, self._start = self._start, None
+    def _plan_file(self, number: int) -> Iterator[Plan]:
+        """Open a file with its first position, and plan its output."""
+        job = self.jobs[number]
+        if self.unknown is not None:
+            raise FileError(
+                f"{job.input} was not rotated: its first position depends on {self.unknown}"
+            )
+        if self.positions_continue:
+            self.unknown = job.input  # until it is open
+        with opened(replace(job, offset=job.offset + self.shift)) as session:
+            lengths = {axes.sequence for axes in session.all_axes}
+            if self.positions_continue and len(lengths) == 1:
+                self.unknown = None
+                self.shift += lengths.pop()
+            plan = Plan(session, self.outputs[number], force=self.force)
+            start, self.start = self.start, None
             if start is not None:
                 start(plan)
             yield plan
 
-    def _job(self, number: int) -> Job:
-        """Return the job of a file, with its first position."""
-        job = self.jobs[number]
-        if self._unknown is not None:
-            raise FileError(
-                f"{job.input} was not rotated: its first position depends on {self._unknown}"
-            )
-        if self._continue:
-            self._unknown = job.input  # until it is open
-        return replace(job, offset=job.offset + self._shift)
-
-    def _count_positions(self, session: Session) -> None:
-        """Let the next file begin where this one ends, if all its arrays have one length."""
-        lengths = {axes.sequence for axes in session.all_axes}
-        if self._continue and len(lengths) == 1:
-            self._unknown = None
-            self._shift += lengths.pop()
-
     def _report(self, number: int, count: int, total: int) -> None:
-        if self._progress is not None:
+        if self.progress is not None:
             part = self._sizes[number] * count // max(1, total)
-            self._progress(self._done + part, self._whole)
+            self.progress(self.done + part, sum(self._sizes))
 
 
 def _size_on_disk(path: Path) -> int:
@@ -214,7 +197,7 @@ def _line(error: BaseException) -> str:
     return said or ("out of memory" if isinstance(error, MemoryError) else type(error).__name__)
 
 
-def expanded(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
+def expand_inputs(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the files of names, folders, and patterns such as "dump/*.npy".
 
     Those of one pattern or folder come in the order of their numbers: part-2 before part-10.

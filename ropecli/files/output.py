@@ -7,8 +7,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ropecli.files.atomic import check_target, part_of, replacing, resolve_target
-from ropecli.files.folder import check_folder, replacing_folder
+from ropecli.files.atomic import (
+    check_folder,
+    check_target,
+    part_of,
+    replacing,
+    replacing_folder,
+    resolve_target,
+)
 from ropecli.files.formats.pipe import check_stdout, is_pipe
 from ropecli.files.formats.zarr import Zarr, foreign_files
 

@@ -87,12 +87,12 @@ def _worker(*, endless: bool) -> Iterator[_Worker]:
     worker.thread.join()
 
 
-def overlapped(
+def overlap_steps(
     items: Iterable[Item],
     *,
     like: Callable[[Item], tuple[tuple[int, ...], np.dtype[Any]]],
     read: Callable[[Item, Array], None],
-    turn: Callable[[Item, Array, Array], Result],
+    rotate: Callable[[Item, Array, Array], Result],
     write: Callable[[Item, Array], None],
     endless_read: bool = False,
     endless_write: bool = False,
@@ -108,7 +108,7 @@ def overlapped(
             shape, dtype = like(item)
             block, out = np.empty(shape, dtype), np.empty(shape, dtype)
             read(item, block)
-            result = turn(item, block, out)
+            result = rotate(item, block, out)
             write(item, out)
             yield item, result
         return
@@ -126,7 +126,7 @@ def overlapped(
             if len(written) == 2:
                 yield _wait_for(written.pop(0))
             out = after.next(block.shape, block.dtype)
-            result = turn(item, block, out)
+            result = rotate(item, block, out)
             written.append((item, result, writer.submit(write, item, out)))
         for last in written:
             yield _wait_for(last)

@@ -1,30 +1,51 @@
-"""Maps input blocks to output blocks, and writes them."""
+"""Maps input blocks to output blocks, and writes them, here or on the workers of a cluster."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import time
+import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import dtype_name
 from ropecli.errors import FileError
-from ropecli.files.array_job import Block, NonFiniteCounts
-from ropecli.files.encoded import Encoded, encoded
+from ropecli.files.array_axes import axis_notes
+from ropecli.files.array_job import ArrayJob, NonFiniteCounts
+from ropecli.files.arrays import read_part
+from ropecli.files.cluster import Cluster, check_shareable, connect
+from ropecli.files.encoded import Encoded, EncodedArray
+from ropecli.files.formats.base import Reader, Sink
 from ropecli.files.formats.pipe import StdinSource, StdoutSink, as_path
-from ropecli.files.formats.protocol import Reader, Sink, Writer
 from ropecli.files.formats.registry import output_format
-from ropecli.files.formats.stored import Stored, box_shape
+from ropecli.files.formats.stored import Box, Stored, box_shape
+from ropecli.files.formats.zarr import Zarr
 from ropecli.files.output import check_output, open_output
-from ropecli.files.pipeline import overlapped
-from ropecli.files.session import Session
+from ropecli.files.pipeline import overlap_steps
+from ropecli.files.session import Job, Session, opened
 
 Progress = Callable[[int, int], None]
+
+#: Of a block on a cluster: seconds of work, next to which Dask's milliseconds are small.
+TASK_BYTES = 128 << 20
+
+
+class _Block(NamedTuple):
+    """A part of one of the arrays."""
+
+    array: int
+    box: Box
+
+
+Written = Generator[tuple[_Block, NonFiniteCounts], None, None]
 
 
 class Plan:
@@ -36,100 +57,222 @@ class Plan:
         output: str | os.PathLike[str],
         *,
         force: bool = False,
+        scheduler: str | None = None,
         sources: Sequence[Path] = (),
     ) -> None:
-        """Refuse what cannot be written."""
+        """Refuse what cannot be written, or not by the workers of a scheduler."""
         self.session, self.output = session, Path(output)
-        self.force = force
+        self._force, self._scheduler = force, scheduler
         job = session.job
-        self.format = output_format(output, job.input, job.shape, job.dtype)
+        if scheduler is not None:
+            check_shareable(job, output, scheduler)
+        self._format = output_format(output, job.input, job.shape, job.dtype)
         is_path = isinstance(job.positions, str | os.PathLike)
         read = [as_path(job.input), *([Path(job.positions)] if is_path else []), *sources]
         check_output(output, force=force, sources=read)
         arrays = session.arrays
-        if len(arrays) > 1 and not self.format.named:
+        if len(arrays) > 1 and not self._format.named:
             raise FileError(
                 f"cannot write {output}: it holds one tensor, got {len(arrays)}; "
                 "expected a format of many, such as .safetensors"
             )
-        same = self.format.named and session.source.path.suffix.lower() in self.format.suffixes
-        self.kept = session.rest if same else ()
-        self.left_out = () if same else session.rest
-        self.arrays = [self._as_stored(each.axes.stored, same=same) for each in arrays]
-        names = [array.name for array in self.arrays]
+        suffix = session.source.path.suffix.lower()
+        self._same = self._format.named and suffix in self._format.suffixes
+        self._kept = session.rest if self._same else ()
+        lost = session.source.not_copied if self._same else ""
+        self.notes = (f"{lost} of {session.source.path} cannot be copied",) if lost else ()
+        self._arrays = [self._as_stored(each.axes.stored) for each in arrays]
+        names = [array.name for array in self._arrays]
         if len(set(names)) < len(names):
             raise FileError(f"cannot write {output}: two of its tensors would have one name")
-        self.bytes = sum(each.axes.stored.nbytes for each in arrays)
-
-    def blocks(self) -> Iterator[Block]:
-        """Return all blocks, in the order of the file."""
-        number = 0
-        for array, job in enumerate(self.session.arrays):
-            itemsize = job.axes.stored.dtype.itemsize
-            for box in job.blocks(self.arrays[array].chunks):
-                yield Block(number, array, box, math.prod(box_shape(box)) * itemsize)
-                number += 1
 
     def run(self, progress: Progress | None = None) -> Encoded:
         """Write the output."""
-        with open_output(self.output, force=self.force) as part:
-            counts = self._write(part, progress)
-        return self.result(counts)
+        if self._scheduler is None:
+            return self._write(progress)
+        with connect(self._scheduler) as cluster:
+            if self._same and isinstance(self._format, Zarr):
+                return self._write(progress, cluster)
+            job = replace(self.session.job, rope=self.session.rope)
+            ((_, result),) = encode_on(cluster, [(job, self.output)])
+            if isinstance(result, Exception):
+                raise result
+            if progress is not None:
+                progress(result.bytes, result.bytes)
+            return replace(result, input=self.session.source.path)
 
-    def result(self, counts: Sequence[NonFiniteCounts]) -> Encoded:
-        """Return what was written, with the counts of each array."""
-        return encoded(self.session, self.output, counts, kept=self.kept, left_out=self.left_out)
-
-    def _write(self, part: Path, progress: Progress | None) -> list[NonFiniteCounts]:
-        counts, done = [NonFiniteCounts() for _ in self.arrays], 0
-        source = self.session.source
-        with ExitStack() as stack:
-            sink = self.format.create(part, self.arrays, source)
-            stack.callback(sink.close)
-            for block, found in stack.enter_context(closing(self._rotate(sink))):
+    def _write(self, progress: Progress | None, cluster: Cluster | None = None) -> Encoded:
+        counts, done = [NonFiniteCounts() for _ in self._arrays], 0
+        source, jobs = self.session.source, self.session.arrays
+        total = sum(job.axes.stored.nbytes for job in jobs)
+        with contextlib.ExitStack() as stack:
+            part = stack.enter_context(open_output(self.output, force=self._force))
+            if cluster is not None:
+                part = stack.enter_context(_folder_of_run(part))
+            sink = stack.enter_context(closing(self._format.create(part, self._arrays, source)))
+            rotated = self._rotate(sink) if cluster is None else self._rotate_on(cluster, sink)
+            for block, found in stack.enter_context(closing(rotated)):
                 counts[block.array] += found
-                done += block.bytes
+                itemsize = jobs[block.array].axes.stored.dtype.itemsize
+                done += math.prod(box_shape(block.box)) * itemsize
                 if progress is not None:
-                    progress(done, self.bytes)
-            sink.finish(source, self.kept)
-        return counts
+                    progress(done, total)
+            sink.finish()
+        return self._result(counts)
 
-    def _rotate(self, sink: Sink) -> Generator[tuple[Block, NonFiniteCounts], None, None]:
+    def _result(self, counts: Sequence[NonFiniteCounts]) -> Encoded:
+        session = self.session
+        given = session.job.sequence_axis is not None
+        arrays = tuple(
+            _array(job, found, axis_given=given)
+            for job, found in zip(session.arrays, counts, strict=True)
+        )
+        first = arrays[0]
+        return Encoded(
+            input=session.source.path,
+            output=self.output,
+            shape=first.shape,
+            dtype=first.dtype,
+            layout=session.rope.layout,
+            sequence_axis=first.sequence_axis,
+            heads=first.heads,
+            head_dim=first.head_dim,
+            positions=first.positions,
+            bytes=sum(array.bytes for array in arrays),
+            seconds=time.perf_counter() - session.begin,
+            nonfinite=sum(array.nonfinite for array in arrays),
+            overflowed=sum(array.overflowed for array in arrays),
+            notes=tuple(dict.fromkeys(note for array in arrays for note in array.notes)),
+            arrays=arrays,
+            kept=self._kept,
+            left_out=() if self._same else session.rest,
+        )
+
+    def _blocks(self) -> Iterator[_Block]:
+        """Return all blocks, in the order of the file."""
+        for number, job in enumerate(self.session.arrays):
+            for box in job.blocks(self._arrays[number].chunks):
+                yield _Block(number, box)
+
+    def _rotate(self, sink: Sink) -> Written:
         """Read, rotate and write block after block; yield each once it is written."""
         jobs = self.session.arrays
         readers: dict[int, Reader] = {}
-        writers: dict[int, Writer] = {}
 
-        def like(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        def like(block: _Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
             return box_shape(block.box), jobs[block.array].axes.stored.dtype.newbyteorder("=")
 
-        def read(block: Block, before: NDArray[Any]) -> None:
+        def read(block: _Block, before: NDArray[Any]) -> None:
             if block.array not in readers:
                 readers.clear()  # the one before is done: it may hold a file open
                 stored = jobs[block.array].axes.stored
                 readers[block.array] = self.session.source.reader(stored)
             readers[block.array].read(block.box, before)
 
-        def turn(block: Block, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
+        def rotate(block: _Block, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
             return jobs[block.array].rotate(block.box, before, after)
 
-        def write(block: Block, after: NDArray[Any]) -> None:
-            if block.array not in writers:
-                writers[block.array] = sink.writer(self.arrays[block.array].name)
-            writers[block.array].write(block.box, after)
+        def write(block: _Block, after: NDArray[Any]) -> None:
+            sink.write(self._arrays[block.array].name, block.box, after)
 
-        return overlapped(
-            self.blocks(),
+        return overlap_steps(
+            self._blocks(),
             like=like,
             read=read,
-            turn=turn,
+            rotate=rotate,
             write=write,
             endless_read=isinstance(self.session.source, StdinSource),
             endless_write=isinstance(sink, StdoutSink),
         )
 
-    def _as_stored(self, stored: Stored, *, same: bool) -> Stored:
+    def _rotate_on(self, cluster: Cluster, sink: Sink) -> Written:
+        """Let workers read, rotate and write; a block is of whole chunks of the output."""
+        for number, job in enumerate(self.session.arrays):
+            array, stored = self._arrays[number], job.axes.stored
+            boxes = list(job.blocks(array.chunks, TASK_BYTES))
+            job = replace(job, positions=job.positions.in_memory())  # noqa: PLW2901
+            reader = self.session.source.reader(stored)
+            task = cluster.share(job, reader, sink, array.name)
+            labels = [stored.label] * len(boxes)
+            for index, found in cluster.map(_rotate_block, [task] * len(boxes), boxes, labels):
+                if isinstance(found, Exception):
+                    raise found
+                yield _Block(number, boxes[index]), found
+
+    def _as_stored(self, stored: Stored) -> Stored:
         """Return an array as the output stores it: one without a name is named after its file."""
-        name = stored.name or ("" if same else stored.path.stem)
-        name = name if self.format.named else ""
-        return self.format.as_stored(replace(stored, path=self.output, name=name))
+        name = stored.name or ("" if self._same else stored.path.stem)
+        name = name if self._format.named else ""
+        return self._format.as_stored(replace(stored, path=self.output, name=name))
+
+
+def _array(job: ArrayJob, counts: NonFiniteCounts, *, axis_given: bool) -> EncodedArray:
+    axes = job.axes
+    return EncodedArray(
+        name=job.name,
+        shape=axes.stored.shape,
+        dtype=str(dtype_name(axes.stored.dtype)),
+        sequence_axis=axes.sequence_axis,
+        heads=axes.heads,
+        head_dim=axes.head_dim,
+        positions=job.positions.ends,
+        furthest=job.positions.furthest,
+        bytes=axes.stored.nbytes,
+        nonfinite=counts.nonfinite,
+        overflowed=counts.overflowed,
+        notes=axis_notes(axes, axis_given=axis_given, dim_given=True),
+    )
+
+
+def encode_on(
+    cluster: Cluster, jobs: Sequence[tuple[Job, Path]]
+) -> Iterator[tuple[int, Encoded | Exception]]:
+    """Encode each of several files on one worker; yield results by number, as they come."""
+    inputs, outputs = [_absolute(job) for job, _ in jobs], [path.absolute() for _, path in jobs]
+    labels = [str(job.input) for job, _ in jobs]
+    for number, found in cluster.map(_encode_file, inputs, outputs, labels):
+        job, output = jobs[number]  # with the paths as they were given
+        failed = isinstance(found, Exception)
+        yield number, found if failed else replace(found, input=job.input, output=output)
+
+
+def _encode_file(job: Job, output: Path) -> Encoded:
+    """Encode a whole file on a worker.
+
+    The client has refused outputs that exist. One that is here now was written by a worker that
+    died before it could say so.
+    """
+    with opened(job) as session:
+        return Plan(session, output, force=True).run()
+
+
+def _rotate_block(task: tuple[ArrayJob, Reader, Sink, str], box: Box) -> NonFiniteCounts:
+    """Rotate a block on a worker, from store to store."""
+    job, reader, sink, name = task
+    before = read_part(reader, box)
+    after = np.empty_like(before)
+    counts = job.rotate(box, before, after)
+    sink.write(name, box, after)
+    return counts
+
+
+@contextlib.contextmanager
+def _folder_of_run(part: Path) -> Iterator[Path]:
+    """Yield a folder whose content is moved to the part at the end.
+
+    Tasks of another run, whose client has died, may still be writing into its own.
+    """
+    store = part.absolute() / uuid.uuid4().hex
+    store.mkdir()
+    yield store
+    for path in list(store.iterdir()):
+        path.rename(part / path.name)
+    store.rmdir()
+
+
+def _absolute(job: Job) -> Job:
+    """Return the job as it is understood in another folder."""
+    positions = job.positions
+    if isinstance(positions, str | os.PathLike):
+        positions = Path(positions).absolute()
+    return replace(job, input=job.input.absolute(), positions=positions)

@@ -14,7 +14,7 @@ from ropecli.errors import ArgumentTypeError, FileError
 from ropecli.files.array_axes import Axes, understand_axes, vector_length
 from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import choose
-from ropecli.files.formats.protocol import Source
+from ropecli.files.formats.base import Source
 from ropecli.files.formats.registry import open_input
 from ropecli.files.formats.stored import check_rotatable
 from ropecli.files.positions import open_positions

@@ -6,7 +6,7 @@ from typing import Any
 
 from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.folder import README, VectorFolder
-from ropecli.files.folder import MANIFEST
+from ropecli.files.atomic import MANIFEST
 from ropecli.render.console import Screen, visible
 
 

@@ -69,7 +69,7 @@ def compared(folder: Path, x: NDArray[Any], y: NDArray[Any], **options: Any) -> 
 def test_what_encode_writes_is_the_rotation_to_the_bit(
     tmp_path: Path, kind: str, dtype: Any, inverse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encode_check, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(encode_check, "COMPARED_BYTES", 500)
     rope = ROPES[kind]
     path = saved(tmp_path, random_array(2, 7, 2 * rope.head_dim, dtype=dtype))
     how = job(path, rope, inverse=inverse, offset=100)
@@ -155,7 +155,7 @@ def test_angle_and_length_are_judged_apart(
 def test_the_first_that_differs_is_named_by_its_place_in_the_array(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encode_check, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(encode_check, "COMPARED_BYTES", 64)
     x = random_array(3, 10, 24)
     y = rotate(x.reshape(3, 10, 3, 8).swapaxes(1, 2), ROPE).swapaxes(1, 2).reshape(x.shape)
     y[1, 6, 17] += 1
@@ -224,7 +224,7 @@ def test_orders_and_formats_may_differ(tmp_path: Path) -> None:
 def test_a_packed_output_is_read_in_the_order_of_the_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encode_check, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(encode_check, "COMPARED_BYTES", 500)
     x = random_array(3, 50, 16)
     encode_file(saved(tmp_path, x), tmp_path / "y.npz", ROPE)
     path = saved(tmp_path, np.asfortranarray(x), "f.npy")
@@ -341,7 +341,7 @@ def test_an_output_without_a_header_of_an_input_with_one(tmp_path: Path) -> None
 def test_what_is_read_in_order_is_not_held_in_memory(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encode_check, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(encode_check, "COMPARED_BYTES", 500)
     monkeypatch.setattr(arrays, "LARGEST", 100)  # what may be held
     x = random_array(50, 16)
     encode_file(saved(tmp_path, x), tmp_path / f"y{suffix}", ROPE)

@@ -19,7 +19,6 @@ from helpers import (
     read_output,
     run_cli,
     run_in_terminal,
-    run_python,
 )
 
 from ropecli import Rotary, rotate
@@ -139,27 +138,6 @@ def test_progress_is_drawn_on_a_terminal_only(here: Path) -> None:
     piped = run_cli("encode", "x.npy", "--force", cwd=here)
     assert (piped.returncode, piped.stderr) == (0, "")
     assert "\x1b" not in piped.stdout
-
-
-FULL = """
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-from ropecli.cli import main
-sys.argv = ["ropecli", "encode", "x.npy"]
-main()
-"""
-
-
-@pytest.mark.slow
-def test_disk_that_is_full_leaves_nothing(here: Path) -> None:
-    # Kernels are compiled before, or their cache would meet the limit too.
-    assert run_cli("encode", "x.npy", "-o", "first.npy", cwd=here).returncode == 0
-    done = run_python(FULL, cwd=here)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("error: cannot write x.rope.npy: File too large")
-    assert done.stderr.count("\n") == 1
-    assert {path.name for path in here.iterdir()} == {"first.npy", "x.npy"}
 
 
 def test_interrupt_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

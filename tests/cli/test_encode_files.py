@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from helpers import (
@@ -68,6 +69,19 @@ def test_what_another_format_has_no_place_for_is_named() -> None:
     assert "note: 2 other tensors of dump/1.safetensors are not in q.npy" in err
     _, err = read_output("encode", "dump/1.safetensors", "--tensor", "*", "-o", "all.npy", code=2)
     assert "holds one tensor, got 3; expected a format of many, such as .safetensors" in err
+
+
+def test_what_a_library_can_not_copy_is_named() -> None:
+    read_output("encode", "a.npy", "-o", "a.parquet")
+    _, err = read_output("encode", "a.parquet")
+    note = "note: compression and encodings of the columns of a.parquet cannot be copied\n"
+    assert err == note
+    _, err = read_output("encode", "a.parquet", "a.npy", "-o", "out")
+    assert err.startswith(note)
+    with h5py.File("a.h5", "w", userblock_size=512) as file:
+        file["q"] = random_array(4, 8)
+    _, err = read_output("encode", "a.h5")
+    assert err == "note: the user block of a.h5 cannot be copied\n"
 
 
 @pytest.mark.parametrize("given", [["dump/*.safetensors"], ["dump"]])

@@ -280,16 +280,10 @@ def test_paths_beyond_255_bytes(here: Path) -> None:
     assert (folder / "x.rope.npy").read_bytes() == Path("y.npy").read_bytes()
 
 
-def test_symbolic_links(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("real").mkdir()
-    Path("in.npy").symlink_to("x.npy")
-    Path("out.npy").symlink_to("real/z.npy")
-    assert run(["encode", "in.npy", "-o", "out.npy", "-q"]) == 0
-    assert Path("out.npy").is_symlink()
-    assert Path("real/z.npy").read_bytes() == Path("y.npy").read_bytes()
-    Path("dangling.npy").symlink_to("nowhere.npy")
-    capsys.readouterr()
+def test_inputs_that_are_links(here: Path) -> None:
+    for link, target in {"in": "x.npy", "dangling": "nowhere.npy", "loop": "loop.npy"}.items():
+        Path(f"{link}.npy").symlink_to(target)
+    assert run(["encode", "in.npy", "-o", "z.npy", "-q"]) == 0
+    assert Path("z.npy").read_bytes() == Path("y.npy").read_bytes()
     assert "No such file" in assert_refused("encode", "dangling.npy")
-    Path("loop.npy").symlink_to("loop.npy")
     assert "loop.npy" in assert_refused("encode", "loop.npy")
-    assert "loop.npy" in assert_refused("encode", "x.npy", "-o", "loop.npy")

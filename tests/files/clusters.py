@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 PRELOAD = """
 import os, time
 from pathlib import Path
-from ropecli.files import array_job, cluster
+from ropecli.files import array_job
 from ropecli.files.formats import zarr
-array_job.BLOCK_BYTES = cluster.TASK_BYTES = zarr.CHUNK_BYTES = {block}
+array_job.BLOCK_BYTES = zarr.CHUNK_BYTES = {block}
 if not hasattr(array_job, "at_once"):  # it is loaded twice
     array_job.at_once = array_job.ArrayJob.rotate
 def slowly(*words):

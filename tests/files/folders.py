@@ -111,7 +111,7 @@ def replaced(number: int, by: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited_files(count: int) -> Iterator[None]:
-    """Let this process open no more than so many files at a time."""
+    """Let this process open no more than this number of files at a time."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
     try:

@@ -195,7 +195,7 @@ class FileFormat(NamedTuple):
         return array.view(BFLOAT16) if like.dtype == BFLOAT16 else array
 
     def options(self, array: Array) -> dict[str, Any]:
-        """Return what `encode_file` has to be told of a file of such arrays."""
+        """Return the options that `encode_file` needs for a file of such arrays."""
         if self.suffix == ".bin":
             order = ">" if array.dtype.byteorder == ">" else ""
             name = f"{order}{array.dtype.newbyteorder('=').name}"

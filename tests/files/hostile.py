@@ -76,7 +76,7 @@ def archive(members: dict[str, bytes], packed: int = zipfile.ZIP_DEFLATED, **opt
 
 
 def bomb(beginning: bytes, packed: int, size: int, *, claimed: int | None = None) -> bytes:
-    """An archive whose member q.npy goes on with so many zeros, and may claim to be smaller."""
+    """An archive whose member q.npy ends in zeros, and may claim to be smaller."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", packed) as file:
         info = zipfile.ZipInfo("q.npy")
@@ -99,7 +99,7 @@ def mutated(rng: np.random.Generator) -> bytes:
 
 
 def mutated_npz(rng: np.random.Generator) -> bytes:
-    """A .npz file that was changed anywhere, mostly in what the archive says of its members."""
+    """A .npz file that was changed anywhere, mostly in the entries of its members."""
     members = {"q.npy": saved_bytes(SOUND), "k.npy": saved_bytes(SOUND * 2), "note": b"words"}
     packed = zipfile.ZIP_STORED if rng.integers(2) else zipfile.ZIP_DEFLATED
     content = archive(members, packed)
@@ -163,7 +163,7 @@ def _changed(
 
 @contextlib.contextmanager
 def fed(content: bytes) -> Iterator[None]:
-    """Standard input is a pipe that holds so many bytes, at most 64 KiB, and then ends."""
+    """Standard input is a pipe that holds these bytes, at most 64 KiB, and then ends."""
     ours, theirs = os.pipe()
     assert os.write(theirs, content) == len(content)
     os.close(theirs)

@@ -1,4 +1,4 @@
-"""Files of PyTorch that nobody should trust: damaged ones, and pickles that run code."""
+"""Untrusted files of PyTorch: damaged ones, and pickles that run code."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _archive(members: Members) -> bytes:
 
 
 def _legacy(code: bytes) -> bytes:
-    """What PyTorch wrote before it wrote archives: several pickles, the last of which is ours."""
+    """The format before archives: several pickles, the last of which is ours."""
     stream = io.BytesIO()
     torch.save({}, stream, _use_new_zipfile_serialization=False)
     pickles = stream.getvalue().split(b"\x80\x02")[:4]  # nothing, and three of what wrote it
@@ -204,7 +204,7 @@ def _shuffled(data: bytes, random: np.random.Generator) -> bytes:
 
 
 def _is_read_alike(path: Path) -> bool:
-    """Whether PyTorch reads the file too; then it must read the same."""
+    """Return whether PyTorch reads the file too; then it must read the same."""
     __tracebackhide__ = True
     try:
         found = torch.load(path.with_suffix(".pt"), weights_only=True)

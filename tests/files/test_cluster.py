@@ -24,6 +24,7 @@ from safetensors.numpy import save_file
 
 from ropecli import Rotary, __version__, encode_file, encode_files
 from ropecli.files import cluster as module
+from ropecli.files import plan
 from ropecli.files.formats import zarr as zarr_format
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TASK_BYTES", BLOCK)
+    monkeypatch.setattr(plan, "TASK_BYTES", BLOCK)
     monkeypatch.setattr(zarr_format, "CHUNK_BYTES", BLOCK)
 
 
@@ -200,7 +201,7 @@ def test_workers_that_are_killed_between_files_are_replaced(
     assert result.failures == ()
     assert contents(tmp_path / "one").items() <= contents(tmp_path / "many").items()
     # A result may die with its worker after it was told, and be computed once more: what a worker
-    # was writing when it was killed stays beside the whole output, and the next run removes it.
+    # was writing when it was killed stays next to the whole output, and the next run removes it.
     whole = [name for name in names(tmp_path / "many") if not name.endswith(".ropecli-part")]
     assert whole == names(tmp_path / "one")
     cluster.wait_for_workers()

@@ -30,8 +30,9 @@ from ropecli import (
 )
 from ropecli.errors import RopecliError
 from ropecli.files import array_job
-from ropecli.files.encode import default_output, plan_output
+from ropecli.files.encode import default_output
 from ropecli.files.formats.stored import Stored
+from ropecli.files.plan import Plan
 from ropecli.files.session import Job, opened
 
 ROPE = Rotary(head_dim=8)
@@ -307,7 +308,7 @@ def said(
         pytest.raises(error) as caught,
         opened(Job(input=Path(path), rope=ROPE, **job)) as session,
     ):
-        plan_output(session, output, **(needs or {}))
+        Plan(session, output, **(needs or {}))
     return str(caught.value)
 
 
@@ -315,8 +316,8 @@ def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, X)
     with opened(Job(input=path, rope=ROPE)) as session:
         for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
-            plan_output(session, tmp_path / name)
-            plan_output(session, tmp_path / name, scheduler=AT)
+            Plan(session, tmp_path / name)
+            Plan(session, tmp_path / name, scheduler=AT)
     assert names(tmp_path) == ["x.npy"]
 
 

@@ -39,7 +39,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def expected(folder: Path) -> dict[str, bytes]:
-    """What x.npy becomes."""
+    """Return the rotated x.npy."""
     encode_file(folder / "x.npy", folder / "good.npy", ROPE)
     found = contents(folder / "good.npy")
     (folder / "good.npy").unlink()
@@ -109,8 +109,8 @@ def test_failing_disk(
 @pytest.mark.parametrize(
     ("call", "error", "code"),
     [
-        ("preadv", RuntimeError("what nobody thought of"), 101),
-        ("pwrite", RuntimeError("what nobody thought of"), 101),
+        ("preadv", RuntimeError("an unforeseen one"), 101),
+        ("pwrite", RuntimeError("an unforeseen one"), 101),
         ("pwrite", MemoryError(), 2),
         ("preadv", KeyboardInterrupt(), 130),
     ],
@@ -257,7 +257,7 @@ def start(*words: object) -> subprocess.Popen[bytes]:
 
 
 def killed(blocks: int, *words: object) -> None:
-    """Kill the command once it has begun so many blocks."""
+    """Kill the command after it has begun a number of blocks."""
     with start(*words, "-q") as process:
         assert process.stderr is not None
         for _ in range(blocks):

@@ -18,7 +18,7 @@ from helpers import assert_same_bits, random_array, run_python
 
 from ropecli import FileError, Rotary, encode_file, rotate
 from ropecli.files import array_job
-from ropecli.files.folder import check_folder, replacing_folder, write_folder
+from ropecli.files.atomic import check_folder, replacing_folder, write_folder
 from ropecli.files.formats import zarr
 from ropecli.files.formats.zarr import foreign_files
 
@@ -139,7 +139,7 @@ KILLED = """
 import ctypes, json, os, shutil, signal, sys
 from pathlib import Path
 from ropecli.errors import FileError
-from ropecli.files.folder import replacing_folder
+from ropecli.files.atomic import replacing_folder
 
 folder, exchange = Path(sys.argv[1]), sys.argv[2] == "True"
 target = folder / "out"
@@ -267,9 +267,10 @@ def test_a_part_that_gets_its_name_while_it_is_looked_at_is_no_leftover(
             part.rename(tmp_path / "done")
             part.mkdir()
             (part / "b").write_text("the next run's")
+            lock(os.open(part, os.O_RDONLY), operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with pytest.raises(FileError, match="cannot write"):
+    with pytest.raises(FileError, match="another ropecli is writing this folder"):
         write_folder(tmp_path / "out", listed(a="1"))
     assert contents(tmp_path / "done") == {"a": b"whole"}
     assert contents(part) == {"b": b"the next run's"}

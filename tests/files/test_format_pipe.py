@@ -189,8 +189,8 @@ def test_parts_in_any_order(capfdbinary: Bytes, dtype: str, order: Any) -> None:
     stored = Stored(path=Path("-"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F")
     sink = StdoutSink(stored, b"header")
     for box in shuffled_boxes():
-        sink.writer("").write(box, np.ascontiguousarray(x[box]).astype("f4"))
-    sink.finish(None, ())  # type: ignore[arg-type]
+        sink.write("", box, np.ascontiguousarray(x[box]).astype("f4"))
+    sink.finish()
     sink.close()
     assert capfdbinary.readouterr().out == b"header" + x.tobytes("A")
     boxes = shuffled_boxes()
@@ -305,7 +305,7 @@ def test_an_output_that_does_not_wait(tmp_path: Path) -> None:
 def test_a_block_of_nothing_is_nothing(capfdbinary: Bytes) -> None:
     stored = Stored(path=Path("-"), shape=(3, 8), dtype=np.dtype("<f4"))
     sink = StdoutSink(stored, b"header")
-    sink.writer("").write((slice(0, 0), slice(0, 8)), np.ones((0, 8), "f4"))
-    sink.writer("").write((slice(0, 3), slice(0, 8)), np.ones((3, 8), "f4"))
+    sink.write("", (slice(0, 0), slice(0, 8)), np.ones((0, 8), "f4"))
+    sink.write("", (slice(0, 3), slice(0, 8)), np.ones((3, 8), "f4"))
     sink.close()
     assert capfdbinary.readouterr().out == b"header" + np.ones((3, 8), "f4").tobytes()

@@ -1,4 +1,4 @@
-"""The format .safetensors: as its own package has it, and as nobody should."""
+"""The format .safetensors: files of its own package, and damaged ones."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_more_lists_than_tensors_need_are_refused(tmp_path: Path) -> None:
 
 
 def tensors() -> dict[str, Any]:
-    """What a dump holds: some to rotate, some not, of every kind."""
+    """Return tensors of every kind, some to rotate and some not."""
     return {
         "layers.0.q_proj": random_array(2, 5, 8),
         "layers.0.k_proj": random_array(2, 5, 8, dtype=ml_dtypes.bfloat16, seed=1),
@@ -151,7 +151,7 @@ def split(path: Path) -> tuple[bytes, dict[str, bytes]]:
     content = path.read_bytes()
     start = 8 + struct.unpack("<Q", content[:8])[0]
     entries = json.loads(content[8:start])
-    del entries["__metadata__"]
+    entries.pop("__metadata__", None)
     places = {name: entry["data_offsets"] for name, entry in entries.items()}
     return content[:start], {n: content[start + a : start + b] for n, (a, b) in places.items()}
 
@@ -215,3 +215,14 @@ def test_a_name_goes_before_a_pattern(tmp_path: Path) -> None:
         output = tmp_path / "y.safetensors"
         result = encode_file(path, output, ROPE, tensor=name, force=True)
         assert [array.name for array in result.arrays] == [name]
+
+
+@pytest.mark.parametrize("blanks", range(9))
+def test_elements_need_not_stand_at_multiples_of_their_size(tmp_path: Path, blanks: int) -> None:
+    x = random_array(3, 70, 8, dtype="f8")
+    tensor = entry(dtype="F64", shape=[3, 70, 8], data_offsets=[0, x.nbytes])
+    header = json.dumps({"x": tensor}).encode() + b" " * blanks
+    path = with_header(tmp_path / "x.safetensors", header, x.tobytes())
+    encode_file(path, tmp_path / "y.safetensors", ROPE)
+    got = split(tmp_path / "y.safetensors")
+    assert got[1]["x"] == rotate_heads(x, ROPE).tobytes()

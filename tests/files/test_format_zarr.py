@@ -163,15 +163,15 @@ def test_threads_and_processes_read_and_write_at_once(tmp_path: Path) -> None:
     (tmp_path / "y.zarr").mkdir()
     with open_source(path) as source, ThreadPoolExecutor(4) as threads:
         array = Zarr().as_stored(Stored(path=path, name="x", shape=x.shape, dtype=x.dtype))
-        writer = Zarr().create(tmp_path / "y.zarr", [array], source).writer("x")
-        # Each with a writer of its own, as several processes have.
-        writers = [pickle.loads(pickle.dumps(writer)) for _ in starts]
+        sink = Zarr().create(tmp_path / "y.zarr", [array], source)
+        # Each with a sink of its own, as several processes have.
+        sinks = [pickle.loads(pickle.dumps(sink)) for _ in starts]
         list(
             threads.map(
-                lambda writer, start: writer.write(
-                    (slice(start, start + 10), slice(0, 8)), x[start : start + 10].copy()
+                lambda sink, start: sink.write(
+                    "x", (slice(start, start + 10), slice(0, 8)), x[start : start + 10].copy()
                 ),
-                writers,
+                sinks,
                 starts,
             )
         )

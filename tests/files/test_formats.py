@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import sys
 import tempfile
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from files.folders import limited_files, names, refused, saved, to_be_rotated
+from files.folders import descriptors, limited_files, names, refused, saved, to_be_rotated
 from files.formats import (
     BFLOAT16,
     FORMATS,
@@ -225,6 +227,20 @@ def test_an_input_that_shrinks_is_noticed(
     said = refused(encode_file, path, output, ROPE, progress=shrink, **kind.options(x))
     assert str(path) in said
     assert names(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
+def test_nothing_stays_open_where_a_file_can_not_be_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    gc.collect()  # of what other tests have left open
+    path, before = saved(tmp_path, random_array(3, 8)), descriptors()
+    monkeypatch.setattr(os, "pwrite", full)
+    assert "No space left" in refused(encode_file, path, tmp_path / f"y{suffix}", ROPE)
+    assert descriptors() == before
 
 
 #: Writes to a disk that takes half of it. Libraries are imported before, for what they cache.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from ropecli import ArgumentTypeError, Rotary, rotate
-from ropecli.files.many import encode_files, expanded
+from ropecli.files.many import encode_files, expand_inputs
 from ropecli.files.plan import Plan
 
 ROPE = Rotary(head_dim=8)
@@ -96,7 +96,7 @@ def test_tensors_of_a_file_stand_at_the_same_positions(tmp_path: Path) -> None:
     for number in (1, 2):
         arrays = {"q": random_rows(3, number), "k": random_rows(3, 9 + number), "v": random_rows(3)}
         save_file(arrays, tmp_path / f"{number}.safetensors")
-    paths = expanded([tmp_path / "*.safetensors"])
+    paths = expand_inputs([tmp_path / "*.safetensors"])
     encode_files(paths, ROPE, folder=tmp_path / "out", positions_continue=True, tensor="[qk]")
     for number in (1, 2):
         before = load_file(tmp_path / f"{number}.safetensors")
@@ -110,7 +110,7 @@ def test_tensors_of_a_file_stand_at_the_same_positions(tmp_path: Path) -> None:
 def test_tensors_of_different_lengths_leave_the_next_positions_unknown(tmp_path: Path) -> None:
     save_file({"q": random_rows(3), "k": random_rows(4)}, tmp_path / "1.safetensors")
     save_file({"q": random_rows(3), "k": random_rows(3)}, tmp_path / "2.safetensors")
-    paths = expanded([tmp_path / "*.safetensors"])
+    paths = expand_inputs([tmp_path / "*.safetensors"])
     result = encode_files(paths, ROPE, folder=tmp_path / "out", positions_continue=True, tensor="*")
     assert names(tmp_path / "out") == ["1.safetensors"]
     assert len(result.failures) == 1
@@ -148,16 +148,16 @@ def test_patterns_and_folders_come_in_the_order_of_their_numbers(
 ) -> None:
     (tmp_path / "notes.txt").touch()
     (tmp_path / "folder.zarr").mkdir()
-    assert expanded([tmp_path / "part-*.npy"]) == parts
-    assert expanded([str(tmp_path)]) == [tmp_path / "folder.zarr", *parts]
-    assert expanded([parts[2], parts[0]]) == [parts[2], parts[0]]
-    assert expanded(["-", tmp_path / "none.npy"]) == [Path("-"), tmp_path / "none.npy"]
+    assert expand_inputs([tmp_path / "part-*.npy"]) == parts
+    assert expand_inputs([str(tmp_path)]) == [tmp_path / "folder.zarr", *parts]
+    assert expand_inputs([parts[2], parts[0]]) == [parts[2], parts[0]]
+    assert expand_inputs(["-", tmp_path / "none.npy"]) == [Path("-"), tmp_path / "none.npy"]
 
 
 def test_digits_that_are_no_numbers_are_letters(tmp_path: Path) -> None:
     for name in ("1²3.npy", "1²10.npy", "½.npy", "٣.npy"):
         (tmp_path / name).touch()
-    found = [path.name for path in expanded([tmp_path / "*.npy"])]
+    found = [path.name for path in expand_inputs([tmp_path / "*.npy"])]
     assert sorted(found) == sorted(names(tmp_path))
     assert found.index("1²3.npy") < found.index("1²10.npy")
 
@@ -167,20 +167,20 @@ def test_hidden_files_are_left_out_of_folders_and_patterns(
 ) -> None:
     for name in ("._part-2.npy", ".hidden.npy"):
         (tmp_path / name).touch()
-    assert expanded([tmp_path]) == parts
-    assert expanded([tmp_path / "*.npy"]) == parts
-    assert expanded([tmp_path / ".hidden.npy"]) == [tmp_path / ".hidden.npy"]
+    assert expand_inputs([tmp_path]) == parts
+    assert expand_inputs([tmp_path / "*.npy"]) == parts
+    assert expand_inputs([tmp_path / ".hidden.npy"]) == [tmp_path / ".hidden.npy"]
 
 
 def test_a_name_with_brackets_is_a_name_where_such_a_file_is(tmp_path: Path) -> None:
     path = saved(tmp_path, random_rows(1), "x[1].npy")
-    assert expanded([path]) == [path]
+    assert expand_inputs([path]) == [path]
 
 
 def test_nothing_is_no_input(tmp_path: Path) -> None:
-    assert "no file matches" in refused(expanded, [tmp_path / "*.npy"])
+    assert "no file matches" in refused(expand_inputs, [tmp_path / "*.npy"])
     (tmp_path / "empty").mkdir()
-    assert "holds no file that ends in .npy" in refused(expanded, [tmp_path / "empty"])
+    assert "holds no file that ends in .npy" in refused(expand_inputs, [tmp_path / "empty"])
 
 
 def test_standard_output_is_no_folder(
@@ -240,7 +240,7 @@ def test_many_small_files(tmp_path: Path) -> None:
     for number in range(1, 300):
         os.link(tmp_path / "0.npy", tmp_path / f"{number}.npy")
     result = encode_files(
-        expanded([tmp_path]), ROPE, folder=tmp_path / "out", positions_continue=True
+        expand_inputs([tmp_path]), ROPE, folder=tmp_path / "out", positions_continue=True
     )
     assert (len(result.files), result.files[-1].positions) == (300, (299, 299))
     got = np.load(tmp_path / "out" / "299.npy")

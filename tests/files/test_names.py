@@ -101,7 +101,7 @@ def test_same_format_keeps_every_name(tmp_path: Path) -> None:
     encode_file(path, tmp_path / "y.safetensors", ROPE)
     with safe_open(tmp_path / "y.safetensors", framework="np") as file:
         assert list(file.keys()) == ["a\0b"]
-    in_bytes = "q\udcff"  # which stands for the byte 255, in a name that is no UTF-8
+    in_bytes = "q\udcff"  # which stands for the byte 255, in a name that is not UTF-8
     write_zarr(tmp_path / "x.zarr", {in_bytes: X})
     encode_file(tmp_path / "x.zarr", tmp_path / "y.zarr", ROPE)
     assert_same_bits("q", got=read_zarr(tmp_path / "y.zarr", in_bytes), expected=rotate(X, ROPE))

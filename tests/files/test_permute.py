@@ -19,8 +19,9 @@ from ropecli import ArgumentError, FileError, Permuted, permute, rotate
 from ropecli.arrays import DTYPES
 from ropecli.files.formats.safetensors import read_header, serialize
 from ropecli.files.permute.moves import LAYOUTS, find_moves, old_rows
-from ropecli.files.permute.permute import BLOCK, check_permuted
+from ropecli.files.permute.permute import check_permuted
 from ropecli.files.permute.proof import PermutationProof, Side, prove
+from ropecli.regular import COPY_BYTES
 from ropecli.rotary import Rotary
 
 Array = NDArray[Any]
@@ -303,7 +304,7 @@ def test_little_memory_is_taken(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # A block of copying, twice for the joining of its parts, and a head's rows as float64 thrice.
-    assert peak < 3 * BLOCK < size
+    assert peak < 3 * COPY_BYTES < size
 
 
 # Refusals.

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from files.folders import descriptors, names
-from helpers import random_array
+from helpers import assert_same_bits, random_array
 
+from ropecli.files.formats.base import Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, whole
 
@@ -19,11 +20,14 @@ def stored(name: str, *shape: int) -> Stored:
 
 def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
     arrays = {"a": random_array(3, 8), "b": random_array(0, 8), "c": random_array(70_000, 8)}
-    kept = Spool(tmp_path, [(stored(n, *x.shape), n.encode()) for n, x in arrays.items()])
+    kept = Spool(
+        tmp_path / "part", [stored(name, *x.shape) for name, x in arrays.items()], Source()
+    )
     for name in "cab":
-        kept.writer(name).write(whole(stored(name, *arrays[name].shape)), arrays[name].copy())
+        kept.write(name, whole(stored(name, *arrays[name].shape)), arrays[name].copy())
     for name, x in arrays.items():
-        assert b"".join(kept.blocks(name)) == name.encode() + x.tobytes()
+        assert b"".join(kept.blocks(name)) == x.tobytes()
+        assert_same_bits(name, got=kept.map_elements(name), expected=x)
         assert kept.elements(name, 8, 16) == x.tobytes()[8:24] if x.size else True
     assert names(tmp_path) == [], "the file has no name"
     kept.close()
@@ -32,5 +36,5 @@ def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
 def test_what_can_not_be_begun_is_closed(tmp_path: Path) -> None:
     before = descriptors()
     with pytest.raises(OSError, match=r"File too large|Invalid argument"):
-        Spool(tmp_path, [(stored("a", 2**60), b"")])
+        Spool(tmp_path / "part", [stored("a", 2**60)], Source())
     assert descriptors() == before

@@ -19,7 +19,7 @@ from ropecli.checks.accuracy import ACCURACY
 from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.cases import vectors
 from ropecli.checks.vectors.readme import readme
-from ropecli.files.folder import MANIFEST, check_folder, write_folder
+from ropecli.files.atomic import MANIFEST, check_folder, write_folder
 from ropecli.files.formats.safetensors import serialize
 from ropecli.names import one_of
 from ropecli.results import Result

@@ -1,45 +1,46 @@
-"""Shared by formats: an open file, optional libraries and their errors, bounds on expansion."""
+"""Bases of formats: a format opens sources of arrays, and creates sinks for them."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Any, Self
 
-from ropecli.errors import FileError
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ropecli.files.formats.stored import Stored
-
-_LONGEST = 300  #: Letters of another library's message.
-_ERRNO = re.compile(r"errno = (\d+)")  #: In messages of HDF5.
-_SMALL = 1 << 26  #: Bytes that any file may expand to.
-_DENSEST = 200  #: Expansion of a larger file; embeddings reach ten.
+from ropecli.files.formats.stored import Box, Stored
+from ropecli.regular import open_regular
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
+class Reader:
+    """One array of an open file."""
+
+    in_order = False  #: Whether parts must be read in the order of the file, each once.
+
+    def __init__(self, stored: Stored) -> None:
+        """Read an array of this description."""
+        self.stored = stored
+
+    def read(self, box: Box, out: NDArray[Any]) -> None:
+        """Fill `out` with a part of the array; several threads may do so at once."""
+        raise NotImplementedError
 
 
-class FileSource:
-    """Base of a `Source` that is one file, held open by a descriptor."""
+class Source:
+    """An open file of arrays."""
 
-    arrays: Mapping[str, Stored]
+    path: Path
+    arrays: Mapping[str, Stored]  #: By name; a file without names has one array, named "".
+    not_copied = ""  #: What its library cannot copy into another file of the format.
 
-    def __init__(self, path: Path, fd: int) -> None:
-        """Take over an open descriptor."""
-        self.path = path
-        self.fd = fd
+    def reader(self, stored: Stored) -> Reader:
+        """Return the reader of an array, which takes its elements for the dtype in `stored`."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self.fd)
 
     def __enter__(self) -> Self:
         """Return the source itself."""
@@ -50,91 +51,57 @@ class FileSource:
         self.close()
 
 
+class FileSource(Source):
+    """An open file of arrays that is held open by a descriptor."""
+
+    def __init__(self, path: Path, what: str = "a file") -> None:
+        """Open a regular file."""
+        self.path = path
+        self.fd = open_regular(path, what)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.fd)
+
+
+class Sink:
+    """A file of arrays that is being written."""
+
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of an array; `block` may be overwritten."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Write everything else, after all arrays."""
+
+    def close(self) -> None:
+        """Close the file, finished or not."""
+
+
+class Format:
+    """A file format for arrays."""
+
+    suffixes: tuple[str, ...] = ()  #: Of such files; the first is the usual one.
+    named = False  #: Whether a file holds several arrays, by name.
+
+    def open(self, path: Path) -> Source:
+        """Open a file."""
+        raise NotImplementedError
+
+    def as_stored(self, array: Stored) -> Stored:
+        """Return an array as a file of this format would store it."""
+        return array
+
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
+        """Begin a file; of the format of `source`, it is a copy with other elements in arrays."""
+        raise NotImplementedError
+
+
 @contextlib.contextmanager
-def closed_on_error(opened: _Closable) -> Iterator[None]:
+def closed_on_error(opened: Source | Sink) -> Iterator[None]:
     """Close `opened` if the block raises."""
     try:
         yield
     except BaseException:
         opened.close()
         raise
-
-
-def import_library(library: str, path: Path, action: str) -> ModuleType:
-    """Import a library that may not be installed."""
-    try:
-        return importlib.import_module(library)
-    except ImportError:
-        raise FileError(f"{action} {path} needs {library}: pip install {library}") from None
-
-
-@contextlib.contextmanager
-def translate_read_errors(label: str) -> Iterator[None]:
-    """Turn any exception of a parser into a one-line `FileError`."""
-    try:
-        yield
-    except FileError:
-        raise
-    # Exceptions that parsers raise for damaged files have no common base below Exception.
-    except Exception as error:
-        raise FileError(f"cannot read {label}: {_reason(error)}") from None
-
-
-def _system_error(error: BaseException | None) -> int:
-    """Return the number of the system's error that an exception or those before it name, or 0.
-
-    A library that closes its file after a full disk raises what that leads to.
-    """
-    while error is not None:
-        if isinstance(error, OSError) and error.errno:
-            return error.errno
-        if match := _ERRNO.search(str(error)):
-            return int(match[1])
-        error = error.__context__
-    return 0
-
-
-@contextlib.contextmanager
-def translate_write_errors(path: Path) -> Iterator[None]:
-    """Turn any exception of a library that writes into a `FileError` or an `OSError`."""
-    try:
-        yield
-    except FileError:
-        raise
-    # Exceptions that libraries raise on a full disk have no common base below Exception.
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno:
-            raise
-        if number := _system_error(error):
-            raise OSError(number, os.strerror(number)) from None
-        raise FileError(f"cannot write {path}: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    """Return the text of an exception as one printable line of limited length."""
-    text = getattr(error, "strerror", None) or " ".join(str(error).split())
-    printable = "".join(letter if letter.isprintable() else "?" for letter in text)
-    shown = printable if len(printable) <= _LONGEST else f"{printable[:_LONGEST]}..."
-    return shown or type(error).__name__
-
-
-def check_density(label: str, packed: int, unpacked: int) -> None:
-    """Refuse what is far larger than the bytes from which it is unpacked."""
-    if _is_too_dense(packed, unpacked):
-        raise FileError(
-            f"{label} would expand from {packed:,} to {unpacked:,} bytes, "
-            f"expected at most {_DENSEST} times as many"
-        )
-
-
-def check_expansion(stored: Stored, packed: int) -> Stored:
-    """Return the array, unreadable if it is far larger than the bytes from which it is unpacked."""
-    if stored.unreadable or not _is_too_dense(packed, stored.nbytes):
-        return stored
-    unpacked = stored.nbytes
-    what = f"{unpacked:,} bytes unpacked from {packed:,}, more than {_DENSEST} times as many"
-    return replace(stored, unreadable=what)
-
-
-def _is_too_dense(packed: int, unpacked: int) -> bool:
-    return unpacked > max(_SMALL, _DENSEST * packed)

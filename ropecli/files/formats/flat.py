@@ -7,16 +7,15 @@ file that shrinks would end the process.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.files.formats.base import closed_on_error
-from ropecli.files.formats.direct import OutputFile
-from ropecli.files.formats.protocol import Source
+from ropecli.files.formats.base import Reader, Sink, closed_on_error
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.regular import read_into
 
@@ -24,14 +23,12 @@ from ropecli.regular import read_into
 SPAN_BYTES = 1 << 20
 
 
-class FlatReader:
-    """`Reader` of one array of an open file. Several threads may read at once."""
-
-    in_order = False
+class FlatReader(Reader):
+    """One array of an open file. Several threads may read at once."""
 
     def __init__(self, fd: int, stored: Stored, begin: int) -> None:
         """Read from an open file in which the array begins at byte `begin`."""
-        self.stored = stored
+        super().__init__(stored)
         self._fd = fd
         self._begin = begin
 
@@ -71,64 +68,54 @@ class FlatReader:
         read_into(self.stored.path, self._fd, place, into)
 
 
-class FlatWriter:
-    """`Writer` of one array of an open file. Several threads may write at once."""
-
-    def __init__(self, file: OutputFile, stored: Stored, begin: int) -> None:
-        """Write to an open file in which the array begins at byte `begin`."""
-        self._file = file
-        self._stored = stored
-        self._begin = begin
-
-    def place(self, box: Box) -> int:
-        """Return the byte in the file at which a part begins."""
-        order = slice(None, None, -1 if self._stored.fortran_order else 1)
-        strides = _strides(self._stored.shape[order], self._stored.dtype.itemsize)
-        return self._begin + _offset(box[order], strides)
-
-    def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the array; `block` may be overwritten."""
-        if not block.size:
-            return
-        dtype, shape = self._stored.dtype, self._stored.shape
-        if not dtype.isnative:
-            block.byteswap(inplace=True)
-        if self._stored.fortran_order:
-            block, box, shape = np.ascontiguousarray(block.T), box[::-1], shape[::-1]
-        strides = _strides(shape, dtype.itemsize)
-        axis = next(
-            a
-            for a in range(len(shape) + 1)
-            if _span(box[a:], strides[a:], dtype.itemsize)
-            == math.prod(block.shape[a:]) * dtype.itemsize
-        )
-        for place, index in _pieces(box, strides, axis):
-            self._file.write(self._begin + place, _as_bytes(_at(block, index)))
-
-
-class FlatSink:
+class FlatSink(Sink):
     """`Sink` for a header and arrays at known places behind it."""
 
     def __init__(
         self, part: Path, header: bytes, arrays: Mapping[str, tuple[Stored, int]], size: int
     ) -> None:
         """Open an existing file."""
-        self.file = OutputFile.opened(part, size)
+        self.fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
         self._arrays = arrays
         with closed_on_error(self):
-            self.file.write(0, header)
-            self.file.set_length(size)
+            write_at(self.fd, 0, header)
+            os.truncate(self.fd, size)
 
-    def writer(self, name: str) -> FlatWriter:
-        """Return the writer of an array."""
-        return FlatWriter(self.file, *self._arrays[name])
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        """Do nothing: there are no other arrays."""
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of an array; `block` may be overwritten."""
+        write_part(self.fd, *self._arrays[name], box, block)
 
     def close(self) -> None:
         """Close the file."""
-        self.file.close()
+        os.close(self.fd)
+
+
+def write_part(fd: int, stored: Stored, begin: int, box: Box, block: NDArray[Any]) -> None:
+    """Write a part of an array that begins at byte `begin`; `block` may be overwritten."""
+    if not block.size:
+        return
+    dtype, shape = stored.dtype, stored.shape
+    if not dtype.isnative:
+        block.byteswap(inplace=True)
+    if stored.fortran_order:
+        block, box, shape = np.ascontiguousarray(block.T), box[::-1], shape[::-1]
+    strides = _strides(shape, dtype.itemsize)
+    axis = next(
+        a
+        for a in range(len(shape) + 1)
+        if _span(box[a:], strides[a:], dtype.itemsize)
+        == math.prod(block.shape[a:]) * dtype.itemsize
+    )
+    for place, index in _pieces(box, strides, axis):
+        write_at(fd, begin + place, _as_bytes(_at(block, index)))
+
+
+def write_at(fd: int, place: int, data: memoryview | bytes) -> None:
+    """Write bytes to a place of an open file."""
+    rest = memoryview(data)
+    while rest:
+        count = os.pwrite(fd, rest, place)
+        rest, place = rest[count:], place + count
 
 
 def _at(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:

@@ -10,11 +10,8 @@ import contextlib
 import io
 import math
 import os
-import shutil
-import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +20,23 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
+from ropecli.files.formats.base import FileSource, Format, Reader, Sink, Source, closed_on_error
+from ropecli.files.formats.library import (
     check_expansion,
-    closed_on_error,
     import_library,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.protocol import Source
-from ropecli.files.formats.stored import Box, Stored, box_shape, check_name
-from ropecli.regular import open_regular
+from ropecli.files.formats.stored import Box, Stored, check_name
 
 _OPAQUE = np.dtype("V2")  #: The dtype of bfloat16 in h5py.
-_BLOCK = 1 << 22  #: Bytes copied at once.
+_COPY = ".ropecli-copy"  #: A group that holds the root of another file while it is copied.
+#: Attributes of dimension scales: references in sequences and records, which the library copies
+#: as they are.
+_SCALES = ("DIMENSION_LIST", "REFERENCE_LIST")
 
 
-class Hdf5:
+class Hdf5(Format):
     """Files of HDF5."""
 
     suffixes = (".h5", ".hdf5")
@@ -66,13 +63,15 @@ class Hdf5Source(FileSource):
     """An open file. Links to other files are not followed."""
 
     def __init__(self, path: Path, h5py: Any) -> None:
-        super().__init__(path, open_regular(path, "an HDF5 file"))
+        super().__init__(path, "an HDF5 file")
         self.arrays: dict[str, Stored] = {}
         with closed_on_error(self), translate_read_errors(str(path)):
             # Not locked, because it may lie where nothing can be.
             self.file = h5py.File(path, "r", locking=False)
             # Neither soft nor external links are visited.
             self.file.visititems(lambda name, item: self._add(h5py, name, item))
+            if self.file.userblock_size:
+                self.not_copied = "the user block"
 
     def _add(self, h5py: Any, name: str | bytes, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape is not None:
@@ -96,13 +95,11 @@ class Hdf5Source(FileSource):
             self.file.close()
 
 
-class Hdf5Reader:
+class Hdf5Reader(Reader):
     """One dataset of an open file."""
 
-    in_order = False
-
     def __init__(self, stored: Stored, dataset: Any) -> None:
-        self.stored = stored
+        super().__init__(stored)
         self._dataset = dataset
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
@@ -112,38 +109,32 @@ class Hdf5Reader:
                 self._dataset.read_direct(_as_stored(out), box)
 
 
-class Hdf5Sink:
+class Hdf5Sink(Sink):
     """A file that is being written."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         """Copy a file of this format, or begin a new one."""
-        self._h5py = import_library("h5py", part, "writing")
+        h5py: Any = import_library("h5py", part, "writing")
         self._part = part
-        self._copied = isinstance(source, Hdf5Source)
-        self._writers: dict[str, Hdf5Writer] = {}
         self._stream = _QuietFile(part)
-        with closed_on_error(self):
+        with closed_on_error(self), self._writing():
+            self._file = h5py.File(self._stream, "w")
             if isinstance(source, Hdf5Source):
-                _check_writable(self._h5py, source, arrays)
-                os.lseek(source.fd, 0, os.SEEK_SET)
-                with os.fdopen(os.dup(source.fd), "rb") as read:
-                    shutil.copyfileobj(read, self._stream, _BLOCK)
-                self._stream.check()
-            with self.writing():
-                self._file = self._h5py.File(self._stream, "r+" if self._copied else "w")
-                for array in [] if self._copied else arrays:
-                    dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
-                    self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
+                _copy(h5py, source, arrays, self._file)
+                return
+            for array in arrays:
+                dtype = _OPAQUE if array.dtype == BFLOAT16 else array.dtype
+                self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
 
-    def writer(self, name: str) -> Hdf5Writer:
-        """Open one of the datasets."""
-        with self.writing():
-            dataset = self._file[_encode_name(name)]
-        self._writers[name] = Hdf5Writer(self, dataset, verify=self._copied)
-        return self._writers[name]
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of a dataset."""
+        if block.size:
+            with self._writing():
+                dataset = self._file[_encode_name(name)]
+                dataset.write_direct(_as_stored(block), dest_sel=box)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def _writing(self) -> Iterator[None]:
         """Raise the disk's error where there was one, whatever the library makes of it."""
         try:
             with translate_write_errors(self._part):
@@ -151,26 +142,10 @@ class Hdf5Sink:
         finally:
             self._stream.check()
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        """Write what is still in memory, and read a copy again."""
-        with self.writing():
+    def finish(self) -> None:
+        """Write what is still in memory."""
+        with self._writing():
             self._file.close()
-        with contextlib.suppress(FileError, KeyError):
-            if not self._copied or self._holds_all(source):
-                return
-        raise FileError(f"{source.path} is damaged: it can't hold what is written to its copy")
-
-    def _holds_all(self, source: Source) -> bool:
-        """Return whether the copy has all datasets, and the blocks that were written."""
-        with Hdf5Source(self._part, self._h5py) as copy:
-            for name, writer in self._writers.items():
-                reader = copy.reader(copy.arrays[name])
-                for box, checksum in writer.checksums:
-                    block = np.empty(box_shape(box), reader.stored.dtype.newbyteorder("="))
-                    reader.read(box, block)
-                    if _checksum(block) != checksum:
-                        return False
-            return list(copy.arrays) == list(source.arrays)
 
     def close(self) -> None:
         """Close the file, finished or not."""
@@ -178,22 +153,6 @@ class Hdf5Sink:
         with contextlib.suppress(Exception):
             self._file.close()
         self._stream.close()
-
-
-class Hdf5Writer:
-    """One dataset of a file that is being written."""
-
-    def __init__(self, sink: Hdf5Sink, dataset: Any, *, verify: bool) -> None:
-        self._sink, self._dataset, self._verify = sink, dataset, verify
-        self.checksums: list[tuple[Box, int]] = []  #: Of each block, if they are to be verified.
-
-    def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the dataset."""
-        if block.size:
-            if self._verify:
-                self.checksums.append((box, _checksum(block)))
-            with self._sink.writing():
-                self._dataset.write_direct(_as_stored(block), dest_sel=box)
 
 
 class _QuietFile(io.FileIO):
@@ -273,22 +232,17 @@ def _check_chunks(label: str, dataset: Any) -> None:
         return
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
     unfiltered = (1 << dataset.id.get_create_plist().get_nfilters()) - 1
-    for chunk in _list_chunks(dataset):
+    chunks: list[Any] = []
+    dataset.id.chunk_iter(chunks.append)
+    for chunk in chunks:
         if chunk.filter_mask == unfiltered and chunk.size != size:
             raise FileError(
                 f"{label} is damaged: a chunk has {chunk.size:,} bytes, expected {size:,}"
             )
 
 
-def _list_chunks(dataset: Any) -> list[Any]:
-    """Return offset, filters, place and size of each chunk in the file."""
-    chunks: list[Any] = []
-    dataset.id.chunk_iter(chunks.append)
-    return chunks
-
-
-def _check_writable(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> None:
-    """Refuse to write into a copy what it would not keep, or what would change other elements."""
+def _copy(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored], file: Any) -> None:
+    """Copy all datasets, groups, links and attributes into a new file."""
     with translate_read_errors(str(source.path)):
         for array in arrays:
             dataset = source.file[_encode_name(array.name)]
@@ -298,31 +252,32 @@ def _check_writable(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored]) -> 
                     f"{source.path}: {array.name} holds floats of a type that NumPy lacks",
                     "write a file of another format, such as .npy",
                 )
-        ranges = sorted(each for name in source.arrays for each in _byte_ranges(source.file, name))
-    for (kind, _, end), (next_kind, begin, _) in pairwise(ranges):
-        if kind == next_kind and begin < end:
-            raise FileError(
-                f"{source.path} is damaged: two datasets, or two chunks, share their bytes"
-            )
+        for name, stored in source.arrays.items():
+            _check_chunks(stored.label, source.file[_encode_name(name)])
+        # At once, so that two links to one object stay that, and references lead to the copies.
+        source.file.copy(source.file["/"], file, _COPY, expand_refs=True)
+        root = file[_COPY]
+        for name, value in root.attrs.items():
+            file.attrs[name] = value
+        for name in list(root):
+            encoded = name if isinstance(name, bytes) else _encode_name(name)
+            file.move(_COPY.encode() + b"/" + encoded, encoded)
+        del file[_COPY]
+        _copy_scales(source, file)
 
 
-def _byte_ranges(file: Any, name: str) -> list[tuple[bool, int, int]]:
-    """Return where each piece of a dataset begins and ends in the file.
-
-    In a file with a user block, some versions of HDF5 give the offsets of chunks from its end:
-    these can't be compared with others.
-    """
-    dataset = file[_encode_name(name)]
-    if dataset.chunks:
-        apart = file.userblock_size > 0
-        chunks = _list_chunks(dataset)
-        return [(apart, each.byte_offset, each.byte_offset + each.size) for each in chunks]
-    begin = dataset.id.get_offset()
-    return [] if begin is None else [(False, begin, begin + dataset.id.get_storage_size())]
-
-
-def _checksum(block: NDArray[Any]) -> int:
-    return zlib.crc32(block.reshape(-1).view(np.uint8).data)
+def _copy_scales(source: Hdf5Source, file: Any) -> None:
+    """Attach dimension scales in a copy, whose own references to them lead nowhere."""
+    names = [_encode_name(name) for name in source.arrays]
+    for name in names:
+        attributes = file[name].attrs
+        for scales in _SCALES:
+            if scales in attributes:
+                del attributes[scales]
+    for name in names:
+        for axis, dimension in enumerate(source.file[name].dims):
+            for scale in dimension.values():
+                file[name].dims[axis].attach_scale(file[scale.name])
 
 
 def _encode_name(name: str) -> bytes:

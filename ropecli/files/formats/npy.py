@@ -18,11 +18,10 @@ from numpy.lib import format as npy_format
 
 from ropecli.arrays import BFLOAT16, MOST_AXES, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, closed_on_error
+from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
-from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.stored import Stored, label_of
-from ropecli.regular import open_regular
+from ropecli.files.formats.stream import Stream, read_up_to
 
 _LONGEST_HEADER = 10_000  #: Bytes; NumPy itself writes 118.
 #: Bytes that contain any header that is accepted.
@@ -36,19 +35,14 @@ _VERSIONS = {
 }
 
 
-class Npy:
+class Npy(Format):
     """`Format` of NumPy's own files."""
 
     suffixes = (".npy",)
-    named = False
 
     def open(self, path: Path) -> NpySource:
         """Open a file and read its header."""
         return NpySource(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array: every dtype, byte order and memory order can be stored."""
-        return array
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
         """Begin a file, with the header of another .npy file byte for byte."""
@@ -65,7 +59,7 @@ class NpySource(FileSource):
 
     def __init__(self, path: Path) -> None:
         """Open a file and read its header."""
-        super().__init__(path, open_regular(path, "a .npy file"))
+        super().__init__(path, "a .npy file")
         with closed_on_error(self):
             self.header = read_header(path, self.fd)
         self.arrays = {"": self.header.stored}
@@ -91,6 +85,19 @@ def read_header(path: Path, fd: int) -> NpyHeader:
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from None
     return parse_header(path, start, size)
+
+
+def read_stream_header(
+    path: Path, stream: Stream, size: int | None = None, *, name: str = ""
+) -> NpyHeader:
+    """Read the header of a stream, and not a byte more."""
+    start = read_up_to(stream, npy_format.MAGIC_LEN + 4)
+    if start.startswith(npy_format.MAGIC_PREFIX):
+        width = 2 if start[6:7] == b"\1" else 4
+        length = int.from_bytes(start[8 : 8 + width], "little")
+        end = min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES)
+        start += read_up_to(stream, end - len(start))
+    return parse_header(path, start, size, name=name)
 
 
 def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") -> NpyHeader:
@@ -139,8 +146,11 @@ def parse_header(path: Path, start: bytes, size: int | None, *, name: str = "") 
 
 def header_for(array: Stored, source: Source) -> bytes:
     """Return the header of an array: that of the .npy file it comes from, else NumPy's own."""
-    if isinstance(source, NpySource):
-        return source.header.content
+    return source.header.content if isinstance(source, NpySource) else new_header(array)
+
+
+def new_header(array: Stored) -> bytes:
+    """Return the header that NumPy itself writes."""
     descr = "|V2" if array.dtype == BFLOAT16 else npy_format.dtype_to_descr(array.dtype)
     stream = io.BytesIO()
     header = {"descr": descr, "fortran_order": array.fortran_order, "shape": array.shape}

@@ -10,24 +10,18 @@ import contextlib
 import io
 import os
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from numpy.lib.format import MAGIC_PREFIX
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
-    check_density,
-    closed_on_error,
-    translate_read_errors,
-)
-from ropecli.files.formats.npy import HEADER_BYTES, NpyHeader, header_for, parse_header
-from ropecli.files.formats.protocol import Reader, Source
+from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
+from ropecli.files.formats.library import check_density, translate_read_errors
+from ropecli.files.formats.npy import new_header, read_stream_header
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, check_name, label_of, short
 from ropecli.files.formats.stream import PieceStream, StreamReader, read_up_to
-from ropecli.regular import open_regular
 
 _MEMBER = ".npy"  #: What NumPy appends to the name of an array.
 _LONGEST_NAME = (1 << 16) - 1 - len(_MEMBER)  #: Bytes.
@@ -41,7 +35,7 @@ _SHORT_STEP = 32
 _STEPS = {zipfile.ZIP_STORED: _STEP, zipfile.ZIP_DEFLATED: _STEP}
 
 
-class Npz:
+class Npz(Format):
     """`Format` of NumPy's archives."""
 
     suffixes = (".npz",)
@@ -66,7 +60,7 @@ class NpzSource(FileSource):
 
     def __init__(self, path: Path) -> None:
         """Open an archive and read its index; headers of arrays are read when they are needed."""
-        super().__init__(path, open_regular(path, "a .npz file"))
+        super().__init__(path, "a .npz file")
         with closed_on_error(self), translate_read_errors(str(path)):
             self.archive = zipfile.ZipFile(_BoundedFile(self.fd, closefd=False))
             self.members = self._check_members(self.archive.infolist())
@@ -75,8 +69,7 @@ class NpzSource(FileSource):
                 for member in self.members
                 if self._is_array(member)
             }
-        self.headers = _Headers(self)
-        self.arrays = _Arrays(self.headers)
+        self.arrays = _Arrays(self)
 
     def _check_members(self, members: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
         if twice := _ambiguous_key([member.filename for member in members]):
@@ -100,9 +93,14 @@ class NpzSource(FileSource):
 
     def reader(self, stored: Stored) -> Reader:
         """Return the reader of an array."""
-        stream = self.unpack(self.array_members[stored.name])
-        read_up_to(stream, len(self.headers[stored.name].content))
-        return StreamReader(stream, stored)
+        return StreamReader(self.elements(stored.name)[1], stored)
+
+    def elements(self, name: str, step: int = _STEP) -> tuple[Stored, PieceStream]:
+        """Return the description of an array, and the stream of its elements."""
+        member = self.array_members[name]
+        stream = self.unpack(member, step)
+        header = read_stream_header(self.path, stream, member.file_size, name=name)
+        return header.stored, stream
 
     def unpack(self, member: zipfile.ZipInfo, step: int = _STEP) -> PieceStream:
         """Return the content of a member, unpacked at most `step` bytes at a time."""
@@ -132,68 +130,45 @@ class _BoundedFile(io.FileIO):
         return super().read(-1 if size is None else size)
 
 
-class _Headers(Mapping[str, NpyHeader]):
-    """Headers of arrays by name, each read when it is asked for: there may be thousands."""
+class _Arrays(Mapping[str, Stored]):
+    """Arrays by name, the header of each read when it is asked for: there may be thousands."""
 
     def __init__(self, source: NpzSource) -> None:
         self._source = source
-        self._headers: dict[str, NpyHeader] = {}
-        self._members = source.array_members
-
-    def __getitem__(self, name: str) -> NpyHeader:
-        if name not in self._headers:
-            member, path = self._members[name], self._source.path
-            start = read_up_to(self._source.unpack(member, _HEADER_STEP), HEADER_BYTES)
-            self._headers[name] = parse_header(path, start, member.file_size, name=name)
-        return self._headers[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-
-class _Arrays(Mapping[str, Stored]):
-    def __init__(self, headers: _Headers) -> None:
-        self._headers = headers
+        self._found: dict[str, Stored] = {}
 
     def __getitem__(self, name: str) -> Stored:
-        return self._headers[name].stored
+        if name not in self._found:
+            self._found[name], _ = self._source.elements(name, _HEADER_STEP)
+        return self._found[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._headers)
+        return iter(self._source.array_members)
 
     def __len__(self) -> int:
-        return len(self._headers)
+        return len(self._source.array_members)
 
 
 class _Sink(Spool):
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        self._part = part
-        self._arrays = arrays
-        if not isinstance(source, NpzSource):
-            twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
-            if twice:
-                msg = f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
-                raise FileError(msg + short(repr(twice)))
-        headers = (
-            source.headers[array.name].content
-            if isinstance(source, NpzSource)
-            else header_for(array, source)
-            for array in arrays
-        )
-        super().__init__(part.parent, zip(arrays, headers, strict=True))
+        twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
+        if twice and not isinstance(source, NpzSource):
+            raise FileError(
+                f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
+                f"{short(repr(twice))}"
+            )
+        super().__init__(part, arrays, source)
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Write all members, in the order of the archive that was read and packed as there."""
-        with zipfile.ZipFile(self._part, "w") as archive:
+        with zipfile.ZipFile(self.part, "w") as archive:
+            source = self.source
             if not isinstance(source, NpzSource):
-                for array in self._arrays:
-                    self._pack(archive, zipfile.ZipInfo(array.name + _MEMBER), array.name)
+                for name in self.stored:
+                    self._pack(archive, zipfile.ZipInfo(name + _MEMBER), name)
                 return
             archive.comment = source.archive.comment
-            ours = {source.array_members[a.name].filename: a.name for a in self._arrays}
+            ours = {source.array_members[name].filename: name for name in self.stored}
             for member in source.members:
                 if member.filename in ours:
                     self._pack(archive, _like(member), ours[member.filename])
@@ -202,6 +177,7 @@ class _Sink(Spool):
 
     def _pack(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
         with archive.open(info, "w", force_zip64=True) as packed:
+            packed.write(new_header(self.stored[name]))
             for block in self.blocks(name):
                 packed.write(block)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
+from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
+from ropecli.files.formats.library import (
     check_expansion,
-    closed_on_error,
     import_library,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.stream import PieceStream, StreamReader
-from ropecli.regular import open_regular
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "halffloat": np.dtype("<f2"),
@@ -34,11 +31,9 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 _BUFFER = 1 << 20  #: Bytes of a column chunk that are read at once.
 _BATCH = 1 << 22  #: Bytes of rows that are decoded at once.
 _GROUP = 1 << 26  #: Bytes of a row group in memory while it is written; larger ones are split.
-#: Names that the writer does not take for what the reader reports.
-_COMPRESSIONS = {"UNCOMPRESSED": "NONE", "LZ4_RAW": "LZ4", "LZ4_HADOOP": "LZ4"}
 
 
-class Parquet:
+class Parquet(Format):
     """`Format` of Parquet files."""
 
     suffixes = (".parquet",)
@@ -54,9 +49,10 @@ class Parquet:
         import_library("pyarrow", array.path, "writing")
         dtype = array.dtype.newbyteorder("<")
         if dtype not in _DTYPES.values():
-            msg = f"cannot write {array.label}: parquet has no {array.described}; expected "
-            msg += "float64, float32 or float16"
-            raise FileError(msg)
+            raise FileError(
+                f"cannot write {array.label}: parquet has no {array.described}; "
+                "expected float64, float32 or float16"
+            )
         if len(array.shape) != 2:
             raise FileError(
                 f"cannot write {array.label}: a column holds a vector per row, got {array.shape}"
@@ -70,14 +66,16 @@ class Parquet:
             raise FileError(
                 f"cannot write {arrays[0].path}: columns must have one length, got {rows}"
             )
-        return _Sink(part, arrays)
+        return _Sink(part, arrays, source)
 
 
 class _Source(FileSource):
+    not_copied = "compression and encodings of the columns"
+
     def __init__(self, path: Path) -> None:
         from pyarrow.parquet import ParquetFile
 
-        super().__init__(path, open_regular(path, "a .parquet file"))
+        super().__init__(path, "a .parquet file")
         with closed_on_error(self), translate_read_errors(str(path)):
             self.file = ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
             self.schema = self.file.schema_arrow
@@ -106,7 +104,7 @@ class _Source(FileSource):
         rows = max(1, _BATCH // max(1, stored.shape[1] * stored.dtype.itemsize))
         nulls = f"{stored.label} has nulls; expected a vector in each row"
         try:
-            for batch in self.batches([stored.name], rows, self.groups):
+            for batch in self.batches([stored.name], rows):
                 column = batch.column(0)
                 values = column.flatten()
                 if column.null_count or values.null_count:
@@ -120,34 +118,13 @@ class _Source(FileSource):
                 raise FileError(nulls) from None
             raise
 
-    def batches(self, columns: list[str], rows: int, groups: Collection[int]) -> Iterator[Any]:
-        """Yield some columns of some row groups, at most `rows` rows at a time."""
+    def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        """Yield some columns, at most `rows` rows at a time."""
         with translate_read_errors(str(self.path)):
-            for batch in self.file.iter_batches(rows, list(groups), columns, use_threads=False):
+            for batch in self.file.iter_batches(rows, columns=columns, use_threads=False):
                 if batch.schema.names != columns:
                     raise FileError(f"{self.path} has ambiguous columns, such as {columns[0]!r}")
                 yield batch
-
-    def options(self) -> dict[str, Any]:
-        """Return the options with which to write a file that is packed like this one."""
-        if not self.groups:
-            return {}
-        # Damaged facts about a column end the process when they are asked for, but not when a row
-        # is read.
-        next(self.file.iter_batches(1, [0], use_threads=False), None)
-        group = self.metadata.row_group(0)
-        columns = [group.column(number) for number in range(group.num_columns)]
-        return {
-            "compression": {
-                column.path_in_schema: _COMPRESSIONS.get(column.compression, column.compression)
-                for column in columns
-            },
-            "use_dictionary": [c.path_in_schema for c in columns if c.has_dictionary_page],
-            "use_byte_stream_split": [
-                c.path_in_schema for c in columns if "BYTE_STREAM_SPLIT" in c.encodings
-            ],
-            "write_statistics": [c.path_in_schema for c in columns if c.is_stats_set],
-        }
 
     def close(self) -> None:
         super().close()
@@ -156,66 +133,53 @@ class _Source(FileSource):
 
 
 class _Sink(Spool):
-    def __init__(self, part: Path, arrays: Sequence[Stored]) -> None:
-        self._part = part
-        self._arrays = {array.name: array for array in arrays}
-        super().__init__(part.parent, ((array, b"") for array in arrays))
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         import pyarrow as pa
         from pyarrow.parquet import ParquetWriter
 
-        like = source if isinstance(source, _Source) else None
-        with translate_read_errors(str(source.path)):
-            schema = self._schema() if like is None else like.schema
-            options = {} if like is None else like.options()
-        output = next(iter(self._arrays.values())).path
+        like = self.source if isinstance(self.source, _Source) else None
+        schema = self._schema() if like is None else like.schema
+        output = next(iter(self.stored.values())).path
         begin = 0
         with (
             translate_write_errors(output),
-            self._part.open("wb") as stream,
-            ParquetWriter(stream, schema, **options) as writer,
+            self.part.open("wb") as stream,
+            ParquetWriter(stream, schema) as writer,
         ):
             for rows, others in self._pieces(like):
-                columns = others | {name: self._column(name, begin, rows) for name in self._arrays}
+                columns = others | {name: self._column(name, begin, rows) for name in self.stored}
                 arrays = [columns[name] for name in schema.names]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema), rows)
                 begin += rows
         if like is not None and begin != like.metadata.num_rows:
-            raise FileError(
-                f"{source.path} ends after {begin:,} rows of {like.metadata.num_rows:,}"
-            )
+            raise FileError(f"{like.path} ends after {begin:,} rows of {like.metadata.num_rows:,}")
 
     def _schema(self) -> Any:
         import pyarrow as pa
 
-        return pa.schema([(name, _type(array)) for name, array in self._arrays.items()])
+        return pa.schema([(name, _type(array)) for name, array in self.stored.items()])
 
     def _pieces(self, like: _Source | None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the rows of each row group to be written, and the columns that are kept."""
-        vector = sum(array.shape[1] * array.dtype.itemsize for array in self._arrays.values())
-        most = max(1, _GROUP // max(1, vector))
-        if like is None:
-            rows = next(iter(self._arrays.values())).shape[0]
+        rows = next(iter(self.stored.values())).shape[0]
+        size = sum(array.nbytes for array in self.stored.values())
+        rest: list[str] = []
+        if like is not None:
+            size = max(size, sum(like.metadata.row_group(n).total_byte_size for n in like.groups))
+            rest = [name for name in like.schema.names if name not in self.stored]
+        most = max(1, rows * _GROUP // max(_GROUP, size))
+        if like is not None and rest:
+            for batch in like.batches(rest, most):
+                yield batch.num_rows, dict(zip(rest, batch.columns, strict=True))
+        else:
             for begin in range(0, rows, most):
                 yield min(most, rows - begin), {}
-            return
-        rest = [name for name in like.schema.names if name not in self._arrays]
-        for group in like.groups:
-            facts = like.metadata.row_group(group)
-            size = min(most, max(1, facts.num_rows * _GROUP // max(_GROUP, facts.total_byte_size)))
-            if rest:
-                for batch in like.batches(rest, size, [group]):
-                    yield batch.num_rows, dict(zip(rest, batch.columns, strict=True))
-            else:
-                for begin in range(0, facts.num_rows, size):
-                    yield min(size, facts.num_rows - begin), {}
 
     def _column(self, name: str, begin: int, rows: int) -> Any:
         """Return some rows as Arrow stores them."""
         import pyarrow as pa
 
-        array, kind = self._arrays[name], _type(self._arrays[name])
+        array, kind = self.stored[name], _type(self.stored[name])
         vector = array.shape[1] * array.dtype.itemsize
         data = self.elements(name, begin * vector, rows * vector)
         buffers = [None, pa.py_buffer(data)]

@@ -7,33 +7,30 @@ import select
 import stat
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, closed_on_error, translate_read_errors
-from ropecli.files.formats.direct import OutputFile
-from ropecli.files.formats.flat import FlatWriter
+from ropecli.files.formats.base import Format, Reader, Sink, Source, closed_on_error
+from ropecli.files.formats.flat import write_part
+from ropecli.files.formats.library import translate_read_errors
 from ropecli.files.formats.npy import (
-    HEADER_BYTES,
     NpyHeader,
     NpySource,
     header_for,
-    parse_header,
     read_header,
+    read_stream_header,
 )
-from ropecli.files.formats.protocol import Reader, Source
 from ropecli.files.formats.stored import Box, Stored
-from ropecli.files.formats.stream import StreamReader, read_up_to, run_of
+from ropecli.files.formats.stream import StreamReader, run_of
+from ropecli.regular import COPY_BYTES
 
 NAME = "-"
 _IN, _OUT = 0, 1
-_BLOCK = 1 << 20  #: Bytes copied at once.
 _MOST = 2**63  #: Bytes that no array has: a stream has no size to compare its header with.
 
 
@@ -65,19 +62,12 @@ def check_stdout(sources: Iterable[Path] = ()) -> None:
             raise FileError(f"input and output are the same file: {source}")
 
 
-class Pipe:
+class Pipe(Format):
     """`Format` of one .npy file that comes or goes as a stream."""
-
-    suffixes: tuple[str, ...] = ()
-    named = False
 
     def open(self, path: Path) -> StdinSource:
         """Read the header from standard input."""
         return StdinSource()
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array: every dtype, byte order and memory order can be stored."""
-        return array
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
         """Write the header, that of another .npy file byte for byte."""
@@ -97,11 +87,11 @@ class StdinSource(NpySource):
             raise FileError(
                 "stdin is a terminal; expected a .npy file, redirected or through a pipe"
             )
-        FileSource.__init__(self, path, os.dup(_IN))
+        self.path, self.fd = path, os.dup(_IN)
         with closed_on_error(self), translate_read_errors(str(path)):
             found = os.fstat(self.fd)
             self._in_file = stat.S_ISREG(found.st_mode) and not os.lseek(self.fd, 0, os.SEEK_CUR)
-            read = read_header if self._in_file else _read_streamed_header
+            read = read_header if self._in_file else _read_header
             self.header = read(path, self.fd)
         self.arrays = {"": self.header.stored}
 
@@ -112,8 +102,8 @@ class StdinSource(NpySource):
         return StreamReader(_Stdin(self.fd), stored)
 
 
-class StdoutSink:
-    """`Sink` and `Writer` of standard output.
+class StdoutSink(Sink):
+    """`Sink` of standard output.
 
     Once a part is not the next in the array, it and all that follow wait in a temporary file.
     """
@@ -125,11 +115,7 @@ class StdoutSink:
         self._waiting: IO[bytes] | None = None
         _write(header)
 
-    def writer(self, name: str) -> Self:
-        """Return the sink itself."""
-        return self
-
-    def write(self, box: Box, block: NDArray[Any]) -> None:
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
         """Write a part of the array, or keep it; `block` may be overwritten."""
         if not block.size:
             return
@@ -146,17 +132,17 @@ class StdoutSink:
         try:
             if self._waiting is None:
                 self._waiting = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the sink
-            FlatWriter(OutputFile(self._waiting.fileno()), self._stored, 0).write(box, block)
+            write_part(self._waiting.fileno(), self._stored, 0, box, block)
         except OSError as error:
             raise FileError(
                 f"cannot keep what goes to stdout in {tempfile.gettempdir()}: {error.strerror}"
             ) from None
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Write the parts that were kept."""
         if self._waiting is not None:
             place = self._place * self._stored.dtype.itemsize
-            while part := os.pread(self._waiting.fileno(), _BLOCK, place):
+            while part := os.pread(self._waiting.fileno(), COPY_BYTES, place):
                 _write(part)
                 place += len(part)
 
@@ -179,16 +165,9 @@ def _write(data: memoryview | bytes) -> None:
             raise FileError(f"cannot write stdout: {error.strerror}") from None
 
 
-def _read_streamed_header(path: Path, fd: int) -> NpyHeader:
-    """Read the header, and not a byte more."""
-    stdin = _Stdin(fd)
-    start = read_up_to(stdin, npy_format.MAGIC_LEN + 4)
-    if start.startswith(npy_format.MAGIC_PREFIX):
-        width = 2 if start[6:7] == b"\1" else 4
-        length = int.from_bytes(start[8 : 8 + width], "little")
-        end = min(npy_format.MAGIC_LEN + width + length, HEADER_BYTES)
-        start += read_up_to(stdin, end - len(start))
-    header = parse_header(path, start, None)
+def _read_header(path: Path, fd: int) -> NpyHeader:
+    """Read the header of a pipe, which has no size to compare it with."""
+    header = read_stream_header(path, _Stdin(fd))
     if header.stored.nbytes >= _MOST:
         shape, elements = header.stored.shape, header.stored.described
         raise FileError(f"{path} has shape {shape} of {elements}; expected fewer than 2^63 bytes")

@@ -12,19 +12,16 @@ import numpy as np
 
 from ropecli.arrays import DTYPES, MOST_AXES, is_shape
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
-from ropecli.files.formats.base import FileSource, closed_on_error
+from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Stored, short
 from ropecli.names import meant
-from ropecli.regular import open_regular
 
 
-class Raw:
+class Raw(Format):
     """`Format` of elements alone, in C order; little-endian unless the dtype says otherwise."""
 
     suffixes = (".bin", ".raw", ".dat")
-    named = False
 
     def __init__(self, shape: Sequence[int] | None = None, dtype: str | None = None) -> None:
         """Describe such files; writing alone needs no shape."""
@@ -57,7 +54,7 @@ class RawSource(FileSource):
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Open a file, and compare its size with the shape."""
-        super().__init__(path, open_regular(path))
+        super().__init__(path)
         stored = Stored(path=path, shape=shape, dtype=dtype)
         with closed_on_error(self):
             size = os.fstat(self.fd).st_size
@@ -109,9 +106,9 @@ def _parse_dtype(name: object) -> np.dtype[Any]:
     text = name if isinstance(name, str) else ""
     dtype = DTYPES.get(text.removeprefix(">"))
     if dtype is None or text == ">bfloat16":
-        names = ", ".join(DTYPES)
-        msg = f"dtype must be one of {names}, or big-endian such as >float32, got {name!r}"
-        msg += meant(text, DTYPES)
-        raise ArgumentError(msg)
+        raise ArgumentError(
+            f"dtype must be one of {', '.join(DTYPES)}, or big-endian such as >float32, "
+            f"got {name!r}{meant(text, DTYPES)}"
+        )
     ordered: np.dtype[Any] = dtype.newbyteorder(">" if text.startswith(">") else "<")
     return ordered

@@ -9,12 +9,12 @@ from pathlib import Path
 from numpy.lib.format import MAGIC_PREFIX
 
 from ropecli.errors import FileError
+from ropecli.files.formats.base import Format, Source
 from ropecli.files.formats.hdf5 import Hdf5
 from ropecli.files.formats.npy import Npy
 from ropecli.files.formats.npz import Npz
 from ropecli.files.formats.parquet import Parquet
 from ropecli.files.formats.pipe import Pipe, is_pipe
-from ropecli.files.formats.protocol import Format, Source
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.safetensors import Safetensors
 from ropecli.files.formats.torch import Torch

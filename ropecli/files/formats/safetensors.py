@@ -10,7 +10,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, closed_on_error
-from ropecli.files.formats.flat import FlatReader, FlatSink
-from ropecli.files.formats.protocol import Source
+from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
+from ropecli.files.formats.flat import FlatReader, FlatSink, write_at
 from ropecli.files.formats.stored import Stored, check_name, short
-from ropecli.regular import open_regular, read_bytes
+from ropecli.regular import read_bytes, read_pieces
 
 SUFFIX = ".safetensors"
 #: Bytes of the longest header that is parsed: room for 35,000 tensors, while a hostile header grows
@@ -51,10 +50,9 @@ _DENSEST = 10  #: Bytes per list or object of a larger one; a tensor has three i
 _METADATA = "__metadata__"
 _FLOAT8 = {"F8_E4M3", "F8_E5M2", "F8_E8M0"}
 _ALIGNMENT = 8  #: Of the data, in bytes.
-_BLOCK = 1 << 22  #: Bytes copied at once.
 
 
-class Safetensors:
+class Safetensors(Format):
     """`Format` of named arrays, one after another."""
 
     suffixes = (SUFFIX,)
@@ -82,12 +80,18 @@ class Safetensors:
             begins = {array.name: end for array, end in zip(arrays, ends, strict=False)}
             end = ends[-1]
         places = {array.name: (array, begins[array.name]) for array in arrays}
-        return _Sink(part, header, places, end)
+        sink = FlatSink(part, header, places, end)
+        if isinstance(source, _Source):
+            with closed_on_error(sink):
+                for tensor in source.header.tensors:
+                    if tensor.name not in places:
+                        source.copy(tensor, sink.fd)
+        return sink
 
 
 class _Source(FileSource):
     def __init__(self, path: Path) -> None:
-        super().__init__(path, open_regular(path, "a .safetensors file"))
+        super().__init__(path, "a .safetensors file")
         with closed_on_error(self):
             self.header = read_header(path, self.fd)
         self.tensors = {tensor.name: tensor for tensor in self.header.tensors}
@@ -96,16 +100,10 @@ class _Source(FileSource):
     def reader(self, stored: Stored) -> FlatReader:
         return FlatReader(self.fd, stored, self.tensors[stored.name].begin)
 
-
-class _Sink(FlatSink):
-    def finish(self, source: Source, rest: Collection[str]) -> None:
-        if not isinstance(source, _Source):
-            return
-        for name in rest:
-            tensor = source.tensors[name]
-            for place in range(tensor.begin, tensor.end, _BLOCK):
-                length = min(_BLOCK, tensor.end - place)
-                self.file.write(place, read_bytes(source.path, source.fd, place, length))
+    def copy(self, tensor: Tensor, target: int) -> None:
+        """Copy the elements of a tensor to their place in another file."""
+        for place, data in read_pieces(self.path, self.fd, tensor.begin, tensor.end):
+            write_at(target, place, data)
 
 
 @dataclass(frozen=True, kw_only=True)

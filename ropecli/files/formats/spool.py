@@ -2,91 +2,64 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.files.formats.base import closed_on_error
-from ropecli.files.formats.direct import OutputFile
-from ropecli.files.formats.flat import FlatWriter
-from ropecli.files.formats.stored import Stored
-from ropecli.regular import read_bytes
+from ropecli.files.formats.base import Sink, Source, closed_on_error
+from ropecli.files.formats.flat import write_part
+from ropecli.files.formats.stored import Box, Stored
+from ropecli.regular import read_bytes, read_pieces
 
-_BLOCK = 1 << 20  #: Bytes read back at once.
 _ALIGNMENT = 64  #: Of each array, in bytes.
 
 
-@dataclass(frozen=True)
-class _Entry:
-    array: Stored
-    header: bytes
-    begin: int
-
-    @property
-    def data(self) -> int:
-        return self.begin + len(self.header)
-
-    @property
-    def end(self) -> int:
-        return self.data + self.array.nbytes
-
-
-class Spool:
+class Spool(Sink):
     """Arrays, one after another in one file, whose blocks are written in any order.
 
     It is the base of a `Sink` whose `finish` writes the file itself.
     """
 
-    def __init__(self, folder: Path, arrays: Iterable[tuple[Stored, bytes]]) -> None:
-        """Create the file."""
-        self._folder = folder
-        self._entries: dict[str, _Entry] = {}
+    def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
+        """Create the file in the folder of a part."""
+        self.part, self.source = part, source
+        self.stored = {array.name: array for array in arrays}
+        self._begins: dict[str, int] = {}
         end = 0
-        for array, header in arrays:
-            begin = -(-end // _ALIGNMENT) * _ALIGNMENT
-            self._entries[array.name] = entry = _Entry(array, header, begin)
-            end = entry.end
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - until `close`
+        for array in arrays:
+            self._begins[array.name] = begin = -(-end // _ALIGNMENT) * _ALIGNMENT
+            end = begin + array.nbytes
+        self._file = tempfile.TemporaryFile(dir=part.parent)  # noqa: SIM115 - until `close`
         with closed_on_error(self):
-            self._output = OutputFile(self._file.fileno())
-            self._output.set_length(end)
-            for entry in self._entries.values():
-                self._output.write(entry.begin, entry.header)
+            os.truncate(self._file.fileno(), end)
 
-    def writer(self, name: str) -> FlatWriter:
-        """Return the writer of an array."""
-        entry = self._entries[name]
-        return FlatWriter(self._output, entry.array, entry.data)
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of an array; `block` may be overwritten."""
+        write_part(self._file.fileno(), self.stored[name], self._begins[name], box, block)
 
     def elements(self, name: str, begin: int, length: int) -> bytes:
         """Return some bytes of an array's elements."""
-        place = self._entries[name].data + begin
-        return read_bytes(self._folder, self._file.fileno(), place, length)
-
-    def mapped(self, name: str) -> NDArray[Any]:
-        """Return the elements of an array, mapped into memory."""
-        entry = self._entries[name]
-        array = entry.array
-        if not array.nbytes:
-            return np.empty(array.shape, array.dtype)
-        return self._map[entry.data : entry.end].view(array.dtype).reshape(array.shape)
-
-    @cached_property
-    def _map(self) -> NDArray[np.uint8]:
-        return np.memmap(self._file, np.uint8, "c")
+        place = self._begins[name] + begin
+        return read_bytes(self.part.parent, self._file.fileno(), place, length)
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes that precede an array, and its elements."""
-        entry = self._entries[name]
-        for begin in range(entry.begin, entry.end, _BLOCK):
-            length = min(_BLOCK, entry.end - begin)
-            yield read_bytes(self._folder, self._file.fileno(), begin, length)
+        """Yield the elements of an array."""
+        begin = self._begins[name]
+        end = begin + self.stored[name].nbytes
+        for _, data in read_pieces(self.part.parent, self._file.fileno(), begin, end):
+            yield data
+
+    def map_elements(self, name: str) -> NDArray[Any]:
+        """Return the elements of an array, mapped into memory."""
+        array, begin = self.stored[name], self._begins[name]
+        if not array.nbytes:
+            return np.empty(array.shape, array.dtype)
+        return np.memmap(self._file, array.dtype, "c", begin, array.shape)
 
     def close(self) -> None:
         """Close the file, which removes it."""

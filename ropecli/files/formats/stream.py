@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import translate_read_errors
+from ropecli.files.formats.base import Reader
 from ropecli.files.formats.flat import FlatReader
+from ropecli.files.formats.library import translate_read_errors
 from ropecli.files.formats.stored import Box, Stored
-
-_BLOCK = 1 << 20  #: Bytes unpacked at once.
+from ropecli.regular import COPY_BYTES
 
 
 class Stream(Protocol):
@@ -51,7 +51,7 @@ def read_up_to(stream: Stream, length: int) -> bytes:
     return bytes(data[:place])
 
 
-class StreamReader:
+class StreamReader(Reader):
     """`Reader` of a stream.
 
     Once a part is not the next in the stream, the rest of the stream is unpacked into a file. So
@@ -62,7 +62,7 @@ class StreamReader:
 
     def __init__(self, stream: Stream, stored: Stored) -> None:
         """Read from a stream that is at the first element."""
-        self.stored = stored
+        super().__init__(stored)
         self._stream = stream
         self._place = 0  # in bytes
         self._unpacked: FlatReader | None = None
@@ -88,9 +88,10 @@ class StreamReader:
             with translate_read_errors(stored.label):
                 count = self._stream.readinto(into)
             if not count:
-                msg = f"{stored.label} ends after {self._place:,} bytes of elements; "
-                msg += f"shape {stored.shape} of {stored.described} needs {stored.nbytes:,}"
-                raise FileError(msg)
+                raise FileError(
+                    f"{stored.label} ends after {self._place:,} bytes of elements; "
+                    f"shape {stored.shape} of {stored.described} needs {stored.nbytes:,}"
+                )
             self._place += count
             into = into[count:]
 
@@ -100,8 +101,8 @@ class StreamReader:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as its reader exists
         reader = FlatReader(file.fileno(), stored, -begin)
         weakref.finalize(reader, file.close)
-        block = memoryview(bytearray(min(_BLOCK, stored.nbytes - begin)))
-        for place in range(begin, stored.nbytes, _BLOCK):
+        block = memoryview(bytearray(min(COPY_BYTES, stored.nbytes - begin)))
+        for place in range(begin, stored.nbytes, COPY_BYTES):
             part = block[: stored.nbytes - place]
             self._fill(part)
             try:

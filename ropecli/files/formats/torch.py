@@ -9,7 +9,7 @@ import copy
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -21,17 +21,15 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
-    FileSource,
+from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
+from ropecli.files.formats.library import (
     check_expansion,
-    closed_on_error,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Box, Stored
-from ropecli.regular import open_regular, read_bytes
+from ropecli.regular import read_bytes
 
 #: Before it, a crafted file can run code in spite of `weights_only` (CVE-2025-32434).
 _OLDEST = (2, 6)
@@ -44,7 +42,7 @@ _BUDGET = 1 << 24
 _DEEPEST = 100  #: Levels of dictionaries.
 
 
-class Torch:
+class Torch(Format):
     """`Format` of PyTorch's files."""
 
     suffixes = (".pt", ".pth")
@@ -63,12 +61,12 @@ class Torch:
 
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
         """Begin a file: the structure of another .pt file, with other tensors in it."""
-        return _Sink(part, arrays, alone=list(source.arrays) == [""])
+        return _Sink(part, arrays, source)
 
 
 class _Source(FileSource):
     def __init__(self, path: Path) -> None:
-        super().__init__(path, open_regular(path, "a .pt file"))
+        super().__init__(path, "a .pt file")
         with closed_on_error(self), translate_read_errors(str(path)):
             size = os.fstat(self.fd).st_size
             if read_bytes(path, self.fd, 0, min(4, size)) != _MAGIC:
@@ -84,11 +82,9 @@ class _Source(FileSource):
         return _Reader(stored, as_array(stored.label, self.tensors[stored.name]), self.fd)
 
 
-class _Reader:
-    in_order = False
-
+class _Reader(Reader):
     def __init__(self, stored: Stored, mapped: NDArray[Any], fd: int) -> None:
-        self.stored = stored
+        super().__init__(stored)
         self._mapped = mapped
         self._fd = fd
         self._size = os.fstat(fd).st_size
@@ -101,22 +97,17 @@ class _Reader:
 
 
 class _Sink(Spool):
-    def __init__(self, part: Path, arrays: Sequence[Stored], *, alone: bool) -> None:
-        self._part = part
-        self._alone = alone
-        self._arrays = arrays
-        super().__init__(part.parent, ((array, b"") for array in arrays))
-
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         import torch
 
-        tensors = {a.name: _as_tensor(self.mapped(a.name)) for a in self._arrays}
-        if isinstance(source, _Source):
-            root = _with_tensors(source.root, "", tensors)
+        tensors = {name: _as_tensor(self.map_elements(name)) for name in self.stored}
+        if isinstance(self.source, _Source):
+            root = _with_tensors(self.source.root, "", tensors)
         else:
-            root = next(iter(tensors.values())) if self._alone else tensors
-        output = self._arrays[0].path
-        with translate_write_errors(output), self._part.open("wb") as stream:
+            alone = list(self.source.arrays) == [""]
+            root = next(iter(tensors.values())) if alone else tensors
+        output = next(iter(self.stored.values())).path
+        with translate_write_errors(output), self.part.open("wb") as stream:
             torch.save(root, stream)
 
 
@@ -138,9 +129,10 @@ def _load(path: Path) -> Any:
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except UnpicklingError:  # whose text explains at length how to load the file nevertheless
-        msg = f"cannot read {path}: PyTorch refuses its pickle; expected tensors, dictionaries "
-        msg += "and plain values"
-        raise FileError(msg) from None
+        raise FileError(
+            f"cannot read {path}: PyTorch refuses its pickle; "
+            "expected tensors, dictionaries and plain values"
+        ) from None
 
 
 def _collect_tensors(root: Any) -> dict[str, Any]:

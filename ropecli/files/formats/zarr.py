@@ -12,19 +12,19 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
-from ropecli.files.formats.base import (
+from ropecli.files.formats.base import Format, Reader, Sink, Source
+from ropecli.files.formats.library import (
     import_library,
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.protocol import Source
 from ropecli.files.formats.stored import Box, Stored, check_name, short
 from ropecli.regular import open_regular, read_bytes, regular_file
 
@@ -44,7 +44,7 @@ _TORN = "*.partial"  #: Half a chunk, left by a process that was killed.
 _MARK = {"dtype": BFLOAT16.name}
 
 
-class Zarr:
+class Zarr(Format):
     """Stores of zarr, version 3."""
 
     suffixes = (".zarr",)
@@ -75,7 +75,7 @@ class Zarr:
         return sink
 
 
-class ZarrSource:
+class ZarrSource(Source):
     """An open store; no file of it is held open."""
 
     def __init__(self, path: Path) -> None:
@@ -96,24 +96,12 @@ class ZarrSource:
         with translate_read_errors(stored.label):
             return ZarrReader(stored, _open_array(self.path, name, self._fields[name]))
 
-    def close(self) -> None:
-        """Do nothing."""
 
-    def __enter__(self) -> Self:
-        """Return the store."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
-
-
-class ZarrReader:
+class ZarrReader(Reader):
     """One array of a store."""
 
-    in_order = False
-
     def __init__(self, stored: Stored, array: zarr.Array[Any]) -> None:
-        self.stored = stored
+        super().__init__(stored)
         self._array = array
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
@@ -126,39 +114,29 @@ class ZarrReader:
             self._array.get_basic_selection(box, out=into)
 
 
-class ZarrSink:
+class ZarrSink(Sink):
     """A store that is being written."""
 
     def __init__(self, part: Path, places: dict[str, Stored]) -> None:
         """Write the arrays at their paths in an existing folder."""
         self._part = part
         self.places = places
+        self._opened: dict[str, zarr.Array[Any]] = {}
 
-    def writer(self, name: str) -> ZarrWriter:
-        """Open one of the arrays."""
-        place = next(place for place, array in self.places.items() if array.name == name)
-        fields = _read_metadata(self._part / place)
-        return ZarrWriter(_open_array(self._part, place, fields, read_only=False))
+    def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
+        """Write a part of an array."""
+        if name not in self._opened:
+            place = next(place for place, array in self.places.items() if array.name == name)
+            fields = _read_metadata(self._part / place)
+            self._opened[name] = _open_array(self._part, place, fields, read_only=False)
+        array = self._opened[name]
+        array[box] = block.view(array.dtype.newbyteorder("="))
 
-    def finish(self, source: Source, rest: Collection[str]) -> None:
+    def finish(self) -> None:
         """Remove what killed processes have left."""
         for place in self.places:
             for torn in (self._part / place).rglob(_TORN):
                 torn.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Do nothing: no file is held open."""
-
-
-class ZarrWriter:
-    """One array of a store that is being written."""
-
-    def __init__(self, array: zarr.Array[Any]) -> None:
-        self._array = array
-
-    def write(self, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of the array."""
-        self._array[box] = block.view(self._array.dtype.newbyteorder("="))
 
 
 def foreign_files(folder: Path) -> Iterator[str]:
@@ -283,8 +261,6 @@ def _create_store(part: Path, places: Mapping[str, Stored]) -> None:
             raise FileError(
                 f"cannot write {array.path}: {short(repr(place))} is an array, not a group"
             )
-    for node in groups | places.keys():  # an interrupted run has left them, maybe damaged
-        (part / node / _METADATA).unlink(missing_ok=True)
     with translate_write_errors(part):
         if groups:
             zarr.create_group(part)

@@ -6,17 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError, FileError
+from ropecli.files.formats.safetensors import Header, Tensor
 from ropecli.names import one_of
 from ropecli.numbers import even
-
-if TYPE_CHECKING:
-    from ropecli.files.formats.safetensors import Header, Tensor
 
 LAYOUTS = ("interleaved", "half")
 #: Norms move with their projections: the proof does not see a norm that stays.
@@ -80,11 +77,10 @@ def find_moves(
 
 def _no_match(header: Header, globs: Sequence[str]) -> FileError:
     fused = next((t.name for t in header.tensors if _FUSED.search(t.name)), None)
-    msg = f"{header.path} has no tensor whose name matches {', '.join(globs)}"
-    if fused is not None:
-        msg += f"; {fused} looks like several projections in one"
-        return FileError(msg, "split it first")
-    return FileError(msg)
+    problem = f"{header.path} has no tensor whose name matches {', '.join(globs)}"
+    if fused is None:
+        return FileError(problem)
+    return FileError(f"{problem}; {fused} looks like several projections in one", "split it first")
 
 
 def _role(tensor: Tensor) -> tuple[str, str, bool]:

@@ -18,13 +18,11 @@ from ropecli.files.formats.safetensors import SUFFIX, Header, read_header
 from ropecli.files.permute.moves import DEFAULT, FLOATS, Move, find_moves, old_rows, other_layout
 from ropecli.files.permute.proof import PermutationProof, Side, prove, read_head
 from ropecli.numbers import at_least
-from ropecli.regular import read_bytes, regular_file
+from ropecli.regular import COPY_BYTES, read_bytes, regular_file
 from ropecli.results import Result
 from ropecli.rotary import Rotary
 
 Progress = Callable[[int, int], None]
-
-BLOCK = 2**22  #: Bytes copied at once.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +307,7 @@ def _copy(
     end = header.tensors[-1].end
     for tensor in header.tensors:
         move = by_name.get(tensor.name)
-        step = BLOCK if move is None else move.head_dim * move.row_bytes
+        step = COPY_BYTES if move is None else move.head_dim * move.row_bytes
         for place in range(tensor.begin, tensor.end, step or 1):
             data = read_bytes(header.path, fd, place, min(step, tensor.end - place))
             stream.write(data if move is None else _move_rows(data, rows))

@@ -11,7 +11,7 @@ import pytest
 from files.folders import names, refused, saved, to_be_rotated, written
 
 from ropecli import FileError, Rotary, encode_file
-from ropecli.files.formats.base import translate_read_errors, translate_write_errors
+from ropecli.files.formats.library import translate_read_errors, translate_write_errors
 
 
 @pytest.mark.parametrize("version", ["", "1.13.1", "2.5.1+cpu"])
