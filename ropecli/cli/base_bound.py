@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 DIM = 128
 
 
-@command
+@command(
+    needs={"low": "scan", "high": "scan", "grid": "scan"},
+    excludes={"scan": ("positions", "base", "rope_type", "set")},
+)
 def base_bound(
     positions: Annotated[
         int | None,
@@ -65,11 +68,8 @@ def base_bound(
 
     bases = {"low": low, "high": high, "grid": grid}
     if scan:
-        _scan(rope, positions, bases, output)
+        _scan(rope, bases, output)
         return
-    for name, value in bases.items():
-        if value is not None:
-            raise ArgumentError(f"--{name} needs --scan, got {value!r} without it")
     ropes = rope.encodings(dim=DIM)
     output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
     last = POSITIONS if positions is None else positions
@@ -88,24 +88,12 @@ def base_bound(
 
 def _scan(
     rope: EncodingListOptions,
-    positions: int | None,
     bases: dict[str, float | int | None],
     output: OutputOptions,
 ) -> None:
     """Show which bases hold a context."""
     from ropecli.analyses.base_bound import base_scan
 
-    others = {
-        "--positions": positions,
-        "--base": rope.base,
-        "--rope-type": rope.rope_type,
-        "--set": rope.set,
-    }
-    given = [name for name, value in others.items() if value not in (None, [])]
-    if given:
-        raise ArgumentError(
-            f"--scan tries bases of plain RoPE up to --context; leave {', '.join(given)} out"
-        )
     ropes: list[NamedRotary] = rope.encodings(dim=DIM)
     if len(ropes) != 1:
         raise ArgumentError(f"--scan takes one --dim, --model or --layer, got {len(ropes)}")

@@ -37,7 +37,7 @@ FROM_PROJECT = (
 )
 
 
-@command
+@command()
 def check(
     target: Annotated[
         str | None,
@@ -378,12 +378,6 @@ def check(
 
 def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
     """Return the encoding that is described; None where any RoPE is correct."""
-    from ropecli.cli.encoding import refuse_without_model
-
-    if rope.model is None:
-        refuse_without_model(
-            layer=rope.layer, write=None if rope.write is None else str(rope.write)
-        )
     describes = rope.numbers | {"dim": None, "sequence_length": rope.sequence_length}
     if rope.model is None and all(value in (None, []) for value in describes.values()):
         return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@command
+@command()
 def construct(
     distance: Annotated[
         list[int] | None,
@@ -89,8 +89,7 @@ def construct(
     if len(ropes) > 1 and (write_q or write_k):
         raise ArgumentError(f"--write-q and --write-k take one encoding, got {len(ropes)}")
     output.note(*named_notes(ropes))
-    if vector is not None and vector.rows is not None and vector.rows > 1:
-        output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
+    output.note(*(() if vector is None else vector.notes))
     found = [
         analyse(
             each.rope,

@@ -12,7 +12,7 @@ from ropecli.cli.options import PictureOptions
 from ropecli.errors import ArgumentError
 
 
-@command
+@command()
 def diff(
     a: Annotated[
         str,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ropecli.rotary import Rotary
 
 
-@command
+@command()
 def encode(
     input: Annotated[
         list[str],

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ropecli.cli.options import OverrideOptions, RotaryOptions
+    from ropecli.files.load import Vector
     from ropecli.models.model import Layer, Model
     from ropecli.models.overrides import Overridden, Overrides
     from ropecli.rotary import Rotary
@@ -235,7 +236,6 @@ def from_options(
     from ropecli.rotary import rope
     from ropecli.rotary.types import PLAIN, canonical, own_parameters
 
-    refuse_without_model(layer=options.layer, write=options.write)
     rope_type = canonical(rope_type or PLAIN)
     given, context = parameters(set), options.context
     if context is not None:
@@ -258,44 +258,6 @@ def from_options(
         ),
         context=context,
     )
-
-
-def refuse_beside_model(**options: Any) -> None:
-    """Refuse options that a model sets itself; None where not given."""
-    _refuse_given("--model sets {} itself", options)
-
-
-def refuse_without_model(**options: Any) -> None:
-    """Refuse options that need a model; None where not given."""
-    _refuse_alone("model", options)
-
-
-def refuse_beside_encoding(**options: Any) -> None:
-    """Refuse options that an encoding by name has no use for; None where not given."""
-    _refuse_given("--encoding has no use for {}", options)
-
-
-def refuse_without_encoding(**options: Any) -> None:
-    """Refuse options that need an encoding by name; None where not given."""
-    _refuse_alone("encoding", options)
-
-
-def _refuse_given(problem: str, options: dict[str, Any]) -> None:
-    given = [_flag(name) for name, value in options.items() if value not in (None, [])]
-    if given:
-        them = "it" if len(given) == 1 else "them"
-        raise ArgumentError(f"{problem.format(', '.join(given))}; leave {them} out")
-
-
-def _refuse_alone(needed: str, options: dict[str, Any]) -> None:
-    for name, value in options.items():
-        if value is not None:
-            shown = str(value) if isinstance(value, Path) else value
-            raise ArgumentError(f"{_flag(name)} needs --{needed}, got {shown!r} of no {needed}")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def parameters(words: list[str] | None) -> dict[str, Any]:
@@ -423,19 +385,18 @@ def read_positions(path: Path) -> NDArray[Any]:
         return read_whole(source.reader(check_numeric(source.arrays[name])))
 
 
-def read_vector(
-    name: str, text: str, row: int | None = None, *, option: str = "--row"
-) -> Sequence[float]:
+def read_vector(name: str, text: str, row: int | None = None, *, option: str = "--row") -> Vector:
     """Return the numbers that were typed, or those of the file."""
-    from ropecli.files.load import load_vector
+    import numpy as np
+
+    from ropecli.files.load import Vector, load_vector
 
     words = [word for word in re.split(r"[\s,;\[\]()]+", text) if word]
     try:
         numbers = [float(word) for word in words]
     except ValueError:
         if "," not in text or Path(text).exists():
-            values: list[float] = load_vector(Path(text), row).values.tolist()
-            return values
+            return load_vector(Path(text), row)
         raise ArgumentError(
             f"{name} must be numbers with commas, or a file, got {text!r}"
         ) from None
@@ -445,4 +406,4 @@ def read_vector(
         raise ArgumentError(
             f"{name} must have an even number of coordinates, at least 2, got {len(numbers)}"
         )
-    return numbers
+    return Vector(values=np.array(numbers))

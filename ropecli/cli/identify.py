@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
 
 
-@command
+@command(needs={"layer": "model", "sequence_length": "model"})
 def identify(
     before: Annotated[
         Path, typer.Argument(metavar="BEFORE", help="Vectors before rotation, any readable format.")
@@ -78,12 +78,10 @@ def identify(
     """
     from ropecli.checks.identify import identify as recover
     from ropecli.cli.app import option_of
-    from ropecli.cli.encoding import read_positions, refuse_without_model
+    from ropecli.cli.encoding import read_positions
     from ropecli.files.array_axes import axis_notes
     from ropecli.files.load import read_sequences
 
-    if not model:
-        refuse_without_model(layer=layer, sequence_length=sequence_length)
     if tensor_after is None and after.suffix.lower() != ".npy":
         tensor_after = tensor
     if os.path.realpath(before) == os.path.realpath(after) and tensor == tensor_after:

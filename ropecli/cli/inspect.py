@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ropecli.models.lint.run import Inspection
 
 
-@command
+@command(excludes={"examples": ("source", "output")})
 def inspect(
     source: Annotated[
         list[str] | None,
@@ -55,7 +55,9 @@ def inspect(
     from ropecli.render import console
 
     if examples:
-        _list_examples(source or [], output)
+        from ropecli.models.examples import examples as list_examples
+
+        output.show(list_examples(), {"examples": True})
         return True
     if not source:
         raise ArgumentError(f"name a model: {options.SOURCE}; --examples lists the names")
@@ -104,13 +106,3 @@ def _inspect(
         else:
             found.append(Inspection(model=model, findings=lint_description(described)))
     return found, refused
-
-
-def _list_examples(sources: list[str], output: PictureOptions) -> None:
-    from ropecli.models.examples import examples
-
-    if sources or output.output is not None:
-        raise ArgumentError(
-            f"--examples takes neither a source nor -o, got {(*sources, output.output)[0]}"
-        )
-    output.show(examples(), {"examples": True})

@@ -23,7 +23,7 @@ LARGEST_DIM = 1024  #: The sums are squares of it, one for each block of tokens.
 LARGEST = 2**26  #: Coordinates of all tokens: some fifteen arrays of that size are 8 GB.
 
 
-@command
+@command(needs={"q": "k", "k": "v", "v": "q"})
 def linear(
     length: Annotated[
         int | None,
@@ -106,11 +106,8 @@ def _read(
     """Return the arrays of the files; None where no file is given."""
     from ropecli.files.load import load_tokens
 
-    if q is None and k is None and v is None:
+    if q is None or k is None or v is None:  # without one of them there is none
         return None
-    if q is None or k is None or v is None:
-        given = [f"--{name}" for name, path in (("q", q), ("k", k), ("v", v)) if path is not None]
-        raise ArgumentError(f"--q, --k and --v go together, got {' and '.join(given)} alone")
     arrays = load_tokens(q), load_tokens(k), load_tokens(v)
     tokens, head_dim = arrays[0].shape
     for option, expected, size in (("--length", length, tokens), ("--dim", dim, head_dim)):

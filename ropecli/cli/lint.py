@@ -132,7 +132,7 @@ class LintOptions(FileOptions):
             super().show(result, parameters, **options)
 
 
-@command
+@command()
 def lint(
     sources: Annotated[
         list[str] | None,

@@ -102,6 +102,10 @@ class OverrideOptions:
 class RotaryOptions(OverrideOptions):
     """The options that describe rotary encodings, apart from head dim, base and model."""
 
+    needs: ClassVar[dict[str, str]] = {"layer": "model", "write": "model"}
+    excludes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": ("dim", "rotary_dim", "rotary_offset")
+    }
     layout: Layout = None
     rotary_dim: Annotated[
         int | None,
@@ -142,12 +146,10 @@ class EncodingOptions(RotaryOptions):
         """Return the encoding that is described."""
         from ropecli.cli import encoding
 
-        numbers = self.numbers | parameters
         if self.model is not None:
-            encoding.refuse_beside_model(dim=self.dim, rotary_dim=self.rotary_dim, **parameters)
             return encoding.from_model(self.model, self, base=self.base)
-        numbers["dim"] = dim if self.dim is None else self.dim
-        return encoding.from_options(self, uses_context=uses_context, **numbers)
+        numbers = self.numbers | {"dim": dim if self.dim is None else self.dim}
+        return encoding.from_options(self, uses_context=uses_context, **numbers, **parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +182,6 @@ class EncodingListOptions(RotaryOptions):
         from ropecli.cli import encoding
 
         if self.model:
-            encoding.refuse_beside_model(dim=self.dim, rotary_dim=self.rotary_dim)
             return encoding.from_models(self.model, self, bases=self.base or [None])
         return [
             encoding.from_options(
@@ -276,6 +277,7 @@ class FileOptions(PageOptions):
 
 
 FIGURE = "Figure"  #: Heading of the options of figures.
+LOOK = ("width", "height", "dpi", "log_x", "title", "style")  #: Options that change a figure.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,6 +289,7 @@ class OutputOptions(FileOptions):
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
+    needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
     output: Annotated[
         Path | None,
         typer.Option(
@@ -339,8 +342,6 @@ class OutputOptions(FileOptions):
     def __post_init__(self) -> None:
         given = [name for name in ("format", *LOOK) if getattr(self, name) not in (None, False)]
         if self.output is None:
-            if given:
-                raise ArgumentError(f"--{given[0].replace('_', '-')} is for -o, got no output")
             return
         from ropecli.render.save import FIGURES, STDOUT, check_savable, suffix_of
 
@@ -393,9 +394,6 @@ class OutputOptions(FileOptions):
             force=self.force,
         )
         return self.output
-
-
-LOOK = ("width", "height", "dpi", "log_x", "title", "style")  #: Options that change a figure.
 
 
 @dataclass(frozen=True, kw_only=True)

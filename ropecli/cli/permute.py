@@ -13,7 +13,13 @@ from ropecli.cli.options import Force, PageOptions, Seed
 from ropecli.errors import ArgumentError
 
 
-@command
+@command(
+    needs={"layer": "model"},
+    excludes={
+        "model": ("heads", "kv_heads", "head_dim", "rotary_dim", "rotary_offset"),
+        "check": ("output", "force"),
+    },
+)
 def permute(
     input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
     output: Annotated[
@@ -81,20 +87,12 @@ def permute(
     the new weights in the new layout. Exit code 1, and no file, if scores differ. With --check,
     a file that somebody else converted is proven in the same way.
     """
-    from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
     from ropecli.cli.progress import progress_bar
     from ropecli.files.permute.moves import DEFAULT
     from ropecli.files.permute.permute import check_permuted
     from ropecli.files.permute.permute import permute as convert
 
     if model is not None:
-        refuse_beside_model(
-            heads=heads,
-            kv_heads=kv_heads,
-            head_dim=head_dim,
-            rotary_dim=rotary_dim,
-            rotary_offset=rotary_offset,
-        )
         from ropecli.models.load import load_model
         from ropecli.models.model import heads_of
 
@@ -103,8 +101,6 @@ def permute(
         rotary_dim, rotary_offset = found.rotary_dim, found.rotary_offset
         if found.layout == to:
             page.note(f"{model} has weights in layout {to}: these may have it already")
-    else:
-        refuse_without_model(layer=layer)
     if heads is None:
         raise ArgumentError(
             "the number of heads is needed", "pass `heads` and `kv_heads`, or `model`"
@@ -123,10 +119,6 @@ def permute(
         "seed": seed,
     }
     if check is not None:
-        if output is not None or force:
-            raise ArgumentError(
-                f"--check writes nothing, got {'--force' if output is None else '-o'}"
-            )
         result = check_permuted(input, check, **numbers)
     elif output is None:
         raise ArgumentError("-o FILE or --check FILE is needed, got neither")

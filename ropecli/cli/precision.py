@@ -10,7 +10,7 @@ from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 
 
-@command
+@command()
 def precision(
     policy: Annotated[
         list[str] | None,

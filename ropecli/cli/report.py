@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -23,6 +23,7 @@ class HtmlOptions(FileOptions):
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
+    needs: ClassVar[dict[str, str]] = {"docs": "output"}
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Page, .html; - for stdout."),
@@ -38,8 +39,6 @@ class HtmlOptions(FileOptions):
         from ropecli.render.save import STDOUT
 
         if self.output is None:
-            if self.docs is not None:
-                raise ArgumentError(f"--docs is for -o, got {self.docs!r} without it")
             return
         if self.output != STDOUT:
             if self.output.suffix.lower() not in {".html", ".htm"}:
@@ -62,7 +61,7 @@ class HtmlOptions(FileOptions):
         return self.output
 
 
-@command
+@command()
 def report(
     sources: Annotated[
         list[str],

@@ -14,7 +14,7 @@ from ropecli.errors import ArgumentError
 NEAR = 6  #: Positions up to which each one on the way is shown.
 
 
-@command
+@command()
 def rotate(
     vector: Annotated[
         str,
@@ -52,7 +52,7 @@ def rotate(
     from ropecli.analyses.rotation import rotation
     from ropecli.cli.encoding import read_vector
 
-    values = read_vector("VECTOR", vector, row)
+    values = read_vector("VECTOR", vector, row).values
     encoding = rope.encoding(dim=len(values), uses_context=False, rotary_offset=rotary_offset)
     if encoding.rope.head_dim != len(values):
         raise ArgumentError(

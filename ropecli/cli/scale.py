@@ -21,7 +21,7 @@ DIM, ORIGINAL = 128, 4096
 KEY, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
 
 
-@command
+@command()
 def scale(
     method: Annotated[
         list[str] | None,
@@ -77,10 +77,8 @@ def scale(
     """
     from ropecli.analyses.scale import METHODS, Scales
     from ropecli.analyses.scale import scale as analyse
-    from ropecli.cli.encoding import named_notes, refuse_without_model
+    from ropecli.cli.encoding import named_notes
 
-    if not rope.model:
-        refuse_without_model(write=rope.write)
     parameters, words = _of_methods(rope.set)
     # The model is read as it is, and without a note on its length, which is set below.
     own = replace(

@@ -23,7 +23,7 @@ LENGTH = 32  #: Random tokens.
 MODEL_DIM = 64
 
 
-@command
+@command(needs={"attention": "output"}, excludes={"x": ("same_token",)})
 def scores(
     encodings: Annotated[
         list[str] | None,
@@ -119,10 +119,6 @@ def scores(
     at_least("--length", length, 1)
     queries = length if queries is None else queries
     keys = length if keys is None else keys
-    if attention and output.output is None:
-        raise ArgumentError("--attention is for the figure of -o, got no output")
-    if tokens is not None and same_token is not None:
-        raise ArgumentError("--x sets the tokens; leave --same-token and --random-tokens out")
     width = MODEL_DIM if model_dim is None else model_dim
     if tokens is None:
         check_random_tokens(max(queries, keys), width, seed)

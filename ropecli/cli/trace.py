@@ -51,7 +51,7 @@ class VectorOptions(FileOptions):
         return self.output
 
 
-@command
+@command()
 def trace(
     source: Annotated[
         str,

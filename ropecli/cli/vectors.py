@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_POSITIONS = 2**22  #: More would not be rotated either.
 
 
-@command
+@command()
 def vectors(
     output: Annotated[
         Path,
@@ -113,11 +113,10 @@ def vectors(
 
 def _encodings(rope: EncodingOptions, rotary_offset: int | None) -> list[NamedRotary]:
     """Return the encoding of the options, or of every kind of layer of a model that rotates."""
-    from ropecli.cli.encoding import refuse_beside_model, rotating_layers
+    from ropecli.cli.encoding import rotating_layers
 
     if rope.model is None:
         return [rope.encoding(uses_context=False, rotary_offset=rotary_offset)]
-    refuse_beside_model(dim=rope.dim, rotary_dim=rope.rotary_dim, rotary_offset=rotary_offset)
     return rotating_layers(rope.model, rope, base=rope.base)
 
 

@@ -14,7 +14,15 @@ from ropecli.cli.options import ENCODINGS, EncodingOptions, PageOptions, Seed
 SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
 
 
-@command
+@command(
+    needs={"model_dim": "encoding", "heads": "encoding"},
+    excludes={
+        "encoding": (
+            *("dim", "base", "layout", "rotary_dim", "rope_type", "rotary_offset", "model"),
+            *("layer", "context", "sequence_length", "write", "dtype", "max_position"),
+        )
+    },
+)
 def verify(
     encoding: Annotated[
         list[str] | None,
@@ -75,27 +83,12 @@ def verify(
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
     from ropecli.checks.verify_encoding import EncodingVerifications, verify_encoding
-    from ropecli.cli.encoding import (
-        encoding_names,
-        encoding_options,
-        refuse_beside_encoding,
-        refuse_without_encoding,
-    )
+    from ropecli.cli.encoding import encoding_names, encoding_options
     from ropecli.cli.progress import is_watched
     from ropecli.kernels.cache import is_compiled, refusal
 
     sizes = {"model_dim": model_dim, "heads": heads}
     if encoding:
-        refuse_beside_encoding(
-            **rope.numbers | {"layout": layout, "rotary_offset": rotary_offset, "set": None},
-            model=rope.model,
-            layer=rope.layer,
-            context=rope.context,
-            sequence_length=rope.sequence_length,
-            write=rope.write,
-            dtype=dtype,
-            max_position=max_position,
-        )
         given = SIZES | {name: size for name, size in sizes.items() if size is not None}
         names = encoding_names(encoding)
         own = encoding_options(rope.set, names)
@@ -105,7 +98,6 @@ def verify(
         parameters = {"encoding": ",".join(names), **given, "set": rope.set, "seed": seed}
         page.show(found, parameters, errors=errors, explain=explain)
         return found.passed
-    refuse_without_encoding(**sizes)
     max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)
     encodings = [

@@ -53,7 +53,7 @@ class Encoding(ABC):
     default_theory: ClassVar[Theory]  #: With default options.
     depends_on_other_keys: ClassVar[bool] = False  #: Whether a score depends on other keys too.
 
-    sizes: Sizes
+    sizes: Sizes  #: Of tokens and heads.
     weights: Mapping[str, Array] = field(repr=False)  #: As `shapes` names them.
 
     @classmethod

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ropecli import render
 from ropecli._version import __version__
 from ropecli.analyses.base_bound import BaseBound, BaseBounds
-from ropecli.analyses.coverage import Coverages
 from ropecli.analyses.decay import DecayCurves
+from ropecli.analyses.frequencies import FrequencyTables
 from ropecli.analyses.precision import Precision, Precisions
 from ropecli.analyses.scale import Scales
 from ropecli.errors import ArgumentError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 #: Analyses by the field of an encoding, each with the result that shows several of them.
 TOGETHER: dict[str, Any] = {
     "decay": lambda found: DecayCurves(curves=found),
-    "coverage": lambda found: Coverages(coverages=found),
+    "coverage": lambda found: FrequencyTables(tables=found),
     "base_bound": lambda found: BaseBounds(bounds=found),
     "precision": lambda found: Precisions(results=found),
     "scale": lambda found: Scales(scales=found),
@@ -213,7 +213,7 @@ def _sections(result: Report) -> Iterator[Section]:
         yield Section(
             id="coverage",
             title="Frequencies and coverage",
-            command="coverage",
+            command="frequencies",
             figures=(_picture(TOGETHER["coverage"](tuple(coverages)).figure(), "coverage"),),
             sheet=sheets.coverages(result),
             more=sheets.pairs(result),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.render.coverage import list_runs
+from ropecli.render.frequencies import list_runs
 from ropecli.render.precision import ROUNDING, spell_collision, spell_length
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ GOLDEN = ROOT / "tests" / "data" / "screens"
 COMMANDS = {
     "decay": "decay --dim 64 --base 10000 --base 500000 --max-dist 256",
     "inspect": "inspect example:llama-3.1-8b",
-    "table": "table --dim 16",
+    "frequencies": "frequencies --dim 16",
 }
 WIDTHS = (40, 80, 120, 200)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.chunks import Chunks, chunks
+from ropecli.analyses.usage import Usage, usage
 from ropecli.checks.trace.verdict import (
     ROLES,
     blindness,
@@ -33,7 +33,7 @@ def tensors(seen: Seen) -> dict[str, NDArray[Any]]:
     return found | {"positions": joined_positions(seen.calls)}
 
 
-def pair_lengths(seen: Seen, rope: Rotary, layers: Iterable[int] | None) -> Chunks:
+def pair_lengths(seen: Seen, rope: Rotary, layers: Iterable[int] | None) -> Usage:
     """Return the mean lengths of the pairs of each layer, as `Seen.chunks`."""
     by_module = _rotated_tensors(seen)
     indices = {module: layer_index(module) for module in by_module}
@@ -72,7 +72,7 @@ def _rotated_tensors(seen: Seen) -> dict[str, dict[str, list[Vectors]]]:
     return found
 
 
-def _of_layer(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Chunks:
+def _of_layer(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Usage:
     for each in (vectors for role in both.values() for vectors in role):
         kept = 0 if each.before is None else len(each.before)
         if each.heads is not None and each.heads > kept:
@@ -81,4 +81,4 @@ def _of_layer(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Chun
                 f"watch the model with heads={each.heads}",
             )
     q, k = (joined_calls([(v, v.before) for v in both[role]], rope) for role in ROLES)
-    return chunks(rope, q, k)
+    return usage(rope, q, k)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.chunks import Chunks
+from ropecli.analyses.usage import Usage
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.model import Model
@@ -118,10 +118,10 @@ class Seen:
 
         return tensors(self)
 
-    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Chunks:
+    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Usage:
         """Average the length of each pair over the tokens, for every layer that rotates.
 
-        The result is that of `ropecli.chunks` on the queries and keys before their rotation. All
+        The result is that of `ropecli.usage` on the queries and keys before their rotation. All
         heads must have been kept: `watch(model, heads=32)`.
 
         Args:

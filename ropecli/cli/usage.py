@@ -1,4 +1,4 @@
-"""The chunks command."""
+"""The usage command."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ropecli.cli.command import Help, command
 from ropecli.cli.options import EncodingOptions, OutputOptions
 
 
-@command
-def chunks(
+@command()
+def usage(
     q: Annotated[Path, typer.Argument(metavar="Q", help="Queries, a dump in any format.")],
     k: Annotated[
         Path, typer.Argument(metavar="K", help="Keys, also a dump; may be the same file.")
@@ -47,19 +47,19 @@ def chunks(
     """\b
     Examples:
       ropecli construct --dim 8 --pair 1 --write-q q.npy --write-k k.npy
-      ropecli chunks q.npy k.npy
+      ropecli usage q.npy k.npy
         layer  head  pairs for half  largest pair  its wavelength  its share
             0     0               1             1           62.83     100.0%
-      ropecli chunks q.npy k.npy --layout half
-      ropecli chunks q.npy k.npy --model config.json -o chunks.png
-      ropecli chunks dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"
-      ropecli chunks q.npy k.npy --average 0 -o chunks.csv
+      ropecli usage q.npy k.npy --layout half
+      ropecli usage q.npy k.npy --model config.json -o usage.png
+      ropecli usage dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"
+      ropecli usage q.npy k.npy --average 0 -o usage.csv
 
     Show which frequencies carry a head. Average the length of every pair of queries and keys over
     the tokens, by layer, head and frequency. The tensors have the axes (layers, heads, tokens,
     head dim), of which the first may be missing, before rotation or after it.
     """
-    from ropecli.analyses.chunks import chunks as analyse
+    from ropecli.analyses.usage import usage as analyse
     from ropecli.files.load import read_layers
 
     known = rope.model is not None or rope.dim is not None
