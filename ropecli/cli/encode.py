@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ropecli.cli.command import Help, command
-from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffset
+from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffset, named_files
 
 if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
@@ -218,7 +218,6 @@ class _Run:
     def one(self, input: Path, output: Path | None) -> None:
         """Rotate a file, and show the result."""
         from ropecli.analyses.float32_tables import float32_error
-        from ropecli.cli.encoding import named_files
         from ropecli.files.encode import default_output, plan_output
         from ropecli.files.session import opened
         from ropecli.render.encode import float32_notes, later_notes, left_out_notes

@@ -122,7 +122,6 @@ def _load_candidates(
     sources: list[str], layer: str | None, sequence_length: int | None
 ) -> dict[str, NamedRotary]:
     """Return every kind of layer that rotates, of every model, by name."""
-    from ropecli.cli.encoding import rotating_layers
     from ropecli.cli.options import RotaryOptions
 
     if sources.count("-") > 1:
@@ -130,7 +129,7 @@ def _load_candidates(
             f"standard input can be read once, got --model - {sources.count('-')} times"
         )
     options = RotaryOptions(layer=layer, sequence_length=sequence_length)
-    return {str(each.name): each for source in sources for each in rotating_layers(source, options)}
+    return {str(each.name): each for source in sources for each in options.rotating_layers(source)}
 
 
 def _spell(candidate: NamedRotary, sequence_length: int | None) -> list[str]:

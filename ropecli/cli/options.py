@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ropecli.cli.command import Parsed
-from ropecli.errors import ArgumentError
+from ropecli.cli.encoding import (
+    BASE,
+    LAYOUT,
+    NamedRotary,
+    disambiguate,
+    length_notes,
+    of_layer,
+    parameters,
+    write_configuration,
+)
+from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from ropecli.cli.encoding import NamedRotary
+    from ropecli.models.model import Model
+    from ropecli.models.overrides import Overrides
     from ropecli.render.figure import Look
     from ropecli.results import Result
 
@@ -97,6 +109,18 @@ class OverrideOptions:
         ),
     ] = None
 
+    def overrides(self, base: float | None) -> Overrides:
+        """Return the values that take the place of a model's."""
+        from ropecli.models.overrides import Overrides
+
+        return Overrides(
+            base=base,
+            rope_type=self.rope_type,
+            parameters=parameters(self.set),
+            context_length=self.context,
+            layout=self.layout,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryOptions(OverrideOptions):
@@ -120,6 +144,68 @@ class RotaryOptions(OverrideOptions):
         names = ("dim", "base", "layout", "rotary_dim", "rope_type", "set")
         return {name: getattr(self, name) for name in names}
 
+    def rotating_layers(self, source: str, *, base: float | None = None) -> list[NamedRotary]:
+        """Return the encoding of every kind of layer that rotates, or of the one named."""
+        model, notes = self._load(source, base)
+        rotating = [each for each in model.only(self.layer).layers if each.rotary is not None]
+        if not rotating:
+            which = "" if self.layer is None else f" {self.layer}"
+            raise ArgumentError(f"{source} has no layer{which} with a rotary position embedding")
+        several = len([each for each in model.layers if each.rotary is not None]) > 1
+        return [
+            replace(
+                of_layer(model, each, notes), name=f"{source} ({each.name})" if several else source
+            )
+            for each in rotating
+        ]
+
+    def _load(self, source: str, base: float | None) -> tuple[Model, tuple[str, ...]]:
+        """Return a model with the values of options in place of its own, and notes on them."""
+        from ropecli.models.load import check_length, compute, describe
+        from ropecli.models.overrides import override
+
+        used = check_length(self.sequence_length)
+        overridden = override(describe(source), self.overrides(base), layer=self.layer)
+        model = compute(overridden.description, sequence_length=used)
+        notes = (*overridden.notes, *length_notes(model))
+        if self.write is None:
+            return model, notes
+        write_configuration(self.write, overridden, model.layers, sequence_length=used)
+        return model, (*notes, f"configuration written to {self.write}")
+
+    def _of_numbers(
+        self, dim: int, base: float | None, *, uses_context: bool, rotary_offset: int | None = None
+    ) -> NamedRotary:
+        """Return the encoding that numbers describe."""
+        from ropecli.numbers import length
+        from ropecli.rotary import rope
+        from ropecli.rotary.types import PLAIN, canonical, own_parameters
+
+        rope_type = canonical(self.rope_type or PLAIN)
+        given, context = parameters(self.set), self.context
+        if context is not None:
+            context = length("context", context)
+            if "max_position_embeddings" in own_parameters(rope_type):
+                given["max_position_embeddings"] = context
+            elif not uses_context:
+                raise ArgumentError(
+                    f"--context has no effect on rope type {rope_type}; leave it out"
+                )
+        if self.sequence_length is not None:
+            given["sequence_length"] = self.sequence_length
+        return NamedRotary(
+            rope=rope(
+                rope_type,
+                head_dim=dim,
+                rope_theta=BASE if base is None else base,
+                layout=LAYOUT if self.layout is None else self.layout,
+                rotary_dim=self.rotary_dim,
+                rotary_offset=rotary_offset or 0,
+                **given,
+            ),
+            context=context,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingOptions(RotaryOptions):
@@ -141,15 +227,16 @@ class EncodingOptions(RotaryOptions):
     ] = None
 
     def encoding(
-        self, *, dim: int = 64, uses_context: bool = True, **parameters: Any
+        self, *, dim: int = 64, uses_context: bool = True, rotary_offset: int | None = None
     ) -> NamedRotary:
         """Return the encoding that is described."""
-        from ropecli.cli import encoding
-
-        if self.model is not None:
-            return encoding.from_model(self.model, self, base=self.base)
-        numbers = self.numbers | {"dim": dim if self.dim is None else self.dim}
-        return encoding.from_options(self, uses_context=uses_context, **numbers, **parameters)
+        if self.model is None:
+            dim = dim if self.dim is None else self.dim
+            return self._of_numbers(
+                dim, self.base, uses_context=uses_context, rotary_offset=rotary_offset
+            )
+        model, notes = self._load(self.model, self.base)
+        return of_layer(model, model.layer(self.layer), notes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,17 +266,24 @@ class EncodingListOptions(RotaryOptions):
         There is one for each kind of layer of each model's text part, or of --layer, with each
         base that is given; or without a model one for each dim and base.
         """
-        from ropecli.cli import encoding
-
-        if self.model:
-            return encoding.from_models(self.model, self, bases=self.base or [None])
-        return [
-            encoding.from_options(
-                self, uses_context=uses_context, **self.numbers | {"dim": width, "base": base}
-            )
-            for width in dict.fromkeys(self.dim or [dim])
-            for base in dict.fromkeys(self.base or [encoding.BASE])
-        ]
+        if not self.model:
+            return [
+                self._of_numbers(width, base, uses_context=uses_context)
+                for width in dict.fromkeys(self.dim or [dim])
+                for base in dict.fromkeys(self.base or [BASE])
+            ]
+        bases: list[float | None] = list(dict.fromkeys(self.base)) if self.base else [None]
+        if self.write is not None and (len({*self.model}) > 1 or len(bases) > 1):
+            raise ArgumentError("--write takes one --model and one --base, got several")
+        found, origins = [], []
+        for source in dict.fromkeys(self.model):
+            for base in bases:
+                model, notes = self._load(source, base)
+                named = self.layer is not None
+                for each in [model.layer(self.layer)] if named else model.text_layers():
+                    found.append(of_layer(model, each, notes))
+                    origins.append(source)
+        return disambiguate(found, origins)
 
     def resolved(self, found: list[NamedRotary]) -> dict[str, Any]:
         """Return dims, bases and layout for the `parameters` of the document."""
@@ -268,12 +362,19 @@ class FileOptions(PageOptions):
 
     def _sources(self) -> Iterator[Path]:
         """Yield all files that the command line names, apart from the output."""
-        from ropecli.cli.encoding import named_files
-
         for name, value in self.parsed.parameters.items():
             if name != "output":
                 for each in value if isinstance(value, list) else [value]:
                     yield from named_files(each)
+
+
+def named_files(value: object) -> Iterator[Path]:
+    """Yield the file that a value of the command line names, if there is one."""
+    from ropecli.models.source import STDIN, locate
+
+    if isinstance(value, str | Path) and str(value) != STDIN:
+        with contextlib.suppress(FileError):
+            yield locate(value)
 
 
 FIGURE = "Figure"  #: Heading of the options of figures.

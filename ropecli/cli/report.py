@@ -104,7 +104,7 @@ def report(
     what lint finds, and frequencies, decay, coverage, base bound, precision and context extension,
     with sliders for position and distance. It is one file that loads nothing, below 1 MB.
     """
-    from ropecli.cli.encoding import read_overrides, write_configuration
+    from ropecli.cli.encoding import write_configuration
     from ropecli.models.load import check_length, compute, describe
     from ropecli.models.overrides import override
     from ropecli.models.report import gather
@@ -115,7 +115,7 @@ def report(
         raise ArgumentError(f"standard input can be read once, got - {sources.count('-')} times")
     if rope.write is not None and len(names) > 1:
         raise ArgumentError(f"--write takes one source, got {len(names)}")
-    used, overrides = check_length(rope.sequence_length), read_overrides(rope, base)
+    used, overrides = check_length(rope.sequence_length), rope.overrides(base)
     described = [describe(name) for name in names]
     result = gather(described, overrides=overrides, sequence_length=used, layer=rope.layer)
     for model in result.models:

@@ -113,11 +113,9 @@ def vectors(
 
 def _encodings(rope: EncodingOptions, rotary_offset: int | None) -> list[NamedRotary]:
     """Return the encoding of the options, or of every kind of layer of a model that rotates."""
-    from ropecli.cli.encoding import rotating_layers
-
     if rope.model is None:
         return [rope.encoding(uses_context=False, rotary_offset=rotary_offset)]
-    return rotating_layers(rope.model, rope, base=rope.base)
+    return rope.rotating_layers(rope.model, base=rope.base)
 
 
 def _cases(encodings: list[NamedRotary], given: dict[str, Any], *, seed: int) -> Iterator[Case]:
