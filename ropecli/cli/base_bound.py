@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
@@ -22,23 +20,18 @@ DIM = 128
 )
 def base_bound(
     positions: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Last distance to search. [default: 1048576]"),
+        int | None, option("N", "Last distance to search. [default: 1048576]")
     ] = None,
     scan: Annotated[
-        bool, typer.Option("--scan", help="Find the bases that hold the context; plain RoPE only.")
+        bool, flag("--scan", "Find the bases that hold the context; plain RoPE only.")
     ] = False,
     low: Annotated[
-        float | None,
-        typer.Option(metavar="B", help="First base of --scan. [default: the context]"),
+        float | None, option("B", "First base of --scan. [default: the context]")
     ] = None,
     high: Annotated[
-        float | None,
-        typer.Option(metavar="B", help="Last base of --scan. [default: the least proven to hold]"),
+        float | None, option("B", "Last base of --scan. [default: the least proven to hold]")
     ] = None,
-    grid: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of bases of --scan. [default: 1000]")
-    ] = None,
+    grid: Annotated[int | None, option("N", "Number of bases of --scan. [default: 1000]")] = None,
     *,
     rope: Annotated[
         EncodingListOptions,

@@ -57,6 +57,21 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 PARSERS: dict[Any, Callable[[str], Any]] = {int: whole, float: real}
 
 
+def argument(metavar: str, help: str) -> Any:
+    """Return the description of an argument for its annotation."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+def option(metavar: str, help: str, *spellings: str, under: str | None = None) -> Any:
+    """Return the description of an option with a value, in the help under a heading."""
+    return typer.Option(*spellings, metavar=metavar, help=help, rich_help_panel=under)
+
+
+def flag(spelling: str, help: str, *others: str, under: str | None = None) -> Any:
+    """Return the description of an option without a value."""
+    return typer.Option(spelling, *others, help=help, rich_help_panel=under)
+
+
 class Help(dict[str, str]):
     """Help texts for options of a group that mean something else in one command.
 

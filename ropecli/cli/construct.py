@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
@@ -20,30 +18,27 @@ if TYPE_CHECKING:
 def construct(
     distance: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="R",
-            help="Distance whose score is to be largest; repeatable. [default: 0, 1 and half of "
+        option(
+            "R",
+            "Distance whose score is to be largest; repeatable. [default: 0, 1 and half of "
             "the context]",
         ),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(metavar="E", help="Attention that all other tokens may have together.")
+        float, option("E", "Attention that all other tokens may have together.")
     ] = 0.01,
     psi: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Direction of the query, .npy. [default: all rotating pairs alike]"
-        ),
+        option("FILE", "Direction of the query, .npy. [default: all rotating pairs alike]"),
     ] = None,
     pair: Annotated[
-        list[int] | None,
-        typer.Option(metavar="I", help="Index of a pair that holds the vectors; repeatable."),
+        list[int] | None, option("I", "Index of a pair that holds the vectors; repeatable.")
     ] = None,
     write_q: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Output of the queries, a row a head, .npy.")
+        Path | None, option("FILE", "Output of the queries, a row a head, .npy.")
     ] = None,
     write_k: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Output of the keys, a row a head, .npy.")
+        Path | None, option("FILE", "Output of the keys, a row a head, .npy.")
     ] = None,
     *,
     rope: Annotated[

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError
 
@@ -30,53 +28,31 @@ FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's f
 )
 def decay(
     max_dist: Annotated[
-        float | None,
-        typer.Option(metavar="R", help="Last relative distance, included. [default: 512]"),
+        float | None, option("R", "Last relative distance, included. [default: 512]")
     ] = None,
-    start: Annotated[
-        float | None, typer.Option(metavar="R", help="First relative distance. [default: 0]")
-    ] = None,
+    start: Annotated[float | None, option("R", "First relative distance. [default: 0]")] = None,
     step: Annotated[
-        float | None, typer.Option(metavar="R", help="Spacing of relative distances. [default: 1]")
+        float | None, option("R", "Spacing of relative distances. [default: 1]")
     ] = None,
     reduce: Annotated[
         str | None,
-        typer.Option(
-            metavar="mean|sum",
-            help="Aggregate |S_j| by mean (as in the paper) or sum. [default: mean]",
-        ),
+        option("mean|sum", "Aggregate |S_j| by mean (as in the paper) or sum. [default: mean]"),
     ] = None,
     figure2: Annotated[
-        bool,
-        typer.Option(
-            "--figure2", help="Frame of the paper's Figure 2: 0 to 256, continuous, clipped."
-        ),
+        bool, flag("--figure2", "Frame of the paper's Figure 2: 0 to 256, continuous, clipped.")
     ] = False,
     q: Annotated[
-        str | None,
-        typer.Option(
-            metavar="Q", help="Query before rotation: numbers, e.g. 1,2,3,4, or .npy; with --k."
-        ),
+        str | None, option("Q", "Query before rotation: numbers, e.g. 1,2,3,4, or .npy; with --k.")
     ] = None,
-    k: Annotated[
-        str | None,
-        typer.Option(metavar="K", help="Key before rotation, typed or a file; with --q."),
-    ] = None,
+    k: Annotated[str | None, option("K", "Key before rotation, typed or a file; with --q.")] = None,
     contributions: Annotated[
-        bool,
-        typer.Option("--contributions", help="Show what each pair adds to the score."),
+        bool, flag("--contributions", "Show what each pair adds to the score.")
     ] = False,
-    q_row: Annotated[
-        int | None, typer.Option(metavar="N", help="Row of a --q file with several vectors.")
-    ] = None,
-    k_row: Annotated[
-        int | None, typer.Option(metavar="N", help="Row of a --k file with several vectors.")
-    ] = None,
+    q_row: Annotated[int | None, option("N", "Row of a --q file with several vectors.")] = None,
+    k_row: Annotated[int | None, option("N", "Row of a --k file with several vectors.")] = None,
     at: Annotated[
         float | None,
-        typer.Option(
-            metavar="R", help="Distance at which each pair of --q and --k is shown. [default: 0]"
-        ),
+        option("R", "Distance at which each pair of --q and --k is shown. [default: 0]"),
     ] = None,
     *,
     rope: Annotated[
@@ -84,17 +60,13 @@ def decay(
     ],
     encoding: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Encodings whose expected score is shown, e.g. rope,t5, or all; repeatable.",
+        option(
+            "NAME,...", "Encodings whose expected score is shown, e.g. rope,t5, or all; repeatable."
         ),
     ] = None,
     positions: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Positions in the heat map of --encoding sinusoidal. [default: 128]",
-        ),
+        option("N", "Positions in the heat map of --encoding sinusoidal. [default: 128]"),
     ] = None,
     seed: Seed = 0,
     output: OutputOptions,

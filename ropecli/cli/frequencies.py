@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 
 DIM, CONTEXT = 128, 4096
@@ -16,17 +14,14 @@ DIM, CONTEXT = 128, 4096
 def frequencies(
     trained: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Context length of training, for the critical dim. "
+        option(
+            "N",
+            "Context length of training, for the critical dim. "
             "[default: the model's before scaling, or --context]",
         ),
     ] = None,
     trained_turns: Annotated[
-        float,
-        typer.Option(
-            metavar="X", help="Turns that a pair completes in training below the critical dim."
-        ),
+        float, option("X", "Turns that a pair completes in training below the critical dim.")
     ] = 1.0,
     *,
     rope: Annotated[

@@ -10,9 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import typer
-
-from ropecli.cli.command import Parsed
+from ropecli.cli.command import Parsed, flag, option
 from ropecli.cli.encoding import (
     BASE,
     LAYOUT,
@@ -54,26 +52,17 @@ ROPE_TYPES = _modules("rotary/types")
 
 Layout = Annotated[
     str | None,
-    typer.Option(
-        metavar="LAYOUT",
-        help="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]",
+    option(
+        "LAYOUT", "Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]"
     ),
 ]
-RotaryOffset = Annotated[
-    int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
-]
-Layer = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="Kind of layer, if the model has several.")
-]
+RotaryOffset = Annotated[int | None, option("N", "First rotated coordinate. [default: 0]")]
+Layer = Annotated[str | None, option("TYPE", "Kind of layer, if the model has several.")]
 SequenceLength = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Sequence length, for dynamic NTK and LongRoPE."),
+    int | None, option("N", "Sequence length, for dynamic NTK and LongRoPE.")
 ]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Replace an existing output file.", rich_help_panel="Output"),
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+Force = Annotated[bool, flag("--force", "Replace an existing output file.", under="Output")]
+Seed = Annotated[int, option("N", "Random seed.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,30 +72,18 @@ class OverrideOptions:
     heading: ClassVar[str] = "Encoding"
     layout: Layout = None
     rope_type: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help=f"RoPE scaling type: {listed(ROPE_TYPES)}. [default: default]"
-        ),
+        str | None, option("NAME", f"RoPE scaling type: {listed(ROPE_TYPES)}. [default: default]")
     ] = None
     set: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Parameter of the scaling type, named as in config.json; repeatable.",
-        ),
+        option("KEY=VALUE", "Parameter of the scaling type, named as in config.json; repeatable."),
     ] = None
-    context: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Context length. [default: the model's]"),
-    ] = None
+    context: Annotated[int | None, option("N", "Context length. [default: the model's]")] = None
     layer: Layer = None
     sequence_length: SequenceLength = None
     write: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the model's config.json with these values to a new file."
-        ),
+        option("FILE", "Write the model's config.json with these values to a new file."),
     ] = None
 
     def overrides(self, base: float | None) -> Overrides:
@@ -132,10 +109,7 @@ class RotaryOptions(OverrideOptions):
     }
     layout: Layout = None
     rotary_dim: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of rotated coordinates, even. [default: all of --dim]"
-        ),
+        int | None, option("N", "Number of rotated coordinates, even. [default: all of --dim]")
     ] = None
 
     @property
@@ -211,20 +185,9 @@ class RotaryOptions(OverrideOptions):
 class EncodingOptions(RotaryOptions):
     """The options that describe a rotary encoding: by a model, or by its parameters."""
 
-    dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Head dim, even, at least 2. [default: 64]")
-    ] = None
-    base: Annotated[
-        float | None, typer.Option(metavar="B", help="Base (theta), above 0. [default: 10000]")
-    ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="SOURCE",
-            help=f"Model: {SOURCE}. Options override it.",
-        ),
-    ] = None
+    dim: Annotated[int | None, option("N", "Head dim, even, at least 2. [default: 64]")] = None
+    base: Annotated[float | None, option("B", "Base (theta), above 0. [default: 10000]")] = None
+    model: Annotated[str | None, option("SOURCE", f"Model: {SOURCE}. Options override it.")] = None
 
     def encoding(
         self, *, dim: int = 64, uses_context: bool = True, rotary_offset: int | None = None
@@ -243,21 +206,15 @@ class EncodingOptions(RotaryOptions):
 class EncodingListOptions(RotaryOptions):
     """The options that describe rotary encodings to compare: of models, or of dims and bases."""
 
-    dim: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Head dim, even; repeatable. [default: 64]"),
-    ] = None
+    dim: Annotated[list[int] | None, option("N", "Head dim, even; repeatable. [default: 64]")] = (
+        None
+    )
     base: Annotated[
-        list[float] | None,
-        typer.Option(metavar="B", help="Base (theta), above 0; repeatable. [default: 10000]"),
+        list[float] | None, option("B", "Base (theta), above 0; repeatable. [default: 10000]")
     ] = None
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="SOURCE",
-            help=f"Model: {SOURCE}; repeatable. Options override it.",
-        ),
+        option("SOURCE", f"Model: {SOURCE}; repeatable. Options override it."),
     ] = None
 
     def encodings(self, *, dim: int = 64, uses_context: bool = True) -> list[NamedRotary]:
@@ -303,12 +260,9 @@ class PageOptions:
 
     heading: ClassVar[str] = "Output"
     parsed: Parsed
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-    ] = False
+    json: Annotated[bool, flag("--json", "Print one JSON document and nothing else.")] = False
     quiet: Annotated[
-        bool,
-        typer.Option("-q", "--quiet", help="Print the verdict or the result, and nothing else."),
+        bool, flag("-q", "Print the verdict or the result, and nothing else.", "--quiet")
     ] = False
 
     def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
@@ -355,9 +309,7 @@ class PageOptions:
 class FileOptions(PageOptions):
     """The options of a command that prints a result, and may write a file."""
 
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file.")
-    ] = None
+    output: Annotated[Path | None, option("FILE", "Output file.", "-o", "--output")] = None
     force: Force = False
 
     def _sources(self) -> Iterator[Path]:
@@ -393,47 +345,27 @@ class OutputOptions(FileOptions):
     needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
             "-o",
             "--output",
-            metavar="FILE",
-            help="Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
         ),
     ] = None
     force: Force = False
-    format: Annotated[
-        str | None,
-        typer.Option(metavar="FORM", help="Form of -o in place of its suffix, e.g. md."),
-    ] = None
-    width: Annotated[
-        float | None,
-        typer.Option(metavar="INCHES", help="Width of the figure.", rich_help_panel=FIGURE),
-    ] = None
-    height: Annotated[
-        float | None,
-        typer.Option(metavar="INCHES", help="Height of the figure.", rich_help_panel=FIGURE),
-    ] = None
+    format: Annotated[str | None, option("FORM", "Form of -o in place of its suffix, e.g. md.")] = (
+        None
+    )
+    width: Annotated[float | None, option("INCHES", "Width of the figure.", under=FIGURE)] = None
+    height: Annotated[float | None, option("INCHES", "Height of the figure.", under=FIGURE)] = None
     dpi: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N", help="Pixels per inch of a .png. [default: 150]", rich_help_panel=FIGURE
-        ),
+        float | None, option("N", "Pixels per inch of a .png. [default: 150]", under=FIGURE)
     ] = None
-    log_x: Annotated[
-        bool,
-        typer.Option("--log-x", help="Logarithmic horizontal axis.", rich_help_panel=FIGURE),
-    ] = False
-    title: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Title of the figure.", rich_help_panel=FIGURE),
-    ] = None
+    log_x: Annotated[bool, flag("--log-x", "Logarithmic horizontal axis.", under=FIGURE)] = False
+    title: Annotated[str | None, option("TEXT", "Title of the figure.", under=FIGURE)] = None
     style: Annotated[
         str | None,
-        typer.Option(
-            metavar="STYLE",
-            help="Matplotlib style, e.g. grayscale, or a .mplstyle file.",
-            rich_help_panel=FIGURE,
-        ),
+        option("STYLE", "Matplotlib style, e.g. grayscale, or a .mplstyle file.", under=FIGURE),
     ] = None
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".png", ".svg", ".pdf"),
@@ -503,8 +435,6 @@ class PictureOptions(OutputOptions):
 
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf; - for stdout."
-        ),
+        option("FILE", "Figure by suffix: .png .svg .pdf; - for stdout.", "-o", "--output"),
     ] = None
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 
 
@@ -14,18 +12,14 @@ from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 def precision(
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="POLICY",
-            help="Preset, or STAGE=DTYPE words joined by commas; repeatable. "
-            "[default: eight presets]",
+        option(
+            "POLICY",
+            "Preset, or STAGE=DTYPE words joined by commas; repeatable. [default: eight presets]",
         ),
     ] = None,
     tolerance: Annotated[
         list[float] | None,
-        typer.Option(
-            metavar="R",
-            help="Phase error of a safe context, radians; repeatable. [default: 0.01, 0.1, 1]",
-        ),
+        option("R", "Phase error of a safe context, radians; repeatable. [default: 0.01, 0.1, 1]"),
     ] = None,
     *,
     rope: Annotated[

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, argument, command, option
 from ropecli.cli.options import FileOptions, OverrideOptions
 from ropecli.errors import ArgumentError
 
@@ -25,12 +23,10 @@ class HtmlOptions(FileOptions):
 
     needs: ClassVar[dict[str, str]] = {"docs": "output"}
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Page, .html; - for stdout."),
+        Path | None, option("FILE", "Page, .html; - for stdout.", "-o", "--output")
     ] = None
     docs: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Address of ropecli's documentation, for links to it."),
+        str | None, option("URL", "Address of ropecli's documentation, for links to it.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -64,19 +60,11 @@ class HtmlOptions(FileOptions):
 @command()
 def report(
     sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE",
-            help=f"Models: {options.SOURCE}; a pattern of such.",
-        ),
+        list[str], argument("SOURCE", f"Models: {options.SOURCE}; a pattern of such.")
     ],
     base: Annotated[
         float | None,
-        typer.Option(
-            metavar="B",
-            help="Base (theta), above 0. [default: the model's]",
-            rich_help_panel=OverrideOptions.heading,
-        ),
+        option("B", "Base (theta), above 0. [default: the model's]", under=OverrideOptions.heading),
     ] = None,
     *,
     rope: Annotated[

@@ -6,9 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError, RopecliError
 
@@ -25,25 +23,19 @@ KEY, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
 def scale(
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3 or "
+        option(
+            "NAME",
+            "Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3 or "
             "longrope; repeatable. [default: all, longrope if its factors are known]",
         ),
     ] = None,
     factor: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Factor of the methods. [default: --context over original]"),
+        float | None, option("S", "Factor of the methods. [default: --context over original]")
     ] = None,
     original: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Context length before scaling. [default: the model's, or 4096]"
-        ),
+        int | None, option("N", "Context length before scaling. [default: the model's, or 4096]")
     ] = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Show the frequency ratio of each pair.")
-    ] = False,
+    pairs: Annotated[bool, flag("--pairs", "Show the frequency ratio of each pair.")] = False,
     *,
     rope: Annotated[
         EncodingListOptions,

@@ -5,33 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, argument, command, option
 from ropecli.cli.options import EncodingOptions, OutputOptions
 
 
 @command()
 def usage(
-    q: Annotated[Path, typer.Argument(metavar="Q", help="Queries, a dump in any format.")],
-    k: Annotated[
-        Path, typer.Argument(metavar="K", help="Keys, also a dump; may be the same file.")
-    ],
+    q: Annotated[Path, argument("Q", "Queries, a dump in any format.")],
+    k: Annotated[Path, argument("K", "Keys, also a dump; may be the same file.")],
     q_tensor: Annotated[
-        str | None,
-        typer.Option(metavar="GLOB", help="Tensor of the queries, or of each layer's, by name."),
+        str | None, option("GLOB", "Tensor of the queries, or of each layer's, by name.")
     ] = None,
     k_tensor: Annotated[
-        str | None,
-        typer.Option(metavar="GLOB", help="Tensor of the keys, or of each layer's, by name."),
+        str | None, option("GLOB", "Tensor of the keys, or of each layer's, by name.")
     ] = None,
     sequence_axis: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Axis of the tokens. [default: the one before the last]"),
+        int | None, option("N", "Axis of the tokens. [default: the one before the last]")
     ] = None,
     average: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Axis to average over, e.g. of the batch; repeatable."),
+        list[int] | None, option("N", "Axis to average over, e.g. of the batch; repeatable.")
     ] = None,
     *,
     rope: Annotated[

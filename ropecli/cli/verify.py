@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import command, flag, option
 from ropecli.cli.options import ENCODINGS, EncodingOptions, PageOptions, Seed
 
 SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
@@ -26,42 +24,32 @@ SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
 def verify(
     encoding: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME,...",
-            help=f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}.",
+        option(
+            "NAME,...", f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}."
         ),
     ] = None,
     model_dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Model dim, with --encoding. [default: 64]"),
+        int | None, option("N", "Model dim, with --encoding. [default: 64]")
     ] = None,
     heads: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of heads, with --encoding. [default: 4]"),
+        int | None, option("N", "Number of heads, with --encoding. [default: 4]")
     ] = None,
     *,
     rope: EncodingOptions,
     layout: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="Pairing: interleaved or half. [default: both]"),
+        str | None, option("LAYOUT", "Pairing: interleaved or half. [default: both]")
     ] = None,
     rotary_offset: options.RotaryOffset = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DTYPE", help="Dtype: float64, float32, float16 or bfloat16. [default: all]"
-        ),
+        str | None, option("DTYPE", "Dtype: float64, float32, float16 or bfloat16. [default: all]")
     ] = None,
     max_position: Annotated[
-        int | None,
-        typer.Option(metavar="M", help="Largest position sampled. [default: 131072]"),
+        int | None, option("M", "Largest position sampled. [default: 131072]")
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Show errors and tolerances instead of their ratios.")
+        bool, flag("--errors", "Show errors and tolerances instead of their ratios.")
     ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show how each tolerance is derived.")
-    ] = False,
+    explain: Annotated[bool, flag("--explain", "Show how each tolerance is derived.")] = False,
     seed: Seed = 0,
     page: PageOptions,
 ) -> bool:
