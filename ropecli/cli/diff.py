@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import PictureOptions
 from ropecli.errors import ArgumentError
 
 
 @command()
 def diff(
-    a: Annotated[
-        str,
-        typer.Argument(metavar="A", help=f"First model: {options.SOURCE}."),
-    ],
-    b: Annotated[
-        str | None,
-        typer.Argument(metavar="B", help="Second model. [default: A itself, with --as]"),
-    ] = None,
+    a: Annotated[str, argument("A", f"First model: {options.SOURCE}.")],
+    b: Annotated[str | None, argument("B", "Second model. [default: A itself, with --as]")] = None,
     readings: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "STACK",
+            "Stack: transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
             "--as",
-            metavar="STACK",
-            help="Stack: transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
         ),
     ] = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
     position: Annotated[
-        list[int] | None,
-        typer.Option(metavar="M", help="Position at which phases are compared; repeatable."),
+        list[int] | None, option("M", "Position at which phases are compared; repeatable.")
     ] = None,
     *,
     output: PictureOptions,

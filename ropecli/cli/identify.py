@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import SOURCE, Layer, PageOptions, SequenceLength
 from ropecli.errors import ArgumentError, spell_parameters
 
@@ -20,47 +18,31 @@ if TYPE_CHECKING:
 
 @command(needs={"layer": "model", "sequence_length": "model"})
 def identify(
-    before: Annotated[
-        Path, typer.Argument(metavar="BEFORE", help="Vectors before rotation, any readable format.")
-    ],
-    after: Annotated[
-        Path, typer.Argument(metavar="AFTER", help="Vectors after rotation; may be the same file.")
-    ],
+    before: Annotated[Path, argument("BEFORE", "Vectors before rotation, any readable format.")],
+    after: Annotated[Path, argument("AFTER", "Vectors after rotation; may be the same file.")],
     tensor: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Tensor to read from a file with several."),
+        str | None, option("NAME", "Tensor to read from a file with several.")
     ] = None,
     tensor_after: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Tensor of AFTER. [default: --tensor]"),
+        str | None, option("NAME", "Tensor of AFTER. [default: --tensor]")
     ] = None,
     positions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Position ids (sequence,) or (batch, sequence), axes last. [default: recovered]",
+        option(
+            "FILE", "Position ids (sequence,) or (batch, sequence), axes last. [default: recovered]"
         ),
     ] = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Head dim, even. [default: recovered]"),
-    ] = None,
+    dim: Annotated[int | None, option("N", "Head dim, even. [default: recovered]")] = None,
     sequence_axis: Annotated[
-        int | None,
-        typer.Option(metavar="AXIS", help="Axis of the positions. [default: recovered]"),
+        int | None, option("AXIS", "Axis of the positions. [default: recovered]")
     ] = None,
     model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SOURCE",
-            help=f"Model to compare with: {SOURCE}; repeatable.",
-        ),
+        list[str] | None, option("SOURCE", f"Model to compare with: {SOURCE}; repeatable.")
     ] = None,
     layer: Layer = None,
     sequence_length: SequenceLength = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(metavar="DTYPE", help="Dtype of 2-byte void elements: bfloat16."),
+        str | None, option("DTYPE", "Dtype of 2-byte void elements: bfloat16.")
     ] = None,
     *,
     page: PageOptions,

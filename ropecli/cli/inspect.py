@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, flag, option
 from ropecli.cli.options import PictureOptions
 from ropecli.errors import ArgumentError, FileError, NoRotaryError
 
@@ -18,21 +16,20 @@ if TYPE_CHECKING:
 @command(excludes={"examples": ("source", "output")})
 def inspect(
     source: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SOURCE", help=f"Model: {options.SOURCE}; a pattern of such."),
+        list[str] | None, argument("SOURCE", f"Model: {options.SOURCE}; a pattern of such.")
     ] = None,
     reading: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "STACK",
+            "Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
             "--as",
-            metavar="STACK",
-            help="Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
         ),
     ] = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
     examples: Annotated[
-        bool, typer.Option("--examples", help="List the bundled configurations and exit.")
+        bool, flag("--examples", "List the bundled configurations and exit.")
     ] = False,
     *,
     output: PictureOptions,

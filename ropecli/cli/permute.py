@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import Force, PageOptions, Seed
 from ropecli.errors import ArgumentError
 
@@ -21,54 +19,34 @@ from ropecli.errors import ArgumentError
     },
 )
 def permute(
-    input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
+    input: Annotated[Path, argument("INPUT", "Weights, .safetensors.")],
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Output file, .safetensors.",
-            rich_help_panel="Output",
-        ),
+        Path | None, option("FILE", "Output file, .safetensors.", "-o", "--output", under="Output")
     ] = None,
     to: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="Layout of the output, half or interleaved."),
+        str | None, option("LAYOUT", "Layout of the output, half or interleaved.")
     ] = None,
     check: Annotated[
-        Path | None,
-        typer.Option(metavar="OUT", help="Prove a conversion of INPUT that was done elsewhere."),
+        Path | None, option("OUT", "Prove a conversion of INPUT that was done elsewhere.")
     ] = None,
-    heads: Annotated[int | None, typer.Option(metavar="N", help="Number of query heads.")] = None,
-    kv_heads: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of key heads. [default: --heads]")
-    ] = None,
-    head_dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Head dim. [default: rows of q / --heads]"),
-    ] = None,
+    heads: Annotated[int | None, option("N", "Number of query heads.")] = None,
+    kv_heads: Annotated[int | None, option("N", "Number of key heads. [default: --heads]")] = None,
+    head_dim: Annotated[int | None, option("N", "Head dim. [default: rows of q / --heads]")] = None,
     rotary_dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of rotated rows of a head. [default: all]"),
+        int | None, option("N", "Number of rotated rows of a head. [default: all]")
     ] = None,
-    rotary_offset: Annotated[
-        int | None, typer.Option(metavar="N", help="First rotated row. [default: 0]")
-    ] = None,
+    rotary_offset: Annotated[int | None, option("N", "First rotated row. [default: 0]")] = None,
     tensor: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="GLOB",
-            help="Tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
+        option(
+            "GLOB",
+            "Tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
             "*q_layernorm*, *query_layernorm* and those of k and key]",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="Model that sets all sizes: config.json, its folder or example:NAME.",
-        ),
+        option("SOURCE", "Model that sets all sizes: config.json, its folder or example:NAME."),
     ] = None,
     layer: options.Layer = None,
     seed: Seed = 0,

@@ -10,9 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import command
+from ropecli.cli.command import command, flag, option
 from ropecli.cli.options import EncodingOptions, PageOptions, RotaryOffset, Seed
 from ropecli.errors import ArgumentError, FileError
 
@@ -28,52 +26,28 @@ MOST_POSITIONS = 2**22  #: More would not be rotated either.
 
 @command()
 def vectors(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FOLDER",
-            help="Output folder.",
-            rich_help_panel="Output",
-        ),
-    ],
-    format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="File format: npy, safetensors, bin or json.")
-    ] = "npy",
+    output: Annotated[Path, option("FOLDER", "Output folder.", "-o", "--output", under="Output")],
+    format: Annotated[str, option("FORMAT", "File format: npy, safetensors, bin or json.")] = "npy",
     *,
     rope: EncodingOptions,
     rotary_offset: RotaryOffset = None,
     positions: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Positions: 0,1,4095, ranges 0:64 or 0:64:2, or a file of them."
-        ),
+        str | None, option("LIST", "Positions: 0,1,4095, ranges 0:64 or 0:64:2, or a file of them.")
     ] = None,
-    length: Annotated[
-        int | None, typer.Option(metavar="N", help="Positions 0 ... N-1. [default: 16]")
-    ] = None,
+    length: Annotated[int | None, option("N", "Positions 0 ... N-1. [default: 16]")] = None,
     dtype: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DTYPE", help="Dtype to round to; repeatable. [default: all four]"),
+        list[str] | None, option("DTYPE", "Dtype to round to; repeatable. [default: all four]")
     ] = None,
-    batch: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of sequences. [default: 1]")
-    ] = None,
+    batch: Annotated[int | None, option("N", "Number of sequences. [default: 1]")] = None,
     heads: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Heads of the queries. [default: the model's, or 2]"),
+        int | None, option("N", "Heads of the queries. [default: the model's, or 2]")
     ] = None,
     key_heads: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Heads of the keys. [default: the model's, or --heads]"),
+        int | None, option("N", "Heads of the keys. [default: the model's, or --heads]")
     ] = None,
     seed: Seed = 0,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Replace a folder that this command wrote.", rich_help_panel="Output"
-        ),
+        bool, flag("--force", "Replace a folder that this command wrote.", under="Output")
     ] = False,
     page: PageOptions,
 ) -> None:
