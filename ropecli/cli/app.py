@@ -69,7 +69,7 @@ Analyse and verify positional encodings of transformers, rotary position embeddi
 """
 CLOSING = """\b
 Options of a command:  ropecli help COMMAND
-Documentation:         docs/index.md of the source, a page for each command
+Documentation:         docs/index.md in the source tree, a page per command
 Exit codes:            0 fine; 1 a check failed or a finding is an error;
                        2 wrong usage or a file that can't be read;
                        101 a bug in ropecli; 130 interrupted

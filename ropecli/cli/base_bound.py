@@ -23,7 +23,7 @@ def base_bound(
         int | None, option("N", "Last distance to search. [default: 1048576]")
     ] = None,
     scan: Annotated[
-        bool, flag("--scan", "Find the bases that hold the context; plain RoPE only.")
+        bool, flag("--scan", "Find the bases that support the context; plain RoPE only.")
     ] = False,
     low: Annotated[
         float | None, option("B", "First base of --scan. [default: the context]")
@@ -54,7 +54,7 @@ def base_bound(
 
     Find the longest context that a base can hold. It ends where the sum of the pairs' cosines
     first turns negative (Men et al. 2024): from there on a query attends less to a key that
-    resembles it than to a random one. With --scan, find the bases that hold a context.
+    resembles it than to a random one. With --scan, find the bases that support a context.
     """
     from ropecli.analyses.base_bound import POSITIONS, BaseBounds
     from ropecli.analyses.base_bound import base_bound as analyse

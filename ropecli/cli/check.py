@@ -175,13 +175,13 @@ def check(
         list[str] | None,
         option(
             "[DTYPE=]SIZE",
-            "Least error allowed of a coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
+            "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
             under=JUDGED,
         ),
     ] = None,
     select: Annotated[
         list[str] | None,
-        option("LAW", "Judge by this law alone, e.g. norm; repeatable.", under=JUDGED),
+        option("LAW", "Run only this check, e.g. norm; repeatable.", under=JUDGED),
     ] = None,
     ignore: Annotated[
         list[str] | None, option("LAW", "Skip this law; repeatable.", under=JUDGED)
@@ -242,7 +242,7 @@ def check(
 
     Check another implementation of RoPE. Its code is run, the laws are checked, and every row that
     it rotates is compared with a float64 rotation. Without a model or parameters any RoPE is
-    correct, in whatever convention; with them, only the one they describe. Exit code 1 if a law
+    correct, in any convention; with them, only the one described. Exit code 1 if a law
     fails, or if the budget ends before all are judged.
     """
     from ropecli.checks.implementation.calling.find import CallError

@@ -292,7 +292,9 @@ def _check_combination(
         info = get_args(options[name].annotation)[1]
         if isinstance(info, ArgumentInfo):
             return str(info.metavar)
-        return info.param_decls[-1] if info.param_decls else f"--{name.replace('_', '-')}"
+        # Typer takes the first spelling of an annotation for a default, until it reads it.
+        spellings = [s for s in (info.default, *(info.param_decls or ())) if isinstance(s, str)]
+        return spellings[0] if spellings else f"--{name.replace('_', '-')}"
 
     given = [
         name for name, value in parameters.items() if value not in (None, [], options[name].default)

@@ -24,21 +24,21 @@ def construct(
             "the context]",
         ),
     ] = None,
-    epsilon: Annotated[
-        float, option("E", "Attention that all other tokens may have together.")
-    ] = 0.01,
+    epsilon: Annotated[float, option("E", "Maximum total attention on all other tokens.")] = 0.01,
     psi: Annotated[
         Path | None,
-        option("FILE", "Direction of the query, .npy. [default: all rotating pairs alike]"),
+        option(
+            "FILE", "Direction of the query, .npy. [default: equal weight on all rotating pairs]"
+        ),
     ] = None,
     pair: Annotated[
         list[int] | None, option("I", "Index of a pair that holds the vectors; repeatable.")
     ] = None,
     write_q: Annotated[
-        Path | None, option("FILE", "Output of the queries, a row a head, .npy.")
+        Path | None, option("FILE", "Output of the queries, one row per head, .npy.")
     ] = None,
     write_k: Annotated[
-        Path | None, option("FILE", "Output of the keys, a row a head, .npy.")
+        Path | None, option("FILE", "Output of the keys, one row per head, .npy.")
     ] = None,
     *,
     rope: Annotated[

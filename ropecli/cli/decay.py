@@ -118,11 +118,7 @@ def decay(
     ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
     output.note(*(note for each in (query, key) if each is not None for note in each.notes))
     output.note(*named_notes(ropes))
-    resolved: dict[str, Any] = {
-        "dim": None if rope.model else list(dict.fromkeys(e.rope.head_dim for e in ropes)),
-        "base": rope.base if rope.model else list(dict.fromkeys(e.rope.base for e in ropes)),
-        "layout": rope.layout if rope.model else rope.layout or "interleaved",
-    }
+    resolved = rope.resolved(ropes)
     if encoding:
         if len(ropes) != 1:
             raise ArgumentError("--encoding takes one --dim, --base, --model or --layer")
@@ -174,7 +170,9 @@ def _show_expected(
 
     last = int(max_distance) if abs(max_distance) < 2**53 else 0
     if last != max_distance:
-        raise ArgumentError(f"--encoding takes whole distances, got --max-dist {max_distance:g}")
+        raise ArgumentError(
+            f"--encoding requires integer distances, got --max-dist {max_distance:g}"
+        )
     chosen = encoding_names(names)
     if positions is not None and "sinusoidal" not in chosen:
         raise ArgumentError("--positions requires --encoding sinusoidal")

@@ -45,7 +45,7 @@ def diff(
     first, second = _stacks(readings or [], one=b is None)
     if (a, b) == ("-", "-"):
         raise ArgumentError(
-            "standard input can be read once: name one of the two, or leave it out with --as"
+            "stdin (-) can be given only once: name one of the two, or omit it with --as"
         )
     length = check_length(sequence_length)
     one = describe(a)
@@ -64,7 +64,7 @@ def _stacks(names: list[str], *, one: bool) -> tuple[str | None, str | None]:
     """Return the stacks that read A and B; None for the one that the file is made for."""
     if len(names) > 2:
         raise ArgumentError(
-            f"--as is for A and for B, twice at most, got {len(names)}: {', '.join(names)}"
+            f"--as can be given at most twice (A, B), got {len(names)}: {', '.join(names)}"
         )
     if one and not names:
         raise ArgumentError("one source needs --as, or a second source to compare it with")

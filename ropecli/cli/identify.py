@@ -103,12 +103,12 @@ def identify(
 def _load_candidates(
     sources: list[str], layer: str | None, sequence_length: int | None
 ) -> dict[str, NamedRotary]:
-    """Return every kind of layer that rotates, of every model, by name."""
+    """Return every layer type that rotates, of every model, by name."""
     from ropecli.cli.options import RotaryOptions
 
     if sources.count("-") > 1:
         raise ArgumentError(
-            f"standard input can be read once, got --model - {sources.count('-')} times"
+            f"stdin (-) can be given only once, got --model - {sources.count('-')} times"
         )
     options = RotaryOptions(layer=layer, sequence_length=sequence_length)
     return {str(each.name): each for source in sources for each in options.rotating_layers(source)}

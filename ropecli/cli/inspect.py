@@ -41,7 +41,7 @@ def inspect(
       ropecli inspect config.json --as vllm --sequence-length 32768
       ropecli inspect example:llama-3.1-8b 'models/*/config.json'
 
-    Show which RoPE a model uses. For each kind of layer: rope type, base, head dim, layout,
+    Show which RoPE a model uses. For each layer type: rope type, base, head dim, layout,
     factors, wavelengths against the context, and what lint finds. Exit code 1 if a finding
     is an error, or if the model has no RoPE.
     """
@@ -60,7 +60,7 @@ def inspect(
         raise ArgumentError(f"name a model: {options.SOURCE}; --examples lists the names")
     names, length = expand(source), check_length(sequence_length)
     if len(names) > 1 and output.output is not None:
-        raise ArgumentError(f"-o draws one model, got {len(names)}: {', '.join(names)}")
+        raise ArgumentError(f"-o takes a single model, got {len(names)}: {', '.join(names)}")
     found, refused = _inspect(names, reading, length, layer)
     if refused and (output.json or not found):
         raise refused[0]

@@ -59,7 +59,7 @@ def linear(
 
     Run RoPE in linear attention (RoFormer Eq. 19). Show weights below zero, rows that do not
     sum to 1, the smallest denominator with and without rotation, how well the sums in O(N)
-    agree with the weights in O(N^2), and how alike softmax attention weighs the same keys.
+    agree with the weights in O(N^2), and how closely the weights match softmax attention.
     With -o, measure time and memory of both and of softmax attention (Eq. 2).
     """
     from ropecli.analyses.linear import linear as analyse

@@ -195,7 +195,7 @@ def _check_sources(names: list[str]) -> None:
     if not names:
         raise ArgumentError(f"name a model: {SOURCE}")
     if names.count("-") > 1:
-        raise ArgumentError("standard input can be read once, got - twice")
+        raise ArgumentError("stdin (-) can be given only once, got - twice")
 
 
 def _ids(names: list[str]) -> set[str]:

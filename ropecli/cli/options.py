@@ -57,7 +57,7 @@ Layout = Annotated[
     ),
 ]
 RotaryOffset = Annotated[int | None, option("N", "First rotated coordinate. [default: 0]")]
-Layer = Annotated[str | None, option("TYPE", "Kind of layer, if the model has several.")]
+Layer = Annotated[str | None, option("TYPE", "Layer type, if the model has several.")]
 SequenceLength = Annotated[
     int | None, option("N", "Sequence length, for dynamic NTK and LongRoPE.")
 ]
@@ -119,7 +119,7 @@ class RotaryOptions(OverrideOptions):
         return {name: getattr(self, name) for name in names}
 
     def rotating_layers(self, source: str, *, base: float | None = None) -> list[NamedRotary]:
-        """Return the encoding of every kind of layer that rotates, or of the one named."""
+        """Return the encoding of every layer type that rotates, or of the one named."""
         model, notes = self._load(source, base)
         rotating = [each for each in model.only(self.layer).layers if each.rotary is not None]
         if not rotating:
@@ -201,6 +201,12 @@ class EncodingOptions(RotaryOptions):
         model, notes = self._load(self.model, self.base)
         return of_layer(model, model.layer(self.layer), notes)
 
+    def resolved(self, found: NamedRotary) -> dict[str, Any]:
+        """Return dim, base and layout for the `parameters` of the document."""
+        rope = found.rope
+        own = {"dim": rope.head_dim, "base": rope.base, "layout": rope.layout}
+        return {} if self.model else own
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingListOptions(RotaryOptions):
@@ -220,7 +226,7 @@ class EncodingListOptions(RotaryOptions):
     def encodings(self, *, dim: int = 64, uses_context: bool = True) -> list[NamedRotary]:
         """Return the encodings that are described.
 
-        There is one for each kind of layer of each model's text part, or of --layer, with each
+        There is one for each layer type of each model's text part, or of --layer, with each
         base that is given; or without a model one for each dim and base.
         """
         if not self.model:
@@ -392,7 +398,7 @@ class OutputOptions(FileOptions):
             self._look  # noqa: B018  # refuses sizes before anything is computed
         elif given[-1:] not in ([], ["format"]):
             raise ArgumentError(
-                f"--{given[-1].replace('_', '-')} is for figures, got -o {self.output}"
+                f"--{given[-1].replace('_', '-')} applies only to figures, not to {self.output}"
             )
         if self.json and self.output == STDOUT:
             raise ArgumentError(

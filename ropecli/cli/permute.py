@@ -63,7 +63,7 @@ def permute(
     Convert query and key weights between layouts, and prove it. Rows are moved unchanged, and all
     else is copied. Then the scores of the old weights in the old layout are compared with those of
     the new weights in the new layout. Exit code 1, and no file, if scores differ. With --check,
-    a file that somebody else converted is proven in the same way.
+    a file that was converted elsewhere is verified in the same way.
     """
     from ropecli.cli.progress import progress_bar
     from ropecli.files.permute.moves import DEFAULT

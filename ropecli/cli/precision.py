@@ -68,12 +68,8 @@ def precision(
             )
             for each in encodings
         ]
-    from_numbers = {
-        "dim": list(dict.fromkeys(each.rope.head_dim for each in encodings)),
-        "base": list(dict.fromkeys(each.rope.base for each in encodings)),
-        "layout": rope.layout or "interleaved",
-        "context": rope.context or CONTEXT,
-    }
-    resolved = {} if rope.model else from_numbers
+    resolved = rope.resolved(encodings)
+    if not rope.model:
+        resolved["context"] = rope.context or CONTEXT
     parameters = output.parameters(policy=policies, tolerance=tolerances, **resolved)
     output.show(Precisions(results=tuple(results)), parameters)

@@ -73,7 +73,7 @@ def report(
             layout="Pairing: interleaved or half. [default: the model's]",
             rope_type=f"RoPE scaling type: {options.listed(options.ROPE_TYPES)}. "
             "[default: the model's]",
-            layer="Kind of layer. [default: each rotation of the text part]",
+            layer="Layer type. [default: each rotation of the text part]",
         ),
     ],
     page: HtmlOptions,
@@ -90,7 +90,7 @@ def report(
 
     Write one page about a model, or about several side by side. It shows what the model uses,
     what lint finds, and frequencies, decay, coverage, base bound, precision and context extension,
-    with sliders for position and distance. It is one file that loads nothing, below 1 MB.
+    with sliders for position and distance. It is a self-contained HTML file, below 1 MB.
     """
     from ropecli.cli.encoding import write_configuration
     from ropecli.models.load import check_length, compute, describe
@@ -100,7 +100,7 @@ def report(
 
     names = list(dict.fromkeys(expand(sources)))
     if sources.count("-") > 1:
-        raise ArgumentError(f"standard input can be read once, got - {sources.count('-')} times")
+        raise ArgumentError(f"stdin (-) can be given only once, got - {sources.count('-')} times")
     if rope.write is not None and len(names) > 1:
         raise ArgumentError(f"--write takes one source, got {len(names)}")
     used, overrides = check_length(rope.sequence_length), rope.overrides(base)

@@ -50,8 +50,7 @@ def rotate(
         )
     output.note(*encoding.notes)
     result = rotation(values, encoding.rope, positions=_walk(position), pairs=pair or None)
-    own = encoding.rope
-    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
+    resolved = rope.resolved(encoding)
     parameters = output.parameters(**resolved, vector=vector.strip(), pair=list(result.pairs))
     output.show(result, parameters)
 

@@ -52,7 +52,7 @@ def scores(
         bool | None,
         flag(
             "--same-token/--random-tokens",
-            "Repeat one random token, so that positions alone show, or take different ones. "
+            "Repeat one random token, to isolate the effect of position, or take different ones. "
             "[default: same token]",
         ),
     ] = None,

@@ -11,7 +11,7 @@ from ropecli.cli.options import EncodingOptions, OutputOptions
 
 @command()
 def usage(
-    q: Annotated[Path, argument("Q", "Queries, a dump in any format.")],
+    q: Annotated[Path, argument("Q", "Queries, a tensor dump in any supported format.")],
     k: Annotated[Path, argument("K", "Keys, also a dump; may be the same file.")],
     q_tensor: Annotated[
         str | None, option("GLOB", "Tensor of the queries, or of each layer's, by name.")
@@ -63,6 +63,4 @@ def usage(
     named = rope.encoding(dim=queries.shape[-1])
     output.note(*named.notes)
     result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
-    own = named.rope
-    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
-    output.show(result, output.parameters(**resolved))
+    output.show(result, output.parameters(**rope.resolved(named)))

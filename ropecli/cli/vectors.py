@@ -59,7 +59,7 @@ def vectors(
       ropecli vectors -o golden --format safetensors --force
 
     Write golden test vectors for other implementations. They are exact rotations, rounded once
-    to each dtype: of your own case, if a model or other options describe one, or else of every
+    to each dtype: for the given model or options, otherwise for every
     rope type in both layouts, partial, trailing and reversed rotations, M-RoPE, long positions,
     and ONNX's operator. A README explains how to compare; .bin files come with a C header.
     """
@@ -86,7 +86,7 @@ def vectors(
 
 
 def _encodings(rope: EncodingOptions, rotary_offset: int | None) -> list[NamedRotary]:
-    """Return the encoding of the options, or of every kind of layer of a model that rotates."""
+    """Return the encoding of the options, or of every layer type of a model that rotates."""
     if rope.model is None:
         return [rope.encoding(uses_context=False, rotary_offset=rotary_offset)]
     return rope.rotating_layers(rope.model, base=rope.base)

@@ -167,7 +167,7 @@ def page(result: DecayCurves, screen: Screen) -> list[str]:
             lines += _interpolation(curve, curve.bound)
         lines += _contributions(curve)
     if not screen.brief:
-        lines += ["", "However far the curve falls, a score may rise or fall."]
+        lines += ["", "A falling bound does not imply a falling score."]
         if screen.saved is None:
             lines += ["", "Save the figure: -o figure2.png    the numbers: -o decay.csv"]
             if not result.figure2 and not with_vectors:

@@ -190,7 +190,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--q /dev/zero --k k.npy", "/dev/zero is not a regular file; expected a .npy file"),
         ("--encoding foo", "encoding must be one of alibi, cope, ..., got 'foo'"),
         ("--encoding t5 --dim 4 --dim 8", "...one --dim, --base, --model or --layer"),
-        ("--encoding t5 --max-dist 2.5", "--encoding takes whole distances, got --max-dist 2.5"),
+        (
+            "--encoding t5 --max-dist 2.5",
+            "--encoding requires integer distances, got --max-dist 2.5",
+        ),
         ("--encoding t5 --figure2", "--figure2 cannot be combined with --encoding"),
         (
             "--encoding t5 --q absent.npy --k k.npy --k-row 0",
@@ -305,10 +308,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--model gemma.json", "...choose one with --layer..."),
     ],
     "scores": [
-        ("--attention", "--attention requires --output"),
+        ("--attention", "--attention requires -o"),
         (
             "--x q.npy --same-token",
-            "--same-token cannot be combined with --x",
+            "--same-token/--random-tokens cannot be combined with --x",
         ),
         ("--encodings nope --base 9", "--base is for the encoding rope, got nope"),
         (
@@ -488,18 +491,18 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("-o x.sarif config.json", "-o writes SARIF or a fixed copy, and needs --sarif..."),
         ("--sarif --json config.json", "--json and --sarif both print to stdout: choose one,..."),
         ("--sarif -o no/x config.json", "cannot write .../no/x: there is no folder .../no"),
-        ("- -", "standard input can be read once, got - twice"),
+        ("- -", "stdin (-) can be given only once, got - twice"),
     ],
     "diff": [
         ("config.json missing.json", "cannot read missing.json: No such file or directory"),
         ("config.json --as trt", "reading must be one of transformers, vllm, llama.cpp,..."),
         (
             "config.json --as vllm --as vllm --as vllm",
-            "--as is for A and for B, twice at most, got 3: vllm, vllm, vllm",
+            "--as can be given at most twice (A, B), got 3: vllm, vllm, vllm",
         ),
         ("config.json gemma.json -o x.csv", "output must end in .png, .svg, .pdf, got 'x.csv'"),
         ("config.json gemma.json --layer x", "layer must be one of all, got 'x'; leave..."),
-        ("- -", "standard input can be read once: name one of the two, or leave it out with --as"),
+        ("- -", "stdin (-) can be given only once: name one of the two, or omit it with --as"),
         ("config.json", "one source needs --as, or a second source to compare it with"),
     ],
     "identify": [
@@ -543,7 +546,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "before.npy after.npy --model config.json --layer x",
             "layer must be one of all, got 'x'; leave --layer out",
         ),
-        ("before.npy after.npy --model - --model -", "standard input can be read once, got..."),
+        ("before.npy after.npy --model - --model -", "stdin (-) can be given only once, got..."),
         ("before.npy after.npy --layer all", "--layer requires --model"),
         ("before.npy after.npy --sequence-length 9", "--sequence-length requires --model"),
         ("before.npy after.npy --sequence-axis x", "Invalid value for '--sequence-axis':..."),

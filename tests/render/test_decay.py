@@ -209,7 +209,7 @@ def test_scores_are_summed_up() -> None:
 def test_brief_leaves_out_what_is_not_a_result() -> None:
     text = shown([curve([4, 2, 1])], brief=True)
     assert "Save the figure" not in text
-    assert "However far" not in text
+    assert "A falling bound" not in text
     assert facts(text)["halved by"] == "1"
 
 
