@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ropecli import Rotary, base_bound, construct, decay, frequency_table, rope, rotation, scale
 from ropecli.render.figure import figure_bytes
-from ropecli.render.frequencies_figure import figure
+from ropecli.render.frequencies import wavelengths_figure as figure
 
 Curves = Sequence[tuple[str, Rotary]]
 Contexts = Sequence[tuple[str, int]]

@@ -73,7 +73,7 @@ def base_bound(
         ]
     resolved = {
         "positions": last,
-        **rope.resolved(ropes),
+        **rope.as_parameters(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
     output.show(BaseBounds(bounds=tuple(found)), parameters)

@@ -17,7 +17,7 @@ from ropecli.checks.implementation.calling.convention import (
     POSITIONS_DTYPES,
 )
 from ropecli.cli.command import Section, argument, command, flag, option
-from ropecli.cli.options import EncodingOptions, PageOptions, listed
+from ropecli.cli.options import EncodingOptions, PageOptions, choices
 from ropecli.errors import ArgumentError
 from ropecli.units import UNIT
 
@@ -85,7 +85,7 @@ def check(
         str | None,
         option(
             "DTYPE",
-            f"Dtype of positions: {listed(POSITIONS_DTYPES)}. [default: found by trial]",
+            f"Dtype of positions: {choices(POSITIONS_DTYPES)}. [default: found by trial]",
             under=CALLED,
         ),
     ] = None,
@@ -96,14 +96,14 @@ def check(
     freqs: Annotated[
         str | None,
         option(
-            "KIND", f"Form of freqs: {listed([*FREQS])}. [default: found by trial]", under=CALLED
+            "KIND", f"Form of freqs: {choices([*FREQS])}. [default: found by trial]", under=CALLED
         ),
     ] = None,
     tables: Annotated[
         str | None,
         option(
             "WIDTH",
-            f"Columns of tables: {listed(COLUMNS)}. [default: found by trial]",
+            f"Columns of tables: {choices(COLUMNS)}. [default: found by trial]",
             under=CALLED,
         ),
     ] = None,
@@ -111,19 +111,21 @@ def check(
         str | None,
         option(
             "DTYPE",
-            f"Dtype of tables and inv_freq: {listed([*UNIT])}. [default: found by trial]",
+            f"Dtype of tables and inv_freq: {choices([*UNIT])}. [default: found by trial]",
             under=CALLED,
         ),
     ] = None,
     form: Annotated[
         str | None,
-        option("FORM", f"Call signature: {listed(FORMS)}. [default: found by trial]", under=CALLED),
+        option(
+            "FORM", f"Call signature: {choices(FORMS)}. [default: found by trial]", under=CALLED
+        ),
     ] = None,
     framework: Annotated[
         str | None,
         option(
             "NAME",
-            f"Framework of the arrays: {listed(FRAMEWORKS)}. [default: found by trial]",
+            f"Framework of the arrays: {choices(FRAMEWORKS)}. [default: found by trial]",
             under=CALLED,
         ),
     ] = None,
@@ -159,7 +161,7 @@ def check(
         list[str] | None,
         option(
             "DTYPE",
-            f"Dtype: {listed([*UNIT])}; repeatable. [default: those of the framework]",
+            f"Dtype: {choices([*UNIT])}; repeatable. [default: those of the framework]",
             under=JUDGED,
         ),
     ] = None,
@@ -167,7 +169,7 @@ def check(
         str | None,
         option(
             "DTYPE",
-            f"Dtype of results: {listed([*UNIT])}. [default: that of the data]",
+            f"Dtype of results: {choices([*UNIT])}. [default: that of the data]",
             under=JUDGED,
         ),
     ] = None,

@@ -288,7 +288,7 @@ def _check_combination(
 ) -> None:
     """Refuse options without those that they need, and next to those that exclude them."""
 
-    def spelled(name: str) -> str:
+    def spelling(name: str) -> str:
         info = get_args(options[name].annotation)[1]
         if isinstance(info, ArgumentInfo):
             return str(info.metavar)
@@ -301,11 +301,11 @@ def _check_combination(
     ]
     for name in given:
         if needs.get(name) in options and needs[name] not in given:
-            raise ArgumentError(f"{spelled(name)} requires {spelled(needs[name])}")
+            raise ArgumentError(f"{spelling(name)} requires {spelling(needs[name])}")
     for name in given:
-        refused = [spelled(other) for other in given if other in excludes.get(name, ())]
+        refused = [spelling(other) for other in given if other in excludes.get(name, ())]
         if refused:
-            raise ArgumentError(f"{', '.join(refused)} cannot be combined with {spelled(name)}")
+            raise ArgumentError(f"{', '.join(refused)} cannot be combined with {spelling(name)}")
 
 
 def _with_parser(hint: Any) -> Any:

@@ -104,7 +104,7 @@ def construct(
         if path is not None:
             _write(path, rows, force=output.force)
     lengths = list(dict.fromkeys(each.context_length for each in found))
-    resolved = rope.resolved(ropes) | {
+    resolved = rope.as_parameters(ropes) | {
         "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),
         "context": lengths[0] if len(lengths) == 1 else rope.context,
     }

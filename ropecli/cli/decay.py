@@ -118,7 +118,7 @@ def decay(
     ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
     output.note(*(note for each in (query, key) if each is not None for note in each.notes))
     output.note(*named_notes(ropes))
-    resolved = rope.resolved(ropes)
+    resolved = rope.as_parameters(ropes)
     if encoding:
         if len(ropes) != 1:
             raise ArgumentError("--encoding takes one --dim, --base, --model or --layer")

@@ -73,6 +73,6 @@ def frequencies(
         found.append(result)
     resolved = {
         "context": rope.context if rope.model else rope.context or CONTEXT,
-        **rope.resolved(ropes),
+        **rope.as_parameters(ropes),
     }
     output.show(FrequencyTables(tables=tuple(found)), output.parameters(**resolved))

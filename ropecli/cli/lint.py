@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ropecli.cli.command import Help, argument, command, flag, option
-from ropecli.cli.options import SOURCE, FileOptions, listed
+from ropecli.cli.options import SOURCE, FileOptions, choices
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class LintOptions(FileOptions):
     """
 
     output_format: Annotated[
-        str | None, option("FORM", f"Form of stdout: {listed(FORMATS)}. [default: text]")
+        str | None, option("FORM", f"Form of stdout: {choices(FORMATS)}. [default: text]")
     ] = None
     sarif: Annotated[bool, flag("--sarif", "Print SARIF 2.1.0, or write it with -o.")] = False
     fix: Annotated[

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ropecli.results import Result
 
 
-def listed(values: Iterable[str]) -> str:
+def choices(values: Iterable[str]) -> str:
     """Return the values of an option as its help lists them: "int64, int32 or float32"."""
     words = {value: f"'{value}'" if " " in value else value for value in values}
     if isinstance(values, Mapping):
@@ -72,7 +72,7 @@ class OverrideOptions:
     heading: ClassVar[str] = "Encoding"
     layout: Layout = None
     rope_type: Annotated[
-        str | None, option("NAME", f"RoPE scaling type: {listed(ROPE_TYPES)}. [default: default]")
+        str | None, option("NAME", f"RoPE scaling type: {choices(ROPE_TYPES)}. [default: default]")
     ] = None
     set: Annotated[
         list[str] | None,
@@ -201,7 +201,7 @@ class EncodingOptions(RotaryOptions):
         model, notes = self._load(self.model, self.base)
         return of_layer(model, model.layer(self.layer), notes)
 
-    def resolved(self, found: NamedRotary) -> dict[str, Any]:
+    def as_parameters(self, found: NamedRotary) -> dict[str, Any]:
         """Return dim, base and layout for the `parameters` of the document."""
         rope = found.rope
         own = {"dim": rope.head_dim, "base": rope.base, "layout": rope.layout}
@@ -248,7 +248,7 @@ class EncodingListOptions(RotaryOptions):
                     origins.append(source)
         return disambiguate(found, origins)
 
-    def resolved(self, found: list[NamedRotary]) -> dict[str, Any]:
+    def as_parameters(self, found: list[NamedRotary]) -> dict[str, Any]:
         """Return dims, bases and layout for the `parameters` of the document."""
         if self.model:
             return {"dim": None, "base": self.base}

@@ -68,7 +68,7 @@ def precision(
             )
             for each in encodings
         ]
-    resolved = rope.resolved(encodings)
+    resolved = rope.as_parameters(encodings)
     if not rope.model:
         resolved["context"] = rope.context or CONTEXT
     parameters = output.parameters(policy=policies, tolerance=tolerances, **resolved)

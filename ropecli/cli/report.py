@@ -71,7 +71,7 @@ def report(
         OverrideOptions,
         Help(
             layout="Pairing: interleaved or half. [default: the model's]",
-            rope_type=f"RoPE scaling type: {options.listed(options.ROPE_TYPES)}. "
+            rope_type=f"RoPE scaling type: {options.choices(options.ROPE_TYPES)}. "
             "[default: the model's]",
             layer="Layer type. [default: each rotation of the text part]",
         ),

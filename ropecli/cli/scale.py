@@ -115,7 +115,7 @@ def scale(
         "context": _common([one.context_length for one in found], rope.context),
         "original": _common([one.original_length for one in found], original),
         "factor": _common([one.factor for one in found], factor),
-        **rope.resolved(ropes),
+        **rope.as_parameters(ropes),
     }
     output.show(Scales(scales=tuple(found), pairs=pairs), output.parameters(**resolved))
 

@@ -63,4 +63,4 @@ def usage(
     named = rope.encoding(dim=queries.shape[-1])
     output.note(*named.notes)
     result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
-    output.show(result, output.parameters(**rope.resolved(named)))
+    output.show(result, output.parameters(**rope.as_parameters(named)))

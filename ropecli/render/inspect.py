@@ -10,8 +10,9 @@ import numpy as np
 
 from ropecli.models.lint.run import Inspection, Inspections
 from ropecli.models.model import Layer, Model
-from ropecli.render import Table, frequencies_figure
+from ropecli.render import Table
 from ropecli.render.console import Screen, visible, wrap_rows
+from ropecli.render.frequencies import wavelengths_figure
 from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import aligned
@@ -115,7 +116,7 @@ def table(result: Model | Inspection) -> Table:
 def figure(result: Model | Inspection) -> Figure:
     """Draw the wavelengths of each kind of layer that rotates."""
     model = result.model if isinstance(result, Inspection) else result
-    return frequencies_figure.figure(
+    return wavelengths_figure(
         [(each.name, each.rotary) for each in model.layers if each.rotary is not None],
         _lengths(model),
         title=f"{model.model_type or model.source}, as {model.stack} reads it",

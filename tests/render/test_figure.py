@@ -23,7 +23,7 @@ from ropecli import Rotary, __version__, decay, rotation
 from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
 from ropecli.render.figure import COLOURS, LINES, Look, curve_style, figure_bytes
-from ropecli.render.frequencies_figure import figure as frequencies
+from ropecli.render.frequencies import wavelengths_figure as frequencies
 
 SVG = "{http://www.w3.org/2000/svg}"
 COMMAND = "ropecli decay --dim 16 --base 10000"
@@ -74,7 +74,7 @@ import hashlib
 import sys
 from ropecli import Rotary, decay
 from ropecli.render.figure import figure_bytes
-from ropecli.render.frequencies_figure import figure
+from ropecli.render.frequencies import wavelengths_figure as figure
 rope = Rotary(head_dim=16)
 for picture in (decay(rope, max_distance=64).figure(), figure([("p", rope)], [("c", 2048)])):
     for suffix in (".png", ".svg", ".pdf"):
