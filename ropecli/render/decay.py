@@ -433,6 +433,7 @@ def _draw_score(above: Axes, alone: Axes, curve: Decay) -> None:
     above.margins(x=0)
     plot_curve(alone, x, score, **curve_style(0))
     alone.axhline(0, color=ink(), linewidth=0.5)
+    alone.margins(x=0)
     alone.set_ylabel("score")
     alone.set_xlabel(distance_label(x))
 

@@ -155,6 +155,7 @@ def figure(result: ExpectedCurves) -> Figure:
         plot_curve(above, bound.relative_distance, bound.relative_upper_bound, color=ink())
         above.set_ylabel("relative upper bound")
         above.set_ylim(bottom=0)
+        above.margins(x=0)
         above.set_title(f"{BOUND} ({curve_label(bound)}), and expected scores")
     if codes is not None:
         similarity.draw_curves(panels[-2], codes)
