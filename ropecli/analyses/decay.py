@@ -210,7 +210,7 @@ def decay(
     if step > 1 and max_distance - start <= FURTHEST_SUMMARY:
         finer = decay(rope, max_distance=max_distance, start=start, reduce=reduce, q=q, k=k)
     sums = _Sums(rope.inv_freq, start, step, len(distances))
-    total = sums.weighted(np.ones(rope.rotary_dim // 2))
+    total = sums.weighted_sums(np.ones(rope.rotary_dim // 2))
     bound = total / (rope.rotary_dim // 2) if reduce == "mean" else total
     if q is None:
         return Decay(
@@ -244,7 +244,7 @@ def decay(
         relative_distance=distances,
         relative_upper_bound=bound,
         score=score,
-        abel_bound=square * sums.weighted(steps) + abs(rest),
+        abel_bound=square * sums.weighted_sums(steps) + abs(rest),
         max_bound=max_bound,
         bound=_bound(
             rope,
@@ -330,7 +330,7 @@ class _Sums:
         self.small = count <= SMALL
         abel.fill_steps(inv_freq, float(step), *self.table, small=self.small)
 
-    def weighted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weighted_sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_i weights_i |S_{i+1}| at each distance."""
         return self._in_slices(abel.weighted_partial_sums, weights)
 

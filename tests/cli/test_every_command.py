@@ -1,4 +1,4 @@
-"""What every command promises: its help, its document, its page, and its words in a pipe."""
+"""Promises of every command: its help, its document, its page, and its output in a pipe."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
         out, _ = read_output(*words, code=code, **variables)
         assert "\x1b" not in out
     out, _ = read_output(*words, code=code, FORCE_COLOR="1", NO_COLOR="1")
-    assert not re.search(r"\x1b\[[\d;]*[349]\d", out)  # bold is no colour
+    assert not re.search(r"\x1b\[[\d;]*[349]\d", out)  # bold is not a colour
     out, _ = read_output(*words, code=code, FORCE_COLOR="1")
     has_verdict = command in {"verify", "check", "permute", "scores", "inspect", "trace"}
     assert ("\x1b[" in out) == has_verdict
