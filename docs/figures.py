@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ropecli import Rotary, base_bound, construct, coverage, decay, rope, rotation, scale
+from ropecli import Rotary, base_bound, construct, decay, frequency_table, rope, rotation, scale
 from ropecli.render.figure import figure_bytes
-from ropecli.render.frequencies_figure import figure
+from ropecli.render.frequencies import wavelengths_figure as figure
 
 Curves = Sequence[tuple[str, Rotary]]
 Contexts = Sequence[tuple[str, int]]
@@ -58,9 +58,9 @@ def _figure1() -> Figure:
     return rotation(vector, Rotary(head_dim=64)).figure()
 
 
-def _coverage() -> Figure:
+def _frequencies() -> Figure:
     spans = [
-        coverage(Rotary(head_dim=dim, base=base), context_length=length, name=name)
+        frequency_table(Rotary(head_dim=dim, base=base), context_length=length, name=name)
         for name, dim, base, length in TRAINED
     ]
     return spans[0].figure(*spans[1:])
@@ -85,7 +85,7 @@ RESULTS: dict[str, Callable[[], Figure]] = {
     "figure1": _figure1,
     "figure2": lambda: decay(PLAIN[1], max_distance=256, step=0.02).figure(figure2=True),
     "construct": lambda: construct(PLAIN[1]).figure(),
-    "coverage": _coverage,
+    "frequencies": _frequencies,
     "base_bound": _base_bound,
     "scale": _scale,
 }

@@ -10,7 +10,7 @@ import numpy as np
 import ropecli
 
 q, k = np.random.default_rng(0).standard_normal((2, 64))
-result = ropecli.bound(ropecli.Rotary(head_dim=64), q, k, max_distance=256, at=20)
+result = ropecli.decay(ropecli.Rotary(head_dim=64), q=q, k=k, max_distance=256, at=20)
 picture = result.figure()
 picture.savefig("how_tight_are_the_bounds.png")
 picture

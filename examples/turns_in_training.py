@@ -9,7 +9,7 @@ import ropecli
 
 models = (("Llama 2", 128, 10_000.0, 4096), ("Llama 3", 128, 500_000.0, 8192))
 spans = [
-    ropecli.coverage(ropecli.Rotary(head_dim=dim, base=base), context_length=length, name=name)
+    ropecli.frequency_table(ropecli.Rotary(dim, base=base), context_length=length, name=name)
     for name, dim, base, length in models
 ]
 picture = spans[0].figure(*spans[1:])

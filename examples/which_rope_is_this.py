@@ -26,8 +26,8 @@ assert found.rotary is not None
 again = ropecli.rotate(before, found.rotary, found.positions)
 print(f"made again, off by at most {np.abs(again - after).max():.1g}")
 
-plain = ropecli.coverage(ropecli.Rotary(head_dim=64), context_length=512, name="base 10,000")
-picture = ropecli.coverage(found.rotary, context_length=512, name="the dump").figure(plain)
+plain = ropecli.frequency_table(ropecli.Rotary(head_dim=64), context_length=512, name="base 10,000")
+picture = ropecli.frequency_table(found.rotary, context_length=512, name="the dump").figure(plain)
 picture.savefig("which_rope_is_this.png")
 picture
 

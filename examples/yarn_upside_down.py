@@ -18,7 +18,7 @@ ramp = (plain.inv_freq - yarn.inv_freq) / (plain.inv_freq - slowed)  # 0: kept, 
 swapped = ropecli.Rotary.from_inv_freq(plain.inv_freq * ramp + slowed * (1 - ramp))
 
 curves = [
-    ropecli.coverage(rope, context_length=4096, name=name)
+    ropecli.frequency_table(rope, context_length=4096, name=name)
     for name, rope in (("YaRN", yarn), ("upside down", swapped), ("unscaled", plain))
 ]
 picture = curves[0].figure(*curves[1:])

@@ -5,15 +5,10 @@ from ropecli.analyses.base_bound import BaseBound as BaseBound
 from ropecli.analyses.base_bound import BaseScan as BaseScan
 from ropecli.analyses.base_bound import base_bound as base_bound
 from ropecli.analyses.base_bound import base_scan as base_scan
-from ropecli.analyses.bound import Bound as Bound
-from ropecli.analyses.bound import bound as bound
-from ropecli.analyses.chunks import Chunks as Chunks
-from ropecli.analyses.chunks import chunks as chunks
 from ropecli.analyses.construct import Construct as Construct
 from ropecli.analyses.construct import ConstructedHead as ConstructedHead
 from ropecli.analyses.construct import construct as construct
-from ropecli.analyses.coverage import Coverage as Coverage
-from ropecli.analyses.coverage import coverage as coverage
+from ropecli.analyses.decay import Bound as Bound
 from ropecli.analyses.decay import Decay as Decay
 from ropecli.analyses.decay import decay as decay
 from ropecli.analyses.expected import Expected as Expected
@@ -47,6 +42,8 @@ from ropecli.analyses.scores import Scores as Scores
 from ropecli.analyses.scores import scores as scores
 from ropecli.analyses.similarity import Similarity as Similarity
 from ropecli.analyses.similarity import similarity as similarity
+from ropecli.analyses.usage import Usage as Usage
+from ropecli.analyses.usage import usage as usage
 from ropecli.checks.encode_check import Compared as Compared
 from ropecli.checks.encode_check import compare_file as compare_file
 from ropecli.checks.identify import Identification as Identification

@@ -66,7 +66,7 @@ COMMANDS_WITHOUT = {
     ("lint --help", "lint {config}", "inspect {config}", "diff {config} {config}"): [
         "pydantic", "numba", "matplotlib", "mpmath", "plotille", "urllib.request", "torch",
     ],
-    ("decay --dim 8 --max-dist 4", "coverage --dim 8 --context 64"): [
+    ("decay --dim 8 --max-dist 4", "frequencies --dim 8 --context 64"): [
         "pydantic", "matplotlib", "mpmath", "urllib.request", "torch", "ropecli.files.load",
     ],
 }  # fmt: skip

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
-from ropecli.numbers import not_negative, positive
+from ropecli.numbers import not_negative, number, positive
 from ropecli.results import Axes, Drawable, Figure
 from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import DOUBLE
@@ -29,6 +29,22 @@ LARGEST_DISTANCE = 2.0**53  #: As for positions: beyond it a float64 skips whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Bound:
+    """Bounds on the score of two vectors that hold at every distance, and its parts at one."""
+
+    envelope: float  #: Sum over pairs of |h_i| = |q_i||k_i|, the score of aligned phases.
+    norms: float  #: |R_m q||R_n k|, by Cauchy-Schwarz over the whole head.
+    rms: float  #: Root mean square of the score over all phases of the pairs that rotate.
+    products: NDArray[np.complex128]  #: h_i = q_i conj(k_i), with the attention factor, (pairs,).
+    at: float  #: The distance of the next two.
+    contributions: NDArray[np.float64]  #: Re h_i e^{i r theta_i}, part of each pair, (pairs,).
+    partial_sums: NDArray[np.complex128]  #: S_1 ... S_{d/2}, Eq. 36, (pairs,).
+    interpolation_error: NDArray[np.float64]  #: Halfway between distances, (distances - 1,).
+    interpolation_bound: float  #: Max |h_i| times the sum of theta_i^2, times step^2 / 8.
+    printed_bound: float | None  #: Theorem 2.1 of Position Interpolation: plain types, step 1.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Decay(Drawable):
     """RoPE's upper bound against relative distance, and with vectors their score and its bounds."""
 
@@ -39,6 +55,7 @@ class Decay(Drawable):
     score: NDArray[np.float64] | None = None  #: (R_m q).(R_n k), Eq. 35, (distances,).
     abel_bound: NDArray[np.float64] | None = None  #: First bound of Eq. 37, (distances,).
     max_bound: NDArray[np.float64] | None = None  #: Second bound of Eq. 37, (distances,).
+    bound: Bound | None = None  #: What holds of the vectors at every distance.
     contributions: NDArray[np.float64] | None = None  #: Term of each pair, (pairs, distances).
     name: str | None = None  #: Name of the curve in front of its encoding's, such as a model's.
     finer: Decay | None = None  #: In steps of 1 where its own are longer, up to 10^6 positions.
@@ -60,6 +77,32 @@ class Decay(Drawable):
             ax: As of every result.
         """
         return DecayCurves(curves=(self, *others), figure2=figure2).figure(ax=ax)
+
+    @property
+    def bounds(self) -> dict[str, NDArray[np.float64]]:
+        """Bounds on the size of the score by name, (distances,); none without vectors.
+
+        The max bound is at least the Abel bound, and the norms at least the envelope. Which of the
+        Abel bound and the envelope is smaller depends on the vectors.
+        """
+        if self.bound is None or self.max_bound is None or self.abel_bound is None:
+            return {}
+        constant = np.ones(len(self.relative_distance))
+        return {
+            "max_bound": self.max_bound,
+            "abel_bound": self.abel_bound,
+            "norms": self.bound.norms * constant,
+            "envelope": self.bound.envelope * constant,
+        }
+
+    @property
+    def tightness(self) -> dict[str, NDArray[np.float64]]:
+        """Share |score| / bound of each bound by name, (distances,); 1 where both are 0."""
+        size = np.abs(0.0 if self.score is None else self.score)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return {
+                name: np.where(bound > 0, size / bound, 1.0) for name, bound in self.bounds.items()
+            }
 
     @property
     def start(self) -> float:
@@ -112,6 +155,7 @@ def decay(
     reduce: str = "mean",
     q: Any = None,
     k: Any = None,
+    at: float = 0,
     contributions: bool = False,
     name: str | None = None,
 ) -> Decay:
@@ -119,8 +163,15 @@ def decay(
 
     The relative upper bound is the mean over j of |S_j(r)|, S_j(r) = sum_{i<j} e^{i r theta_i}
     (Figure 2). With vectors q and k it is joined by their score A^2 Re sum h_i e^{i r theta_i}
-    (Eq. 35) and by both bounds of Eq. 37, whose last difference is that to h_{d/2} = 0;
-    coordinates in no pair add their constant product to the score and its size to the bounds.
+    (Eq. 35), with h_i = q_i conj(k_i) on pairs as complex numbers, and by bounds on its size. By
+    Abel summation it is at most sum |S_{i+1}||h_{i+1} - h_i|, with h_{d/2} = 0, and at most the
+    largest |h_{i+1} - h_i| times sum |S_{i+1}| (Eq. 36, 37). Pair by pair, Cauchy-Schwarz gives
+    sum |q_i||k_i| = sum |h_i|. Coordinates in no pair add their constant product to the score and
+    its size to the bounds.
+
+    Between two neighbouring distances the score differs from the straight line by at most
+    max |h_i| sum theta_i^2 step^2 / 8. Chen et al. 2023 (arXiv:2306.15595, Theorem 2.1) print
+    d max |h_i| / (32 ln base) for a step of 1, which is too small.
 
     Args:
         rope: The encoding; a distance turns forwards or back as its direction says.
@@ -130,6 +181,7 @@ def decay(
         reduce: "mean" or "sum".
         q: Query before rotation, (head_dim,).
         k: Key before rotation, (head_dim,).
+        at: Distance at which the parts of `Bound` are taken, any real number.
         contributions: Compute the term of each pair in the score, A^2 Re h_i e^{i r theta_i}, as
             well; h_i is 1 where no vectors are given.
         name: Name of the curve, such as a model's.
@@ -144,6 +196,7 @@ def decay(
         raise ArgumentError(f"reduce must be mean or sum, got {reduce!r}")
     if (q is None) != (k is None):
         raise ArgumentError(f"q and k belong together, got only {'q' if k is None else 'k'}")
+    place = number("at", at)
     if rope.grows:
         raise ArgumentError(
             "the bound of Eq. 37 is for rotations, and xPos changes lengths with position"
@@ -157,7 +210,7 @@ def decay(
     if step > 1 and max_distance - start <= FURTHEST_SUMMARY:
         finer = decay(rope, max_distance=max_distance, start=start, reduce=reduce, q=q, k=k)
     sums = _Sums(rope.inv_freq, start, step, len(distances))
-    total = sums.weighted(np.ones(rope.rotary_dim // 2))
+    total = sums.weighted_sums(np.ones(rope.rotary_dim // 2))
     bound = total / (rope.rotary_dim // 2) if reduce == "mean" else total
     if q is None:
         return Decay(
@@ -171,10 +224,9 @@ def decay(
             ),
             finer=finer,
         )
+    q, k = head_vector("q", q, rope.head_dim), head_vector("k", k, rope.head_dim)
     with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
-        h, rest = pair_products(
-            rope, head_vector("q", q, rope.head_dim), head_vector("k", k, rope.head_dim)
-        )
+        h, rest = pair_products(rope, q, k)
         steps = np.abs(np.diff(h, append=0))
         square = rope.attention_factor**2
         max_bound = square * steps.max() * total + abs(rest)
@@ -182,18 +234,74 @@ def decay(
         raise ArgumentError(
             "q and k are too large: the bound of their products passes float64's 1.8e308"
         )
+    score = square * sums.score(h) + rest
+    between = _Sums(rope.inv_freq, start + step / 2, step, len(distances) - 1)
+    halfway = square * between.score(h) + rest
     return Decay(
         rope=rope,
         name=name,
         reduce=reduce,
         relative_distance=distances,
         relative_upper_bound=bound,
-        score=square * sums.score(h) + rest,
-        abel_bound=square * sums.weighted(steps) + abs(rest),
+        score=score,
+        abel_bound=square * sums.weighted_sums(steps) + abs(rest),
         max_bound=max_bound,
+        bound=_bound(
+            rope,
+            q,
+            k,
+            at=place,
+            step=step,
+            error=np.abs(halfway - (score[:-1] + score[1:]) / 2),
+        ),
         contributions=_terms(rope, h, distances, wanted=contributions),
         finer=finer,
     )
+
+
+def _bound(
+    rope: Rotary,
+    q: NDArray[np.float64],
+    k: NDArray[np.float64],
+    *,
+    at: float,
+    step: float,
+    error: NDArray[np.float64],
+) -> Bound:
+    """Return the bounds that hold at every distance, and the parts of the score at one."""
+    h, rest = pair_products(rope, q, k)
+    h = rope.attention_factor**2 * h
+    turn = np.exp(1j * at * rope.inv_freq)
+    largest, fastest = float(np.abs(h).max()), _length(rope.inv_freq)
+    in_pairs = np.zeros(rope.head_dim, dtype=bool)
+    in_pairs[rope.pairs_in] = True
+    lengths = np.where(in_pairs, rope.attention_factor, 1.0)
+    turning = np.where(rope.inv_freq != 0, h, 0)
+    still = float(np.where(rope.inv_freq == 0, h, 0).real.sum()) + rest
+    return Bound(
+        envelope=float(np.abs(h).sum()) + abs(rest),
+        norms=_length(lengths * q) * _length(lengths * k),
+        rms=_length([*(np.abs(turning) / math.sqrt(2)), still]),
+        products=h,
+        at=at,
+        contributions=(h * turn).real,
+        partial_sums=np.cumsum(turn),
+        interpolation_error=error,
+        interpolation_bound=largest * (fastest * fastest) * (step * step) / 8,
+        printed_bound=_printed_bound(rope, largest) if step == 1 else None,
+    )
+
+
+def _length(values: ArrayLike) -> float:
+    """Return the 2-norm, without squares that overflow."""
+    return float(np.hypot.reduce(np.asarray(values, dtype=np.float64)))
+
+
+def _printed_bound(rope: Rotary, largest: float) -> float | None:
+    """Return the bound of Theorem 2.1 halfway between two positions, of base^(-2i/d) alone."""
+    if rope.formula is None or not rope.formula.is_plain or rope.base is None or rope.base <= 1:
+        return None
+    return rope.rotary_dim * largest / (32 * math.log(rope.base))
 
 
 def _terms(
@@ -222,7 +330,7 @@ class _Sums:
         self.small = count <= SMALL
         abel.fill_steps(inv_freq, float(step), *self.table, small=self.small)
 
-    def weighted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weighted_sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_i weights_i |S_{i+1}| at each distance."""
         return self._in_slices(abel.weighted_partial_sums, weights)
 

@@ -14,6 +14,7 @@ from ropecli.results import Axes, Drawable, Figure
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
+    from ropecli.analyses.similarity import Similarity
     from ropecli.encodings import Encoding
 
 BLOCK = 1 << 14  #: Copies whose scores are computed at a time.
@@ -52,6 +53,7 @@ class ExpectedCurves(Drawable):
 
     curves: tuple[Expected, ...]  #: At least one.
     bound: Decay | None = None  #: Over the same distances.
+    similarity: Similarity | None = None  #: Of sinusoidal codes, over the same distances.
 
 
 def expected_score(

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.base_bound import LONGEST, BaseBound, base_bound
-from ropecli.analyses.coverage import Coverage, coverage
 from ropecli.analyses.decay import decay
+from ropecli.analyses.frequencies import FrequencyTable, frequency_table
 from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
@@ -60,7 +60,7 @@ class ScaledEncoding:
     frequency_ratio: NDArray[np.float64]  #: Frequency without scaling over that with it, (pairs,).
     new_angles: tuple[int, ...]  #: Pairs that take angles in the context that training lacked.
     upper_bound: NDArray[np.float64]  #: Mean of |S_j| over j and each part's distances, (parts,).
-    coverage: Coverage  #: Turns and angles within the context.
+    coverage: FrequencyTable  #: Turns and angles within the context.
     base_bound: BaseBound  #: The longest context by the sum of cosines.
 
     @property
@@ -147,7 +147,7 @@ def scale(
     for each in _chosen(methods, given, parameters or {}):
         ropes[each] = _place(rope, _formula(each, rope.formula, values, given.get(each, {})))
     parts = _parts(context)
-    trained = coverage(plain, context_length=original)
+    trained = frequency_table(plain, context_length=original)
     return Scale(
         rope=rope,
         name=name,
@@ -288,11 +288,11 @@ def _compare(
     method: str,
     rope: Rotary,
     plain: Rotary,
-    trained: Coverage,
+    trained: FrequencyTable,
     context: int,
     parts: NDArray[np.float64],
 ) -> ScaledEncoding:
-    found = coverage(rope, context_length=context, trained_length=trained.context_length)
+    found = frequency_table(rope, context_length=context, trained_length=trained.context_length)
     with np.errstate(divide="ignore"):
         ratio = plain.inv_freq / rope.inv_freq
     beyond = found.angle > trained.angle * (1 + ROUNDING)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.several import Comparable
 from ropecli.arrays import Array
 from ropecli.kernels import abel
 from ropecli.numbers import between
+from ropecli.results import Drawable
 from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
 
@@ -23,7 +23,7 @@ SERIES_END = 2.0  #: Arguments of Ci below it use the power series, the others a
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Similarity(Comparable):
+class Similarity(Drawable):
     """Inner products of sinusoidal codes with the frequencies of an encoding."""
 
     rope: Rotary  #: The encoding, whose frequencies the sinusoids have.

@@ -27,33 +27,28 @@ from ropecli._version import __version__
 from ropecli.cli.command import GroupedCommands, SectionedCommand
 from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
 from ropecli.cli.project import defaults
-from ropecli.errors import RopecliError
+from ropecli.errors import ArgumentError, RopecliError
 
 #: Commands by what they are for. Each is the function of that name in the module of that name,
 #: with "_" for "-".
 GROUPS = {
-    "Judge code": ("check", "trace", "identify", "vectors"),
-    "Judge a model": ("inspect", "lint", "diff", "report"),
-    "Work on tensors": ("encode", "permute"),
-    "Learn and compare": (
-        "decay",
-        "rotate",
-        "table",
-        "scores",
-        "verify",
-        "linear",
-        "coverage",
-        "base-bound",
-        "scale",
-        "precision",
-        "bound",
-        "chunks",
-        "construct",
-        "similarity",
-    ),
-    "This installation": ("info",),
+    "Check code": ("check", "trace", "identify", "vectors"),
+    "Check a model": ("inspect", "lint", "diff", "report"),
+    "Extend a context": ("frequencies", "base-bound", "scale", "precision"),
+    "Work on files": ("encode", "permute"),
+    "Study encodings": ("decay", "scores", "rotate", "linear", "usage", "construct"),
+    "This installation": ("verify", "info"),
 }
 COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
+
+#: Commands of old versions, and what they are now.
+RENAMED = {
+    "bound": "decay --q --k",
+    "chunks": "usage",
+    "coverage": "frequencies",
+    "similarity": "decay --encoding sinusoidal",
+    "table": "frequencies",
+}
 
 EXIT_REFUSED = 2
 EXIT_BUG = 101
@@ -74,7 +69,7 @@ Analyse and verify positional encodings of transformers, rotary position embeddi
 """
 CLOSING = """\b
 Options of a command:  ropecli help COMMAND
-Documentation:         docs/index.md of the source, a page for each command
+Documentation:         docs/index.md in the source tree, a page per command
 Exit codes:            0 fine; 1 a check failed or a finding is an error;
                        2 wrong usage or a file that can't be read;
                        101 a bug in ropecli; 130 interrupted
@@ -190,6 +185,8 @@ def _invoke(arguments: list[str]) -> int:
     """Run as Typer's own main does, without its exits on an interrupt and on a closed pipe."""
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
+    if arguments and arguments[0] in RENAMED:
+        raise ArgumentError(f"'{arguments[0]}' is now '{RENAMED[arguments[0]]}'")
     try:
         command = _build_for(arguments)
         name = arguments[0] if arguments else ""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
@@ -16,26 +14,24 @@ if TYPE_CHECKING:
 DIM = 128
 
 
-@command
+@command(
+    needs={"low": "scan", "high": "scan", "grid": "scan"},
+    excludes={"scan": ("positions", "base", "rope_type", "set")},
+)
 def base_bound(
     positions: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Last distance to search. [default: 1048576]"),
+        int | None, option("N", "Last distance to search. [default: 1048576]")
     ] = None,
     scan: Annotated[
-        bool, typer.Option("--scan", help="Find the bases that hold the context; plain RoPE only.")
+        bool, flag("--scan", "Find the bases that support the context; plain RoPE only.")
     ] = False,
     low: Annotated[
-        float | None,
-        typer.Option(metavar="B", help="First base of --scan. [default: the context]"),
+        float | None, option("B", "First base of --scan. [default: the context]")
     ] = None,
     high: Annotated[
-        float | None,
-        typer.Option(metavar="B", help="Last base of --scan. [default: the least proven to hold]"),
+        float | None, option("B", "Last base of --scan. [default: the least proven to hold]")
     ] = None,
-    grid: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of bases of --scan. [default: 1000]")
-    ] = None,
+    grid: Annotated[int | None, option("N", "Number of bases of --scan. [default: 1000]")] = None,
     *,
     rope: Annotated[
         EncodingListOptions,
@@ -58,7 +54,7 @@ def base_bound(
 
     Find the longest context that a base can hold. It ends where the sum of the pairs' cosines
     first turns negative (Men et al. 2024): from there on a query attends less to a key that
-    resembles it than to a random one. With --scan, find the bases that hold a context.
+    resembles it than to a random one. With --scan, find the bases that support a context.
     """
     from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse
@@ -66,11 +62,8 @@ def base_bound(
 
     bases = {"low": low, "high": high, "grid": grid}
     if scan:
-        _scan(rope, positions, bases, output)
+        _scan(rope, bases, output)
         return
-    for name, value in bases.items():
-        if value is not None:
-            raise ArgumentError(f"--{name} needs --scan, got {value!r} without it")
     ropes = rope.encodings(dim=DIM)
     output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
     last = POSITIONS if positions is None else positions
@@ -81,7 +74,7 @@ def base_bound(
         ]
     resolved = {
         "positions": last,
-        **rope.resolved(ropes),
+        **rope.as_parameters(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
     output.show(Several(results=tuple(found)), parameters)
@@ -89,24 +82,12 @@ def base_bound(
 
 def _scan(
     rope: EncodingListOptions,
-    positions: int | None,
     bases: dict[str, float | int | None],
     output: OutputOptions,
 ) -> None:
     """Show which bases hold a context."""
     from ropecli.analyses.base_bound import base_scan
 
-    others = {
-        "--positions": positions,
-        "--base": rope.base,
-        "--rope-type": rope.rope_type,
-        "--set": rope.set,
-    }
-    given = [name for name, value in others.items() if value not in (None, [])]
-    if given:
-        raise ArgumentError(
-            f"--scan tries bases of plain RoPE up to --context; leave {', '.join(given)} out"
-        )
     ropes: list[NamedRotary] = rope.encodings(dim=DIM)
     if len(ropes) != 1:
         raise ArgumentError(f"--scan takes one --dim, --model or --layer, got {len(ropes)}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ropecli.checks.implementation.call import COLUMNS, FORMS, FRAMEWORKS, FREQS, POSITIONS_DTYPES
-from ropecli.cli.command import Section, command
-from ropecli.cli.options import EncodingOptions, PageOptions, listed
+from ropecli.cli.command import Section, argument, command, flag, option
+from ropecli.cli.options import EncodingOptions, PageOptions, choices
 from ropecli.errors import ArgumentError
 from ropecli.units import UNIT
 
@@ -31,200 +31,159 @@ FROM_PROJECT = (
 )
 
 
-@command
+@command()
 def check(
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TARGET",
-            help="Implementation to run: module:function, file.py:function, library.so:symbol, "
+        argument(
+            "TARGET",
+            "Implementation to run: module:function, file.py:function, library.so:symbol, "
             "or a .onnx, .pt or .pt2 file.",
         ),
     ] = None,
     *,
     command: Annotated[
         str | None,
-        typer.Option(
-            metavar="COMMAND",
-            help="Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
-            rich_help_panel=CALLED,
+        option(
+            "COMMAND",
+            "Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
+            under=CALLED,
         ),
     ] = None,
     apply_with: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "TARGET",
+            "Function that rotates by the tables that TARGET returns.",
             "--with",
-            metavar="TARGET",
-            help="Function that rotates by the tables that TARGET returns.",
-            rich_help_panel=CALLED,
+            under=CALLED,
         ),
     ] = None,
     call: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXPRESSION",
-            help="The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
-            rich_help_panel=CALLED,
+        option(
+            "EXPRESSION",
+            "The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
+            under=CALLED,
         ),
     ] = None,
     axes_of_x: Annotated[
         str | None,
-        typer.Option(
-            "--axes-of-x",
-            metavar="AXES",
-            help="Axes of the vectors, such as 'b s h d' or 'b*s h*d'.",
-            rich_help_panel=CALLED,
-        ),
+        option("AXES", "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.", under=CALLED),
     ] = None,
     axes_of_positions: Annotated[
         str | None,
-        typer.Option(
-            "--axes-of-positions",
-            metavar="AXES",
-            help="Axes of positions, such as s, 'b s', 's b' or 'b*s'.",
-            rich_help_panel=CALLED,
-        ),
+        option("AXES", "Axes of positions, such as s, 'b s', 's b' or 'b*s'.", under=CALLED),
     ] = None,
     positions_dtype: Annotated[
         str | None,
-        typer.Option(
-            "--positions-dtype",
-            metavar="DTYPE",
-            help=f"Dtype of positions: {listed(POSITIONS_DTYPES)}. [default: found by trial]",
-            rich_help_panel=CALLED,
+        option(
+            "DTYPE",
+            f"Dtype of positions: {choices(POSITIONS_DTYPES)}. [default: found by trial]",
+            under=CALLED,
         ),
     ] = None,
     axes_of_tables: Annotated[
         str | None,
-        typer.Option(
-            "--axes-of-tables",
-            metavar="AXES",
-            help="Axes of cos, sin and freqs, such as 's 1 d'.",
-            rich_help_panel=CALLED,
-        ),
+        option("AXES", "Axes of cos, sin and freqs, such as 's 1 d'.", under=CALLED),
     ] = None,
     freqs: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND",
-            help=f"Form of freqs: {listed([*FREQS])}. [default: found by trial]",
-            rich_help_panel=CALLED,
+        option(
+            "KIND", f"Form of freqs: {choices([*FREQS])}. [default: found by trial]", under=CALLED
         ),
     ] = None,
     tables: Annotated[
         str | None,
-        typer.Option(
-            metavar="WIDTH",
-            help=f"Columns of tables: {listed(COLUMNS)}. [default: found by trial]",
-            rich_help_panel=CALLED,
+        option(
+            "WIDTH",
+            f"Columns of tables: {choices(COLUMNS)}. [default: found by trial]",
+            under=CALLED,
         ),
     ] = None,
     tables_dtype: Annotated[
         str | None,
-        typer.Option(
-            "--tables-dtype",
-            metavar="DTYPE",
-            help=f"Dtype of tables and inv_freq: {listed([*UNIT])}. [default: found by trial]",
-            rich_help_panel=CALLED,
+        option(
+            "DTYPE",
+            f"Dtype of tables and inv_freq: {choices([*UNIT])}. [default: found by trial]",
+            under=CALLED,
         ),
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(
-            metavar="FORM",
-            help=f"Call signature: {listed(FORMS)}. [default: found by trial]",
-            rich_help_panel=CALLED,
+        option(
+            "FORM", f"Call signature: {choices(FORMS)}. [default: found by trial]", under=CALLED
         ),
     ] = None,
     framework: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"Framework of the arrays: {listed(FRAMEWORKS)}. [default: found by trial]",
-            rich_help_panel=CALLED,
+        option(
+            "NAME",
+            f"Framework of the arrays: {choices(FRAMEWORKS)}. [default: found by trial]",
+            under=CALLED,
         ),
     ] = None,
     device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Device of the framework, e.g. cuda:0.", rich_help_panel=CALLED
-        ),
+        str | None, option("NAME", "Device of the framework, e.g. cuda:0.", under=CALLED)
     ] = None,
     init: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Argument of the class or function: a literal such as 64, False or 'half', or a "
+        option(
+            "KEY=VALUE",
+            "Argument of the class or function: a literal such as 64, False or 'half', or a "
             "plain word; repeatable.",
-            rich_help_panel=CALLED,
+            under=CALLED,
         ),
     ] = None,
     rope: Annotated[EncodingOptions, Section(EXPECTED)],
     axes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of coordinates of a position. [default: 1]",
-            rich_help_panel=EXPECTED,
-        ),
+        int | None, option("N", "Number of coordinates of a position. [default: 1]", under=EXPECTED)
     ] = None,
     context: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Context length to support. [default: the model's, or up to 131072]",
-            rich_help_panel=EXPECTED,
+        option(
+            "N",
+            "Context length to support. [default: the model's, or up to 131072]",
+            under=EXPECTED,
         ),
     ] = None,
     original: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Original context length, if frequencies change there.",
-            rich_help_panel=EXPECTED,
-        ),
+        option("N", "Original context length, if frequencies change there.", under=EXPECTED),
     ] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DTYPE",
-            help=f"Dtype: {listed([*UNIT])}; repeatable. [default: those of the framework]",
-            rich_help_panel=JUDGED,
+        option(
+            "DTYPE",
+            f"Dtype: {choices([*UNIT])}; repeatable. [default: those of the framework]",
+            under=JUDGED,
         ),
     ] = None,
     result_dtype: Annotated[
         str | None,
-        typer.Option(
-            metavar="DTYPE",
-            help=f"Dtype of results: {listed([*UNIT])}. [default: that of the data]",
-            rich_help_panel=JUDGED,
+        option(
+            "DTYPE",
+            f"Dtype of results: {choices([*UNIT])}. [default: that of the data]",
+            under=JUDGED,
         ),
     ] = None,
     tolerance: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[DTYPE=]SIZE",
-            help="Least error allowed of a coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
-            rich_help_panel=JUDGED,
+        option(
+            "[DTYPE=]SIZE",
+            "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
+            under=JUDGED,
         ),
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LAW",
-            help="Judge by this law alone, e.g. norm; repeatable.",
-            rich_help_panel=JUDGED,
-        ),
+        option("LAW", "Run only this check, e.g. norm; repeatable.", under=JUDGED),
     ] = None,
     ignore: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LAW", help="Skip this law; repeatable.", rich_help_panel=JUDGED),
+        list[str] | None, option("LAW", "Skip this law; repeatable.", under=JUDGED)
     ] = None,
     thorough: Annotated[
-        bool,
-        typer.Option(
-            "--thorough", help="Make about ten times as many calls.", rich_help_panel=JUDGED
-        ),
+        bool, flag("--thorough", "Make about ten times as many calls.", under=JUDGED)
     ] = False,
     timeout: Annotated[
         float,
@@ -250,30 +209,20 @@ def check(
             rich_help_panel=JUDGED,
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Random seed.", rich_help_panel=JUDGED)
-    ] = 0,
-    junit: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write JUnit XML for CI.", rich_help_panel=OUTPUT),
-    ] = None,
+    seed: Annotated[int, option("N", "Random seed.", under=JUDGED)] = 0,
+    junit: Annotated[Path | None, option("FILE", "Write JUnit XML for CI.", under=OUTPUT)] = None,
     sarif: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write SARIF 2.1.0 for code hosts.", rich_help_panel=OUTPUT
-        ),
+        Path | None, option("FILE", "Write SARIF 2.1.0 for code hosts.", under=OUTPUT)
     ] = None,
     save_failure: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.npz",
-            help="Write the smallest failing call, and a script that shows it without ropecli.",
-            rich_help_panel=OUTPUT,
+        option(
+            "FILE.npz",
+            "Write the smallest failing call, and a script that shows it without ropecli.",
+            under=OUTPUT,
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace existing output files.", rich_help_panel=OUTPUT)
-    ] = False,
+    force: Annotated[bool, flag("--force", "Replace existing output files.", under=OUTPUT)] = False,
     page: Annotated[PageOptions, Section(OUTPUT)],
 ) -> bool:
     """\b
@@ -289,7 +238,7 @@ def check(
 
     Check another implementation of RoPE. Its code is run, the laws are checked, and every row that
     it rotates is compared with a float64 rotation. Without a model or parameters any RoPE is
-    correct, in whatever convention; with them, only the one they describe. Exit code 1 if a law
+    correct, in any convention; with them, only the one described. Exit code 1 if a law
     fails, or if the budget ends before all are judged.
     """
     from ropecli.checks.implementation.calling.find import CallError
@@ -372,12 +321,6 @@ def check(
 
 def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
     """Return the encoding that is described; None where any RoPE is correct."""
-    from ropecli.cli.encoding import refuse_without_model
-
-    if rope.model is None:
-        refuse_without_model(
-            layer=rope.layer, write=None if rope.write is None else str(rope.write)
-        )
     describes = rope.numbers | {"dim": None, "sequence_length": rope.sequence_length}
     if rope.model is None and all(value in (None, []) for value in describes.values()):
         return None

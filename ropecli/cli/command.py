@@ -6,12 +6,12 @@ import functools
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from pathlib import Path
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -53,7 +53,23 @@ def real(text: str) -> float:
         raise typer.BadParameter(f"must be a number, got {text!r}") from None
 
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 PARSERS: dict[Any, Callable[[str], Any]] = {int: whole, float: real}
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Return the description of an argument for its annotation."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+def option(metavar: str, help: str, *spellings: str, under: str | None = None) -> Any:
+    """Return the description of an option with a value, in the help under a heading."""
+    return typer.Option(*spellings, metavar=metavar, help=help, rich_help_panel=under)
+
+
+def flag(spelling: str, help: str, *others: str, under: str | None = None) -> Any:
+    """Return the description of an option without a value."""
+    return typer.Option(spelling, *others, help=help, rich_help_panel=under)
 
 
 class Help(dict[str, str]):
@@ -197,7 +213,9 @@ def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) 
                 formatter.write_dl(records)
 
 
-def command(function: Callable[..., bool | None]) -> Callable[..., None]:
+def command(
+    *, needs: Mapping[str, str] = NOTHING, excludes: Mapping[str, tuple[str, ...]] = NOTHING
+) -> Callable[[Callable[..., bool | None]], Callable[..., None]]:
     """Make a command for Typer of a function that takes groups of options as one value each.
 
     A group is a frozen dataclass whose annotated fields are options, in the help under its
@@ -205,7 +223,24 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
     function as a group again. An option that the function itself has takes the place of the
     group's. A group with a field `parsed` gets the command line there. A function that returns
     False ends the command with exit code 1.
+
+    Args:
+        needs: The option without which another is refused, by the name of the other. A group may
+            declare such too, and what the next ones are.
+        excludes: Options that are refused in the presence of one, by its name.
     """
+
+    def decorate(function: Callable[..., bool | None]) -> Callable[..., None]:
+        return _command(function, needs, excludes)
+
+    return decorate
+
+
+def _command(
+    function: Callable[..., bool | None],
+    needs: Mapping[str, str],
+    excludes: Mapping[str, tuple[str, ...]],
+) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function).parameters
     groups = {name: _group(hints[name]) for name in signature if _group(hints[name]) is not None}
@@ -216,6 +251,9 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
             options[name] = parameter.replace(annotation=_with_parser(hints[name]))
         else:
             options |= {each.name: each for each in _options(hints[name]) if each.name not in own}
+    for group in groups.values():
+        needs = {**getattr(group, "needs", {}), **needs}
+        excludes = {**getattr(group, "excludes", {}), **excludes}
 
     for name, each in options.items():
         kind, option = get_args(each.annotation)[:2]
@@ -226,6 +264,7 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(**parameters: Any) -> None:
+        _check_combination(options, parameters, needs, excludes)
         parsed = Parsed(function.__name__.replace("_", "-"), parameters, arguments)
         values = {name: parameters[name] for name in own}
         shared = {"parsed": parsed, **parameters}
@@ -239,6 +278,34 @@ def command(function: Callable[..., bool | None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in keyword}
     return run
+
+
+def _check_combination(
+    options: Mapping[str, inspect.Parameter],
+    parameters: Mapping[str, Any],
+    needs: Mapping[str, str],
+    excludes: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Refuse options without those that they need, and next to those that exclude them."""
+
+    def spelling(name: str) -> str:
+        info = get_args(options[name].annotation)[1]
+        if isinstance(info, ArgumentInfo):
+            return str(info.metavar)
+        # Typer takes the first spelling of an annotation for a default, until it reads it.
+        spellings = [s for s in (info.default, *(info.param_decls or ())) if isinstance(s, str)]
+        return spellings[0] if spellings else f"--{name.replace('_', '-')}"
+
+    given = [
+        name for name, value in parameters.items() if value not in (None, [], options[name].default)
+    ]
+    for name in given:
+        if needs.get(name) in options and needs[name] not in given:
+            raise ArgumentError(f"{spelling(name)} requires {spelling(needs[name])}")
+    for name in given:
+        refused = [spelling(other) for other in given if other in excludes.get(name, ())]
+        if refused:
+            raise ArgumentError(f"{', '.join(refused)} cannot be combined with {spelling(name)}")
 
 
 def _with_parser(hint: Any) -> Any:

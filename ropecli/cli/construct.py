@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
@@ -16,34 +14,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@command
+@command()
 def construct(
     distance: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="R",
-            help="Distance whose score is to be largest; repeatable. [default: 0, 1 and half of "
+        option(
+            "R",
+            "Distance whose score is to be largest; repeatable. [default: 0, 1 and half of "
             "the context]",
         ),
     ] = None,
-    epsilon: Annotated[
-        float, typer.Option(metavar="E", help="Attention that all other tokens may have together.")
-    ] = 0.01,
+    epsilon: Annotated[float, option("E", "Maximum total attention on all other tokens.")] = 0.01,
     psi: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Direction of the query, .npy. [default: all rotating pairs alike]"
+        option(
+            "FILE", "Direction of the query, .npy. [default: equal weight on all rotating pairs]"
         ),
     ] = None,
     pair: Annotated[
-        list[int] | None,
-        typer.Option(metavar="I", help="Index of a pair that holds the vectors; repeatable."),
+        list[int] | None, option("I", "Index of a pair that holds the vectors; repeatable.")
     ] = None,
     write_q: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Output of the queries, a row a head, .npy.")
+        Path | None, option("FILE", "Output of the queries, one row per head, .npy.")
     ] = None,
     write_k: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Output of the keys, a row a head, .npy.")
+        Path | None, option("FILE", "Output of the keys, one row per head, .npy.")
     ] = None,
     *,
     rope: Annotated[
@@ -89,8 +84,7 @@ def construct(
     if len(ropes) > 1 and (write_q or write_k):
         raise ArgumentError(f"--write-q and --write-k take one encoding, got {len(ropes)}")
     output.note(*named_notes(ropes))
-    if vector is not None and vector.rows is not None and vector.rows > 1:
-        output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
+    output.note(*(() if vector is None else vector.notes))
     found = [
         analyse(
             each.rope,
@@ -110,7 +104,7 @@ def construct(
         if path is not None:
             _write(path, rows, force=output.force)
     lengths = list(dict.fromkeys(each.context_length for each in found))
-    resolved = rope.resolved(ropes) | {
+    resolved = rope.as_parameters(ropes) | {
         "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),
         "context": lengths[0] if len(lengths) == 1 else rope.context,
     }

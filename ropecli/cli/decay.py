@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from ropecli.analyses.decay import Decay
     from ropecli.cli.encoding import NamedRotary
-    from ropecli.files.load import Vector
 
 DEFAULT = {"start": 0.0, "max_distance": 512.0, "step": 1.0}
 FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's frame.
 
 
-@command
+@command(
+    needs={"q": "k", "k": "q", "q_row": "q", "k_row": "k", "at": "q", "positions": "encoding"},
+    excludes={
+        "figure2": ("q", "k", "contributions"),
+        "encoding": (
+            *("start", "step", "reduce", "figure2"),
+            *("q", "k", "q_row", "k_row", "at", "contributions"),
+        ),
+    },
+)
 def decay(
     max_dist: Annotated[
-        float | None,
-        typer.Option(metavar="R", help="Last relative distance, included. [default: 512]"),
+        float | None, option("R", "Last relative distance, included. [default: 512]")
     ] = None,
-    start: Annotated[
-        float | None, typer.Option(metavar="R", help="First relative distance. [default: 0]")
-    ] = None,
+    start: Annotated[float | None, option("R", "First relative distance. [default: 0]")] = None,
     step: Annotated[
-        float | None, typer.Option(metavar="R", help="Spacing of relative distances. [default: 1]")
+        float | None, option("R", "Spacing of relative distances. [default: 1]")
     ] = None,
     reduce: Annotated[
         str | None,
-        typer.Option(
-            metavar="mean|sum",
-            help="Aggregate |S_j| by mean (as in the paper) or sum. [default: mean]",
-        ),
+        option("mean|sum", "Aggregate |S_j| by mean (as in the paper) or sum. [default: mean]"),
     ] = None,
     figure2: Annotated[
-        bool,
-        typer.Option(
-            "--figure2", help="Frame of the paper's Figure 2: 0 to 256, continuous, clipped."
-        ),
+        bool, flag("--figure2", "Frame of the paper's Figure 2: 0 to 256, continuous, clipped.")
     ] = False,
     q: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Query before rotation, .npy; needs --k.")
+        str | None, option("Q", "Query before rotation: numbers, e.g. 1,2,3,4, or .npy; with --k.")
     ] = None,
-    k: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Key before rotation, .npy; needs --q.")
-    ] = None,
+    k: Annotated[str | None, option("K", "Key before rotation, typed or a file; with --q.")] = None,
     contributions: Annotated[
-        bool,
-        typer.Option("--contributions", help="Show what each pair adds to the score."),
+        bool, flag("--contributions", "Show what each pair adds to the score.")
     ] = False,
-    q_row: Annotated[
-        int | None, typer.Option(metavar="N", help="Row of a --q file with several vectors.")
-    ] = None,
-    k_row: Annotated[
-        int | None, typer.Option(metavar="N", help="Row of a --k file with several vectors.")
+    q_row: Annotated[int | None, option("N", "Row of a --q file with several vectors.")] = None,
+    k_row: Annotated[int | None, option("N", "Row of a --k file with several vectors.")] = None,
+    at: Annotated[
+        float | None,
+        option("R", "Distance at which each pair of --q and --k is shown. [default: 0]"),
     ] = None,
     *,
     rope: Annotated[
@@ -67,10 +60,13 @@ def decay(
     ],
     encoding: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Encodings whose expected score is shown, e.g. rope,t5, or all; repeatable.",
+        option(
+            "NAME,...", "Encodings whose expected score is shown, e.g. rope,t5, or all; repeatable."
         ),
+    ] = None,
+    positions: Annotated[
+        int | None,
+        option("N", "Positions in the heat map of --encoding sinusoidal. [default: 128]"),
     ] = None,
     seed: Seed = 0,
     output: OutputOptions,
@@ -83,45 +79,51 @@ def decay(
         rises first at     19
         at distance 512    5.311
         lowest             4.871    at 482
+      ropecli decay --q 1,0,1,0 --k 1,0,0,1
+        bound on |score|     least  largest  best |score|/bound  median
+        max bound (Eq. 37)   1.415    4.243              0.9994  0.2366
+        Abel bound (Eq. 37)  1.415    3.414              0.9996  0.2821
+        norms |q||k|             2        2              0.9984  0.3696
+        envelope, sum |h_i|      2        2              0.9984  0.3696
+      ropecli decay --encoding sinusoidal --dim 64 --max-dist 256
+        distance  similarity     limit
+               1    0.966151  0.973963
+              64    0.434565  0.487335
+             256    0.353683  0.334864
       ropecli decay --base 10000 --base 500000 --max-dist 4096 -o bases.svg
       ropecli decay --figure2 -o figure2.png
-      ropecli decay --q q.npy --k k.npy -o scores.csv
+      ropecli decay --q q.npy --k k.npy --q-row 3 --at 100 -o scores.csv
       ropecli decay --model example:llama-3.1-8b --max-dist 4096
       ropecli decay --dim 16 --contributions -o contributions.png
       ropecli decay --encoding all --dim 16 -o expected.png
 
     Show how RoPE's relative upper bound falls with distance. It is the factor of the bound of
     RoFormer Eq. 37 that depends on distance alone, the curve of its Figure 2. With --q and --k,
-    also show the score of those vectors (Eq. 35) and both bounds of Eq. 37.
+    also show the score of those vectors (Eq. 35), how tight both bounds of Eq. 37 and
+    Cauchy-Schwarz are on it, the part of each pair, the sums S_j of Eq. 36, and the error of
+    interpolating between positions. With --encoding sinusoidal, also show the inner products of
+    sinusoidal codes and their limit for many dims.
     """
     from ropecli.analyses.decay import DecayCurves
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.cli.encoding import named_notes, refuse_beside_encoding
+    from ropecli.cli.encoding import named_notes, read_vector
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)
-    vectors = {"q": q, "k": k, "q_row": q_row, "k_row": k_row}
     frame = _frame(start, max_dist, step, figure2=figure2)
-    if encoding:
-        bound_alone = {"start": start, "step": step, "reduce": reduce, "figure2": figure2 or None}
-        refuse_beside_encoding(**bound_alone, **vectors, contributions=contributions or None)
-    elif figure2 and (reduce not in (None, "mean") or q or k):
-        _refuse("--figure2 is a frame for the mean bound alone; leave --reduce, --q and --k out")
-    elif figure2 and contributions:
-        _refuse("--figure2 is a frame for the mean bound alone; leave --contributions out")
-    query, key = _load("q", q, q_row), _load("k", k, k_row)
+    if figure2 and reduce not in (None, "mean"):
+        raise ArgumentError("--reduce cannot be combined with --figure2")
+    query = None if q is None else read_vector("--q", q, q_row, option="--q-row")
+    key = None if k is None else read_vector("--k", k, k_row, option="--k-row")
     ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
-    for vector in (query, key):
-        if vector is not None and vector.rows is not None and vector.rows > 1:
-            output.note(f"{vector.path}: row {vector.row} of {vector.rows:,} taken")
+    output.note(*(note for each in (query, key) if each is not None for note in each.notes))
     output.note(*named_notes(ropes))
-    resolved: dict[str, Any] = {
-        "dim": None if rope.model else list(dict.fromkeys(e.rope.head_dim for e in ropes)),
-        "base": rope.base if rope.model else list(dict.fromkeys(e.rope.base for e in ropes)),
-        "layout": rope.layout if rope.model else rope.layout or "interleaved",
-    }
+    resolved = rope.as_parameters(ropes)
     if encoding:
-        _show_expected(encoding, ropes, frame["max_distance"], seed, output, resolved)
+        if len(ropes) != 1:
+            raise ArgumentError("--encoding takes one --dim, --base, --model or --layer")
+        last = frame["max_distance"]
+        _show_expected(encoding, ropes[0], last, positions, seed, output, resolved)
         return
     curves: list[Decay] = [
         analyse(
@@ -130,6 +132,7 @@ def decay(
             reduce=reduce or "mean",
             q=None if query is None else query.values,
             k=None if key is None else key.values,
+            at=at or 0,
             contributions=contributions,
             name=each.name,
         )
@@ -142,32 +145,44 @@ def decay(
         "reduce": reduce or "mean",
         "q_row": None if query is None else query.row,
         "k_row": None if key is None else key.row,
+        "at": None if query is None else at or 0.0,
     }
-    parameters = output.parameters("encoding", "seed", **resolved)
+    parameters = output.parameters("encoding", "positions", "seed", **resolved)
     output.show(DecayCurves(curves=tuple(curves), figure2=figure2), parameters)
 
 
 def _show_expected(
     names: list[str],
-    ropes: list[NamedRotary],
+    named: NamedRotary,
     max_distance: float,
+    positions: int | None,
     seed: int,
     output: OutputOptions,
     resolved: dict[str, Any],
 ) -> None:
-    """Show the expected scores of encodings, and RoPE's bound."""
+    """Show the expected scores of encodings, RoPE's bound, and sinusoidal codes."""
     from ropecli.analyses.decay import decay as analyse
     from ropecli.analyses.expected import ExpectedCurves, expected_score
+    from ropecli.analyses.similarity import similarity
     from ropecli.cli.encoding import encoding_names
     from ropecli.cli.progress import progress_bar
     from ropecli.encodings import with_table
 
     last = int(max_distance) if abs(max_distance) < 2**53 else 0
-    if last != max_distance or len(ropes) != 1:
-        _refuse("--encoding takes whole distances, and one --dim, --base, --model or --layer")
-    rope = ropes[0].rope
-    bound = analyse(rope, max_distance=last, name=ropes[0].name)
+    if last != max_distance:
+        raise ArgumentError(
+            f"--encoding requires integer distances, got --max-dist {max_distance:g}"
+        )
     chosen = encoding_names(names)
+    if positions is not None and "sinusoidal" not in chosen:
+        raise ArgumentError("--positions requires --encoding sinusoidal")
+    rope = named.rope
+    bound = analyse(rope, max_distance=last, name=named.name)
+    codes = None
+    if "sinusoidal" in chosen:
+        shown = 128 if positions is None else positions
+        codes = similarity(rope, max_distance=last, positions=shown, name=named.name)
+        resolved["positions"] = shown
     curves = []
     for name in chosen:
         own = {"rotary": rope} if name == "rope" else {}
@@ -183,8 +198,8 @@ def _show_expected(
         "base": rope.base,
     }
     unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row", "contributions")
-    parameters = output.parameters(*unused, **resolved)
-    output.show(ExpectedCurves(curves=tuple(curves), bound=bound), parameters)
+    parameters = output.parameters(*unused, "at", *(() if codes else ("positions",)), **resolved)
+    output.show(ExpectedCurves(curves=tuple(curves), bound=bound, similarity=codes), parameters)
 
 
 def _frame(
@@ -193,19 +208,5 @@ def _frame(
     given = {"start": start, "max_distance": max_dist, "step": step}
     frame = {name: value for name, value in given.items() if value is not None}
     if figure2 and FIGURE_2 | frame != FIGURE_2:
-        _refuse("--figure2 sets --start, --max-dist and --step itself; leave them out")
+        raise ArgumentError("--start, --max-dist and --step are those of --figure2; leave them out")
     return (FIGURE_2 if figure2 else DEFAULT) | frame
-
-
-def _load(name: str, path: Path | None, row: int | None) -> Vector | None:
-    if path is None:
-        if row is not None:
-            _refuse(f"--{name}-row needs --{name}, got row {row} of no file")
-        return None
-    from ropecli.files.load import load_vector
-
-    return load_vector(path, row)
-
-
-def _refuse(problem: str) -> None:
-    raise ArgumentError(problem)

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import PictureOptions
 from ropecli.errors import ArgumentError
 
 
-@command
+@command()
 def diff(
-    a: Annotated[
-        str,
-        typer.Argument(metavar="A", help=f"First model: {options.SOURCE}."),
-    ],
-    b: Annotated[
-        str | None,
-        typer.Argument(metavar="B", help="Second model. [default: A itself, with --as]"),
-    ] = None,
+    a: Annotated[str, argument("A", f"First model: {options.SOURCE}.")],
+    b: Annotated[str | None, argument("B", "Second model. [default: A itself, with --as]")] = None,
     readings: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "STACK",
+            "Stack: transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
             "--as",
-            metavar="STACK",
-            help="Stack: transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
         ),
     ] = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
     position: Annotated[
-        list[int] | None,
-        typer.Option(metavar="M", help="Position at which phases are compared; repeatable."),
+        list[int] | None, option("M", "Position at which phases are compared; repeatable.")
     ] = None,
     *,
     output: PictureOptions,
@@ -54,7 +45,7 @@ def diff(
     first, second = _stacks(readings or [], one=b is None)
     if (a, b) == ("-", "-"):
         raise ArgumentError(
-            "standard input can be read once: name one of the two, or leave it out with --as"
+            "stdin (-) can be given only once: name one of the two, or omit it with --as"
         )
     length = check_length(sequence_length)
     one = describe(a)
@@ -73,7 +64,7 @@ def _stacks(names: list[str], *, one: bool) -> tuple[str | None, str | None]:
     """Return the stacks that read A and B; None for the one that the file is made for."""
     if len(names) > 2:
         raise ArgumentError(
-            f"--as is for A and for B, twice at most, got {len(names)}: {', '.join(names)}"
+            f"--as can be given at most twice (A, B), got {len(names)}: {', '.join(names)}"
         )
     if one and not names:
         raise ArgumentError("one source needs --as, or a second source to compare it with")

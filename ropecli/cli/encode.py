@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.cli.command import Help, command
-from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffset
+from ropecli.cli.command import Help, argument, command, flag, option
+from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffset, named_files
 
 if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
@@ -23,72 +23,52 @@ if TYPE_CHECKING:
     from ropecli.rotary import Rotary
 
 
-@command
+@command()
 def encode(
     input: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT", help="Files of vectors, folders or globs; - for .npy on stdin."
-        ),
+        list[str], argument("INPUT", "Files of vectors, folders or globs; - for .npy on stdin.")
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Output file, or folder for several. [default: INPUT.rope.npy]",
             "-o",
             "--output",
-            metavar="FILE",
-            help="Output file, or folder for several. [default: INPUT.rope.npy]",
-            rich_help_panel="Output",
+            under="Output",
         ),
     ] = None,
     check: Annotated[
-        Path | None,
-        typer.Option(metavar="OUT", help="File to compare with the rotation of INPUT."),
+        Path | None, option("OUT", "File to compare with the rotation of INPUT.")
     ] = None,
     tensor: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Tensors to rotate, if INPUT holds several: name or glob."
-        ),
+        str | None, option("NAME", "Tensors to rotate, if INPUT holds several: name or glob.")
     ] = None,
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: all of the last axis]")],
     rotary_offset: RotaryOffset = None,
     sequence_axis: Annotated[
-        int | None,
-        typer.Option(metavar="AXIS", help="Axis of the positions. [default: the last but one]"),
+        int | None, option("AXIS", "Axis of the positions. [default: the last but one]")
     ] = None,
     positions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Positions: (sequence,) or (batch, sequence); several axes last.",
-        ),
+        option("FILE", "Positions: (sequence,) or (batch, sequence); several axes last."),
     ] = None,
     offset: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Number added to every position; the position of a single vector."
-        ),
+        int, option("N", "Number added to every position; the position of a single vector.")
     ] = 0,
     positions_continue: Annotated[
-        bool,
-        typer.Option("--positions-continue", help="Continue positions from one file to the next."),
+        bool, flag("--positions-continue", "Continue positions from one file to the next.")
     ] = False,
-    inverse: Annotated[bool, typer.Option("--inverse", help="Apply the inverse rotation.")] = False,
+    inverse: Annotated[bool, flag("--inverse", "Apply the inverse rotation.")] = False,
     dtype: Annotated[
-        str | None,
-        typer.Option(metavar="DTYPE", help="Dtype of a raw input, or of 2-byte void elements."),
+        str | None, option("DTYPE", "Dtype of a raw input, or of 2-byte void elements.")
     ] = None,
     shape: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,...", help="Shape of a raw (headerless) input; needs --dtype."),
+        str | None, option("N,N,...", "Shape of a raw (headerless) input; needs --dtype.")
     ] = None,
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Dask scheduler whose workers rotate: tcp://HOST:PORT."
-        ),
+        str | None, option("ADDRESS", "Dask scheduler whose workers rotate: tcp://HOST:PORT.")
     ] = None,
     force: Force = False,
     page: PageOptions,
@@ -218,7 +198,6 @@ class _Run:
     def one(self, input: Path, output: Path | None) -> None:
         """Rotate a file, and show the result."""
         from ropecli.analyses.float32_tables import float32_error
-        from ropecli.cli.encoding import named_files
         from ropecli.files.encode import default_output
         from ropecli.files.plan import Plan
         from ropecli.files.session import opened

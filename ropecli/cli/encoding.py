@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import keyword
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,9 +18,9 @@ from ropecli.errors import ArgumentError, FileError, RopecliError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ropecli.cli.options import OverrideOptions, RotaryOptions
+    from ropecli.files.load import Vector
     from ropecli.models.model import Layer, Model
-    from ropecli.models.overrides import Overridden, Overrides
+    from ropecli.models.overrides import Overridden
     from ropecli.rotary import Rotary
 
 BASE = 10_000.0
@@ -91,66 +90,6 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
     return [f"{name}: {note}" for name, note in dict.fromkeys(found)]
 
 
-def from_model(source: str, options: RotaryOptions, *, base: float | None) -> NamedRotary:
-    """Return the encoding of a model's layer."""
-    model, notes = _load(source, options, base)
-    return _of_layer(model, model.layer(options.layer), notes)
-
-
-def from_models(
-    sources: list[str], options: RotaryOptions, *, bases: Sequence[float | None]
-) -> list[NamedRotary]:
-    """Return the encodings of models, with each of the bases or with their own.
-
-    Without a layer, they are those of every kind of layer in a model's text part.
-    """
-    if options.write is not None and (len({*sources}) > 1 or len({*bases}) > 1):
-        raise ArgumentError("--write takes one --model and one --base, got several")
-    found, origins = [], []
-    for source in dict.fromkeys(sources):
-        for base in dict.fromkeys(bases):
-            model, notes = _load(source, options, base)
-            named = options.layer is not None
-            for each in [model.layer(options.layer)] if named else model.text_layers():
-                found.append(_of_layer(model, each, notes))
-                origins.append(source)
-    return disambiguate(found, origins)
-
-
-def rotating_layers(
-    source: str, options: RotaryOptions, *, base: float | None = None
-) -> list[NamedRotary]:
-    """Return the encoding of every kind of layer of a model that rotates, or of the one named."""
-    model, notes = _load(source, options, base)
-    rotating = [each for each in model.only(options.layer).layers if each.rotary is not None]
-    if not rotating:
-        which = "" if options.layer is None else f" {options.layer}"
-        raise ArgumentError(f"{source} has no layer{which} with a rotary position embedding")
-    several = len([each for each in model.layers if each.rotary is not None]) > 1
-    return [
-        replace(
-            _of_layer(model, each, notes), name=f"{source} ({each.name})" if several else source
-        )
-        for each in rotating
-    ]
-
-
-def _load(source: str, options: RotaryOptions, base: float | None) -> tuple[Model, tuple[str, ...]]:
-    """Return a model with the values of options in place of its own, and notes on them."""
-    from ropecli.models.load import check_length, compute, describe
-    from ropecli.models.overrides import override
-
-    used = check_length(options.sequence_length)
-    overrides = read_overrides(options, base)
-    overridden = override(describe(source), overrides, layer=options.layer)
-    model = compute(overridden.description, sequence_length=used)
-    notes = (*overridden.notes, *length_notes(model))
-    if options.write is None:
-        return model, notes
-    write_configuration(options.write, overridden, model.layers, sequence_length=used)
-    return model, (*notes, f"configuration written to {options.write}")
-
-
 def length_notes(model: Model) -> tuple[str, ...]:
     """Return a note if a sequence length was given to a model that does not change with it."""
     ropes = [layer.rotary for layer in model.layers if layer.rotary is not None]
@@ -159,19 +98,6 @@ def length_notes(model: Model) -> tuple[str, ...]:
         return ()
     types = ", ".join(dict.fromkeys(rope.rope_type for rope in ropes))
     return (f"--sequence-length has no effect on rope type {types}",)
-
-
-def read_overrides(options: OverrideOptions, base: float | None) -> Overrides:
-    """Return the values that options give in the place of a model's."""
-    from ropecli.models.overrides import Overrides
-
-    return Overrides(
-        base=base,
-        rope_type=options.rope_type,
-        parameters=parameters(options.set),
-        context_length=options.context,
-        layout=options.layout,
-    )
 
 
 def write_configuration(
@@ -201,7 +127,8 @@ def refuse_to_write(target: Path, why: str) -> NoReturn:
     raise ArgumentError(f"cannot write {target}: {why}")
 
 
-def _of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
+def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
+    """Return the encoding of a layer, with the name of its model."""
     if layer.rotary is None:
         raise ArgumentError(
             f"layer {layer.name} of {model.source} has no rotary position embedding"
@@ -216,86 +143,6 @@ def _of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary
         context=layer.context_length,
         overrides=notes,
     )
-
-
-def from_options(
-    options: RotaryOptions,
-    *,
-    uses_context: bool,
-    dim: int,
-    base: float | None = None,
-    layout: str | None = None,
-    rotary_dim: int | None = None,
-    rotary_offset: int | None = None,
-    rope_type: str | None = None,
-    set: list[str] | None = None,
-) -> NamedRotary:
-    """Return the encoding that numbers describe."""
-    from ropecli.numbers import length
-    from ropecli.rotary import rope
-    from ropecli.rotary.types import PLAIN, canonical, own_parameters
-
-    refuse_without_model(layer=options.layer, write=options.write)
-    rope_type = canonical(rope_type or PLAIN)
-    given, context = parameters(set), options.context
-    if context is not None:
-        context = length("context", context)
-        if "max_position_embeddings" in own_parameters(rope_type):
-            given["max_position_embeddings"] = context
-        elif not uses_context:
-            raise ArgumentError(f"--context has no effect on rope type {rope_type}; leave it out")
-    if options.sequence_length is not None:
-        given["sequence_length"] = options.sequence_length
-    return NamedRotary(
-        rope=rope(
-            rope_type,
-            head_dim=dim,
-            rope_theta=BASE if base is None else base,
-            layout=LAYOUT if layout is None else layout,
-            rotary_dim=rotary_dim,
-            rotary_offset=rotary_offset or 0,
-            **given,
-        ),
-        context=context,
-    )
-
-
-def refuse_beside_model(**options: Any) -> None:
-    """Refuse options that a model sets itself; None where not given."""
-    _refuse_given("--model sets {} itself", options)
-
-
-def refuse_without_model(**options: Any) -> None:
-    """Refuse options that need a model; None where not given."""
-    _refuse_alone("model", options)
-
-
-def refuse_beside_encoding(**options: Any) -> None:
-    """Refuse options that an encoding by name has no use for; None where not given."""
-    _refuse_given("--encoding has no use for {}", options)
-
-
-def refuse_without_encoding(**options: Any) -> None:
-    """Refuse options that need an encoding by name; None where not given."""
-    _refuse_alone("encoding", options)
-
-
-def _refuse_given(problem: str, options: dict[str, Any]) -> None:
-    given = [_flag(name) for name, value in options.items() if value not in (None, [])]
-    if given:
-        them = "it" if len(given) == 1 else "them"
-        raise ArgumentError(f"{problem.format(', '.join(given))}; leave {them} out")
-
-
-def _refuse_alone(needed: str, options: dict[str, Any]) -> None:
-    for name, value in options.items():
-        if value is not None:
-            shown = str(value) if isinstance(value, Path) else value
-            raise ArgumentError(f"{_flag(name)} needs --{needed}, got {shown!r} of no {needed}")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def parameters(words: list[str] | None) -> dict[str, Any]:
@@ -397,15 +244,6 @@ def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[Named
     ]
 
 
-def named_files(value: object) -> Iterator[Path]:
-    """Yield the file that a value of the command line names, if there is one."""
-    from ropecli.models.source import STDIN, locate
-
-    if isinstance(value, str | Path) and str(value) != STDIN:
-        with contextlib.suppress(FileError):
-            yield locate(value)
-
-
 def read_positions(path: Path) -> NDArray[Any]:
     """Return the only array of a file of positions."""
     from ropecli.files.arrays import choose, read_whole
@@ -423,19 +261,18 @@ def read_positions(path: Path) -> NDArray[Any]:
         return read_whole(source.reader(check_numeric(source.arrays[name])))
 
 
-def read_vector(
-    name: str, text: str, row: int | None = None, *, option: str = "--row"
-) -> Sequence[float]:
+def read_vector(name: str, text: str, row: int | None = None, *, option: str = "--row") -> Vector:
     """Return the numbers that were typed, or those of the file."""
-    from ropecli.files.load import load_vector
+    import numpy as np
+
+    from ropecli.files.load import Vector, load_vector
 
     words = [word for word in re.split(r"[\s,;\[\]()]+", text) if word]
     try:
         numbers = [float(word) for word in words]
     except ValueError:
         if "," not in text or Path(text).exists():
-            values: list[float] = load_vector(Path(text), row).values.tolist()
-            return values
+            return load_vector(Path(text), row)
         raise ArgumentError(
             f"{name} must be numbers with commas, or a file, got {text!r}"
         ) from None
@@ -445,4 +282,4 @@ def read_vector(
         raise ArgumentError(
             f"{name} must have an even number of coordinates, at least 2, got {len(numbers)}"
         )
-    return numbers
+    return Vector(values=np.array(numbers))

@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import SOURCE, Layer, PageOptions, SequenceLength
 from ropecli.errors import ArgumentError, spell_parameters
 
@@ -18,49 +16,33 @@ if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
 
 
-@command
+@command(needs={"layer": "model", "sequence_length": "model"})
 def identify(
-    before: Annotated[
-        Path, typer.Argument(metavar="BEFORE", help="Vectors before rotation, any readable format.")
-    ],
-    after: Annotated[
-        Path, typer.Argument(metavar="AFTER", help="Vectors after rotation; may be the same file.")
-    ],
+    before: Annotated[Path, argument("BEFORE", "Vectors before rotation, any readable format.")],
+    after: Annotated[Path, argument("AFTER", "Vectors after rotation; may be the same file.")],
     tensor: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Tensor to read from a file with several."),
+        str | None, option("NAME", "Tensor to read from a file with several.")
     ] = None,
     tensor_after: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Tensor of AFTER. [default: --tensor]"),
+        str | None, option("NAME", "Tensor of AFTER. [default: --tensor]")
     ] = None,
     positions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Position ids (sequence,) or (batch, sequence), axes last. [default: recovered]",
+        option(
+            "FILE", "Position ids (sequence,) or (batch, sequence), axes last. [default: recovered]"
         ),
     ] = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Head dim, even. [default: recovered]"),
-    ] = None,
+    dim: Annotated[int | None, option("N", "Head dim, even. [default: recovered]")] = None,
     sequence_axis: Annotated[
-        int | None,
-        typer.Option(metavar="AXIS", help="Axis of the positions. [default: recovered]"),
+        int | None, option("AXIS", "Axis of the positions. [default: recovered]")
     ] = None,
     model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SOURCE",
-            help=f"Model to compare with: {SOURCE}; repeatable.",
-        ),
+        list[str] | None, option("SOURCE", f"Model to compare with: {SOURCE}; repeatable.")
     ] = None,
     layer: Layer = None,
     sequence_length: SequenceLength = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(metavar="DTYPE", help="Dtype of 2-byte void elements: bfloat16."),
+        str | None, option("DTYPE", "Dtype of 2-byte void elements: bfloat16.")
     ] = None,
     *,
     page: PageOptions,
@@ -78,12 +60,10 @@ def identify(
     """
     from ropecli.checks.identify import identify as recover
     from ropecli.cli.app import option_of
-    from ropecli.cli.encoding import read_positions, refuse_without_model
+    from ropecli.cli.encoding import read_positions
     from ropecli.files.array_axes import axis_notes
     from ropecli.files.load import read_sequences
 
-    if not model:
-        refuse_without_model(layer=layer, sequence_length=sequence_length)
     if tensor_after is None and after.suffix.lower() != ".npy":
         tensor_after = tensor
     if os.path.realpath(before) == os.path.realpath(after) and tensor == tensor_after:
@@ -123,16 +103,15 @@ def identify(
 def _load_candidates(
     sources: list[str], layer: str | None, sequence_length: int | None
 ) -> dict[str, NamedRotary]:
-    """Return every kind of layer that rotates, of every model, by name."""
-    from ropecli.cli.encoding import rotating_layers
+    """Return every layer type that rotates, of every model, by name."""
     from ropecli.cli.options import RotaryOptions
 
     if sources.count("-") > 1:
         raise ArgumentError(
-            f"standard input can be read once, got --model - {sources.count('-')} times"
+            f"stdin (-) can be given only once, got --model - {sources.count('-')} times"
         )
     options = RotaryOptions(layer=layer, sequence_length=sequence_length)
-    return {str(each.name): each for source in sources for each in rotating_layers(source, options)}
+    return {str(each.name): each for source in sources for each in options.rotating_layers(source)}
 
 
 def _spell(candidate: NamedRotary, sequence_length: int | None) -> list[str]:

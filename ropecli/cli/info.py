@@ -6,7 +6,7 @@ from ropecli.cli.command import command
 from ropecli.cli.options import PageOptions
 
 
-@command
+@command()
 def info(*, output: PageOptions) -> None:
     """\b
     Examples:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, flag, option
 from ropecli.cli.options import PictureOptions
 from ropecli.errors import ArgumentError, FileError, NoRotaryError
 
@@ -15,24 +13,23 @@ if TYPE_CHECKING:
     from ropecli.models.lint.run import Inspection
 
 
-@command
+@command(excludes={"examples": ("source", "output")})
 def inspect(
     source: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SOURCE", help=f"Model: {options.SOURCE}; a pattern of such."),
+        list[str] | None, argument("SOURCE", f"Model: {options.SOURCE}; a pattern of such.")
     ] = None,
     reading: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "STACK",
+            "Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
             "--as",
-            metavar="STACK",
-            help="Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
         ),
     ] = None,
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
     examples: Annotated[
-        bool, typer.Option("--examples", help="List the bundled configurations and exit.")
+        bool, flag("--examples", "List the bundled configurations and exit.")
     ] = False,
     *,
     output: PictureOptions,
@@ -44,7 +41,7 @@ def inspect(
       ropecli inspect config.json --as vllm --sequence-length 32768
       ropecli inspect example:llama-3.1-8b 'models/*/config.json'
 
-    Show which RoPE a model uses. For each kind of layer: rope type, base, head dim, layout,
+    Show which RoPE a model uses. For each layer type: rope type, base, head dim, layout,
     factors, wavelengths against the context, and what lint finds. Exit code 1 if a finding
     is an error, or if the model has no RoPE.
     """
@@ -55,13 +52,15 @@ def inspect(
     from ropecli.render import console
 
     if examples:
-        _list_examples(source or [], output)
+        from ropecli.models.examples import examples as list_examples
+
+        output.show(list_examples(), {"examples": True})
         return True
     if not source:
         raise ArgumentError(f"name a model: {options.SOURCE}; --examples lists the names")
     names, length = expand(source), check_length(sequence_length)
     if len(names) > 1 and output.output is not None:
-        raise ArgumentError(f"-o draws one model, got {len(names)}: {', '.join(names)}")
+        raise ArgumentError(f"-o takes a single model, got {len(names)}: {', '.join(names)}")
     found, refused = _inspect(names, reading, length, layer)
     if refused and (output.json or not found):
         raise refused[0]
@@ -104,13 +103,3 @@ def _inspect(
         else:
             found.append(Inspection(model=model, findings=lint_description(described)))
     return found, refused
-
-
-def _list_examples(sources: list[str], output: PictureOptions) -> None:
-    from ropecli.models.examples import examples
-
-    if sources or output.output is not None:
-        raise ArgumentError(
-            f"--examples takes neither a source nor -o, got {(*sources, output.output)[0]}"
-        )
-    output.show(examples(), {"examples": True})

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError
 
@@ -23,31 +21,21 @@ LARGEST_DIM = 1024  #: The sums are squares of it, one for each block of tokens.
 LARGEST = 2**26  #: Coordinates of all tokens: some fifteen arrays of that size are 8 GB.
 
 
-@command
+@command(needs={"q": "k", "k": "v", "v": "q"})
 def linear(
     length: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of tokens. [default: 2048, or all of --q]"),
+        int | None, option("N", "Number of tokens. [default: 2048, or all of --q]")
     ] = None,
-    q: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Queries (tokens, head dim), .npy.")
-    ] = None,
-    k: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keys (tokens, head dim), .npy.")
-    ] = None,
-    v: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Values (tokens, values), .npy.")
-    ] = None,
+    q: Annotated[Path | None, option("FILE", "Queries (tokens, head dim), .npy.")] = None,
+    k: Annotated[Path | None, option("FILE", "Keys (tokens, head dim), .npy.")] = None,
+    v: Annotated[Path | None, option("FILE", "Values (tokens, values), .npy.")] = None,
     feature_map: Annotated[
         str,
-        typer.Option(
-            metavar="MAP",
-            help="Feature map: elu (elu + 1), exp, softmax, relu, or your own module:function.",
+        option(
+            "MAP", "Feature map: elu (elu + 1), exp, softmax, relu, or your own module:function."
         ),
     ] = "elu",
-    rows: Annotated[
-        int, typer.Option(metavar="N", help="Rows that are also computed weight by weight.")
-    ] = 256,
+    rows: Annotated[int, option("N", "Rows that are also computed weight by weight.")] = 256,
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 64, or that of --q]")],
     seed: Seed = 0,
@@ -71,7 +59,7 @@ def linear(
 
     Run RoPE in linear attention (RoFormer Eq. 19). Show weights below zero, rows that do not
     sum to 1, the smallest denominator with and without rotation, how well the sums in O(N)
-    agree with the weights in O(N^2), and how alike softmax attention weighs the same keys.
+    agree with the weights in O(N^2), and how closely the weights match softmax attention.
     With -o, measure time and memory of both and of softmax attention (Eq. 2).
     """
     from ropecli.analyses.linear import linear as analyse
@@ -106,16 +94,13 @@ def _read(
     """Return the arrays of the files; None where no file is given."""
     from ropecli.files.load import load_tokens
 
-    if q is None and k is None and v is None:
+    if q is None or k is None or v is None:  # without one of them there is none
         return None
-    if q is None or k is None or v is None:
-        given = [f"--{name}" for name, path in (("q", q), ("k", k), ("v", v)) if path is not None]
-        raise ArgumentError(f"--q, --k and --v go together, got {' and '.join(given)} alone")
     arrays = load_tokens(q), load_tokens(k), load_tokens(v)
     tokens, head_dim = arrays[0].shape
-    for option, expected, size in (("--length", length, tokens), ("--dim", dim, head_dim)):
+    for name, expected, size in (("--length", length, tokens), ("--dim", dim, head_dim)):
         if expected not in (None, size):
-            raise ArgumentError(f"{option} must be that of {q}, {size}, got {expected}")
+            raise ArgumentError(f"{name} must be that of {q}, {size}, got {expected}")
     if arrays[1].shape != arrays[0].shape:
         raise ArgumentError(
             f"{k} must have the shape of {q}, {arrays[0].shape}, got {arrays[1].shape}"

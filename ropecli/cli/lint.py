@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import Help, command
-from ropecli.cli.options import SOURCE, FileOptions, listed
+from ropecli.cli.command import Help, argument, command, flag, option
+from ropecli.cli.options import SOURCE, FileOptions, choices
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -32,23 +30,19 @@ class LintOptions(FileOptions):
     """
 
     output_format: Annotated[
-        str | None,
-        typer.Option(metavar="FORM", help=f"Form of stdout: {listed(FORMATS)}. [default: text]"),
+        str | None, option("FORM", f"Form of stdout: {choices(FORMATS)}. [default: text]")
     ] = None
-    sarif: Annotated[
-        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, or write it with -o.")
-    ] = False
+    sarif: Annotated[bool, flag("--sarif", "Print SARIF 2.1.0, or write it with -o.")] = False
     fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Write a copy with the cures that are certain; show the diff."),
+        bool, flag("--fix", "Write a copy with the cures that are certain; show the diff.")
     ] = False
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Output file of --sarif or --fix. [default of --fix: NAME.fixed.json]",
             "-o",
             "--output",
-            metavar="FILE",
-            help="Output file of --sarif or --fix. [default of --fix: NAME.fixed.json]",
         ),
     ] = None
 
@@ -132,34 +126,20 @@ class LintOptions(FileOptions):
             super().show(result, parameters, **options)
 
 
-@command
+@command()
 def lint(
     sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help=f"Model: {SOURCE}; or a pattern of such.",
-        ),
+        list[str] | None, argument("SOURCE", f"Model: {SOURCE}; or a pattern of such.")
     ] = None,
     select: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE", help="Run only this rule, e.g. R012; repeatable."),
+        list[str] | None, option("RULE", "Run only this rule, e.g. R012; repeatable.")
     ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE", help="Skip this rule; repeatable."),
-    ] = None,
+    ignore: Annotated[list[str] | None, option("RULE", "Skip this rule; repeatable.")] = None,
     fail_on: Annotated[
-        str,
-        typer.Option(
-            metavar="LEVEL",
-            help="Lowest level that is exit code 1: error, warning, note, or never.",
-        ),
+        str, option("LEVEL", "Lowest level that is exit code 1: error, warning, note, or never.")
     ] = "error",
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules and exit.")] = False,
-    explain: Annotated[
-        str | None, typer.Option(metavar="RULE", help="Explain a rule and exit.")
-    ] = None,
+    rules: Annotated[bool, flag("--rules", "List the rules and exit.")] = False,
+    explain: Annotated[str | None, option("RULE", "Explain a rule and exit.")] = None,
     *,
     page: Annotated[LintOptions, Help(quiet="One line per finding, none for a clean file.")],
 ) -> bool:
@@ -192,7 +172,7 @@ def lint(
     if not sources:
         raise ArgumentError(f"name a model: {SOURCE}")
     if sources.count("-") > 1:
-        raise ArgumentError("standard input can be read once, got - twice")
+        raise ArgumentError("stdin (-) can be given only once, got - twice")
     names = expand(sources)
     wanted = (_ids(select) if select else {*all_rules()}) - _ids(ignore or [])
     report, refused = _judge(names, wanted)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import typer
-
-from ropecli.cli.command import Parsed
-from ropecli.errors import ArgumentError
+from ropecli.cli.command import Parsed, flag, option
+from ropecli.cli.encoding import (
+    BASE,
+    LAYOUT,
+    NamedRotary,
+    disambiguate,
+    length_notes,
+    of_layer,
+    parameters,
+    write_configuration,
+)
+from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
-    from ropecli.cli.encoding import NamedRotary
+    from ropecli.models.model import Model
+    from ropecli.models.overrides import Overrides
     from ropecli.render.figure import Look
     from ropecli.results import Result
 
 
-def listed(values: Iterable[str]) -> str:
+def choices(values: Iterable[str]) -> str:
     """Return the values of an option as its help lists them: "int64, int32 or float32"."""
     words = {value: f"'{value}'" if " " in value else value for value in values}
     if isinstance(values, Mapping):
@@ -42,26 +52,17 @@ ROPE_TYPES = _modules("rotary/types")
 
 Layout = Annotated[
     str | None,
-    typer.Option(
-        metavar="LAYOUT",
-        help="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]",
+    option(
+        "LAYOUT", "Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: interleaved]"
     ),
 ]
-RotaryOffset = Annotated[
-    int | None, typer.Option(metavar="N", help="First rotated coordinate. [default: 0]")
-]
-Layer = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="Kind of layer, if the model has several.")
-]
+RotaryOffset = Annotated[int | None, option("N", "First rotated coordinate. [default: 0]")]
+Layer = Annotated[str | None, option("TYPE", "Layer type, if the model has several.")]
 SequenceLength = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Sequence length, for dynamic NTK and LongRoPE."),
+    int | None, option("N", "Sequence length, for dynamic NTK and LongRoPE.")
 ]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Replace an existing output file.", rich_help_panel="Output"),
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+Force = Annotated[bool, flag("--force", "Replace an existing output file.", under="Output")]
+Seed = Annotated[int, option("N", "Random seed.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,43 +72,44 @@ class OverrideOptions:
     heading: ClassVar[str] = "Encoding"
     layout: Layout = None
     rope_type: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help=f"RoPE scaling type: {listed(ROPE_TYPES)}. [default: default]"
-        ),
+        str | None, option("NAME", f"RoPE scaling type: {choices(ROPE_TYPES)}. [default: default]")
     ] = None
     set: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Parameter of the scaling type, named as in config.json; repeatable.",
-        ),
+        option("KEY=VALUE", "Parameter of the scaling type, named as in config.json; repeatable."),
     ] = None
-    context: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Context length. [default: the model's]"),
-    ] = None
+    context: Annotated[int | None, option("N", "Context length. [default: the model's]")] = None
     layer: Layer = None
     sequence_length: SequenceLength = None
     write: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the model's config.json with these values to a new file."
-        ),
+        option("FILE", "Write the model's config.json with these values to a new file."),
     ] = None
+
+    def overrides(self, base: float | None) -> Overrides:
+        """Return the values that take the place of a model's."""
+        from ropecli.models.overrides import Overrides
+
+        return Overrides(
+            base=base,
+            rope_type=self.rope_type,
+            parameters=parameters(self.set),
+            context_length=self.context,
+            layout=self.layout,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryOptions(OverrideOptions):
     """The options that describe rotary encodings, apart from head dim, base and model."""
 
+    needs: ClassVar[dict[str, str]] = {"layer": "model", "write": "model"}
+    excludes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": ("dim", "rotary_dim", "rotary_offset")
+    }
     layout: Layout = None
     rotary_dim: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of rotated coordinates, even. [default: all of --dim]"
-        ),
+        int | None, option("N", "Number of rotated coordinates, even. [default: all of --dim]")
     ] = None
 
     @property
@@ -116,81 +118,137 @@ class RotaryOptions(OverrideOptions):
         names = ("dim", "base", "layout", "rotary_dim", "rope_type", "set")
         return {name: getattr(self, name) for name in names}
 
+    def rotating_layers(self, source: str, *, base: float | None = None) -> list[NamedRotary]:
+        """Return the encoding of every layer type that rotates, or of the one named."""
+        model, notes = self._load(source, base)
+        rotating = [each for each in model.only(self.layer).layers if each.rotary is not None]
+        if not rotating:
+            which = "" if self.layer is None else f" {self.layer}"
+            raise ArgumentError(f"{source} has no layer{which} with a rotary position embedding")
+        several = len([each for each in model.layers if each.rotary is not None]) > 1
+        return [
+            replace(
+                of_layer(model, each, notes), name=f"{source} ({each.name})" if several else source
+            )
+            for each in rotating
+        ]
+
+    def _load(self, source: str, base: float | None) -> tuple[Model, tuple[str, ...]]:
+        """Return a model with the values of options in place of its own, and notes on them."""
+        from ropecli.models.load import check_length, compute, describe
+        from ropecli.models.overrides import override
+
+        used = check_length(self.sequence_length)
+        overridden = override(describe(source), self.overrides(base), layer=self.layer)
+        model = compute(overridden.description, sequence_length=used)
+        notes = (*overridden.notes, *length_notes(model))
+        if self.write is None:
+            return model, notes
+        write_configuration(self.write, overridden, model.layers, sequence_length=used)
+        return model, (*notes, f"configuration written to {self.write}")
+
+    def _of_numbers(
+        self, dim: int, base: float | None, *, uses_context: bool, rotary_offset: int | None = None
+    ) -> NamedRotary:
+        """Return the encoding that numbers describe."""
+        from ropecli.numbers import length
+        from ropecli.rotary import rope
+        from ropecli.rotary.types import PLAIN, canonical, own_parameters
+
+        rope_type = canonical(self.rope_type or PLAIN)
+        given, context = parameters(self.set), self.context
+        if context is not None:
+            context = length("context", context)
+            if "max_position_embeddings" in own_parameters(rope_type):
+                given["max_position_embeddings"] = context
+            elif not uses_context:
+                raise ArgumentError(
+                    f"--context has no effect on rope type {rope_type}; leave it out"
+                )
+        if self.sequence_length is not None:
+            given["sequence_length"] = self.sequence_length
+        return NamedRotary(
+            rope=rope(
+                rope_type,
+                head_dim=dim,
+                rope_theta=BASE if base is None else base,
+                layout=LAYOUT if self.layout is None else self.layout,
+                rotary_dim=self.rotary_dim,
+                rotary_offset=rotary_offset or 0,
+                **given,
+            ),
+            context=context,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingOptions(RotaryOptions):
     """The options that describe a rotary encoding: by a model, or by its parameters."""
 
-    dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Head dim, even, at least 2. [default: 64]")
-    ] = None
-    base: Annotated[
-        float | None, typer.Option(metavar="B", help="Base (theta), above 0. [default: 10000]")
-    ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="SOURCE",
-            help=f"Model: {SOURCE}. Options override it.",
-        ),
-    ] = None
+    dim: Annotated[int | None, option("N", "Head dim, even, at least 2. [default: 64]")] = None
+    base: Annotated[float | None, option("B", "Base (theta), above 0. [default: 10000]")] = None
+    model: Annotated[str | None, option("SOURCE", f"Model: {SOURCE}. Options override it.")] = None
 
     def encoding(
-        self, *, dim: int = 64, uses_context: bool = True, **parameters: Any
+        self, *, dim: int = 64, uses_context: bool = True, rotary_offset: int | None = None
     ) -> NamedRotary:
         """Return the encoding that is described."""
-        from ropecli.cli import encoding
+        if self.model is None:
+            dim = dim if self.dim is None else self.dim
+            return self._of_numbers(
+                dim, self.base, uses_context=uses_context, rotary_offset=rotary_offset
+            )
+        model, notes = self._load(self.model, self.base)
+        return of_layer(model, model.layer(self.layer), notes)
 
-        numbers = self.numbers | parameters
-        if self.model is not None:
-            encoding.refuse_beside_model(dim=self.dim, rotary_dim=self.rotary_dim, **parameters)
-            return encoding.from_model(self.model, self, base=self.base)
-        numbers["dim"] = dim if self.dim is None else self.dim
-        return encoding.from_options(self, uses_context=uses_context, **numbers)
+    def as_parameters(self, found: NamedRotary) -> dict[str, Any]:
+        """Return dim, base and layout for the `parameters` of the document."""
+        rope = found.rope
+        own = {"dim": rope.head_dim, "base": rope.base, "layout": rope.layout}
+        return {} if self.model else own
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingListOptions(RotaryOptions):
     """The options that describe rotary encodings to compare: of models, or of dims and bases."""
 
-    dim: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Head dim, even; repeatable. [default: 64]"),
-    ] = None
+    dim: Annotated[list[int] | None, option("N", "Head dim, even; repeatable. [default: 64]")] = (
+        None
+    )
     base: Annotated[
-        list[float] | None,
-        typer.Option(metavar="B", help="Base (theta), above 0; repeatable. [default: 10000]"),
+        list[float] | None, option("B", "Base (theta), above 0; repeatable. [default: 10000]")
     ] = None
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="SOURCE",
-            help=f"Model: {SOURCE}; repeatable. Options override it.",
-        ),
+        option("SOURCE", f"Model: {SOURCE}; repeatable. Options override it."),
     ] = None
 
     def encodings(self, *, dim: int = 64, uses_context: bool = True) -> list[NamedRotary]:
         """Return the encodings that are described.
 
-        There is one for each kind of layer of each model's text part, or of --layer, with each
+        There is one for each layer type of each model's text part, or of --layer, with each
         base that is given; or without a model one for each dim and base.
         """
-        from ropecli.cli import encoding
+        if not self.model:
+            return [
+                self._of_numbers(width, base, uses_context=uses_context)
+                for width in dict.fromkeys(self.dim or [dim])
+                for base in dict.fromkeys(self.base or [BASE])
+            ]
+        bases: list[float | None] = list(dict.fromkeys(self.base)) if self.base else [None]
+        if self.write is not None and (len({*self.model}) > 1 or len(bases) > 1):
+            raise ArgumentError("--write takes one --model and one --base, got several")
+        found, origins = [], []
+        for source in dict.fromkeys(self.model):
+            for base in bases:
+                model, notes = self._load(source, base)
+                named = self.layer is not None
+                for each in [model.layer(self.layer)] if named else model.text_layers():
+                    found.append(of_layer(model, each, notes))
+                    origins.append(source)
+        return disambiguate(found, origins)
 
-        if self.model:
-            encoding.refuse_beside_model(dim=self.dim, rotary_dim=self.rotary_dim)
-            return encoding.from_models(self.model, self, bases=self.base or [None])
-        return [
-            encoding.from_options(
-                self, uses_context=uses_context, **self.numbers | {"dim": width, "base": base}
-            )
-            for width in dict.fromkeys(self.dim or [dim])
-            for base in dict.fromkeys(self.base or [encoding.BASE])
-        ]
-
-    def resolved(self, found: list[NamedRotary]) -> dict[str, Any]:
+    def as_parameters(self, found: list[NamedRotary]) -> dict[str, Any]:
         """Return dims, bases and layout for the `parameters` of the document."""
         if self.model:
             return {"dim": None, "base": self.base}
@@ -208,12 +266,9 @@ class PageOptions:
 
     heading: ClassVar[str] = "Output"
     parsed: Parsed
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-    ] = False
+    json: Annotated[bool, flag("--json", "Print one JSON document and nothing else.")] = False
     quiet: Annotated[
-        bool,
-        typer.Option("-q", "--quiet", help="Print the verdict or the result, and nothing else."),
+        bool, flag("-q", "Print the verdict or the result, and nothing else.", "--quiet")
     ] = False
 
     def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
@@ -260,22 +315,28 @@ class PageOptions:
 class FileOptions(PageOptions):
     """The options of a command that prints a result, and may write a file."""
 
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file.")
-    ] = None
+    output: Annotated[Path | None, option("FILE", "Output file.", "-o", "--output")] = None
     force: Force = False
 
     def _sources(self) -> Iterator[Path]:
         """Yield all files that the command line names, apart from the output."""
-        from ropecli.cli.encoding import named_files
-
         for name, value in self.parsed.parameters.items():
             if name != "output":
                 for each in value if isinstance(value, list) else [value]:
                     yield from named_files(each)
 
 
+def named_files(value: object) -> Iterator[Path]:
+    """Yield the file that a value of the command line names, if there is one."""
+    from ropecli.models.source import STDIN, locate
+
+    if isinstance(value, str | Path) and str(value) != STDIN:
+        with contextlib.suppress(FileError):
+            yield locate(value)
+
+
 FIGURE = "Figure"  #: Heading of the options of figures.
+LOOK = ("width", "height", "dpi", "log_x", "title", "style")  #: Options that change a figure.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,49 +348,30 @@ class OutputOptions(FileOptions):
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
+    needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
             "-o",
             "--output",
-            metavar="FILE",
-            help="Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
         ),
     ] = None
     force: Force = False
-    format: Annotated[
-        str | None,
-        typer.Option(metavar="FORM", help="Form of -o in place of its suffix, e.g. md."),
-    ] = None
-    width: Annotated[
-        float | None,
-        typer.Option(metavar="INCHES", help="Width of the figure.", rich_help_panel=FIGURE),
-    ] = None
-    height: Annotated[
-        float | None,
-        typer.Option(metavar="INCHES", help="Height of the figure.", rich_help_panel=FIGURE),
-    ] = None
+    format: Annotated[str | None, option("FORM", "Form of -o in place of its suffix, e.g. md.")] = (
+        None
+    )
+    width: Annotated[float | None, option("INCHES", "Width of the figure.", under=FIGURE)] = None
+    height: Annotated[float | None, option("INCHES", "Height of the figure.", under=FIGURE)] = None
     dpi: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N", help="Pixels per inch of a .png. [default: 150]", rich_help_panel=FIGURE
-        ),
+        float | None, option("N", "Pixels per inch of a .png. [default: 150]", under=FIGURE)
     ] = None
-    log_x: Annotated[
-        bool,
-        typer.Option("--log-x", help="Logarithmic horizontal axis.", rich_help_panel=FIGURE),
-    ] = False
-    title: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Title of the figure.", rich_help_panel=FIGURE),
-    ] = None
+    log_x: Annotated[bool, flag("--log-x", "Logarithmic horizontal axis.", under=FIGURE)] = False
+    title: Annotated[str | None, option("TEXT", "Title of the figure.", under=FIGURE)] = None
     style: Annotated[
         str | None,
-        typer.Option(
-            metavar="STYLE",
-            help="Matplotlib style, e.g. grayscale, or a .mplstyle file.",
-            rich_help_panel=FIGURE,
-        ),
+        option("STYLE", "Matplotlib style, e.g. grayscale, or a .mplstyle file.", under=FIGURE),
     ] = None
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".png", ".svg", ".pdf"),
@@ -339,8 +381,6 @@ class OutputOptions(FileOptions):
     def __post_init__(self) -> None:
         given = [name for name in ("format", *LOOK) if getattr(self, name) not in (None, False)]
         if self.output is None:
-            if given:
-                raise ArgumentError(f"--{given[0].replace('_', '-')} is for -o, got no output")
             return
         from ropecli.render.save import FIGURES, STDOUT, check_savable, suffix_of
 
@@ -358,7 +398,7 @@ class OutputOptions(FileOptions):
             self._look  # noqa: B018  # refuses sizes before anything is computed
         elif given[-1:] not in ([], ["format"]):
             raise ArgumentError(
-                f"--{given[-1].replace('_', '-')} is for figures, got -o {self.output}"
+                f"--{given[-1].replace('_', '-')} applies only to figures, not to {self.output}"
             )
         if self.json and self.output == STDOUT:
             raise ArgumentError(
@@ -391,17 +431,12 @@ class OutputOptions(FileOptions):
         return self.output
 
 
-LOOK = ("width", "height", "dpi", "log_x", "title", "style")  #: Options that change a figure.
-
-
 @dataclass(frozen=True, kw_only=True)
 class PictureOptions(OutputOptions):
     """The options of a command that prints a result and draws it."""
 
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Figure by suffix: .png .svg .pdf; - for stdout."
-        ),
+        option("FILE", "Figure by suffix: .png .svg .pdf; - for stdout.", "-o", "--output"),
     ] = None
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")

@@ -5,64 +5,48 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import Force, PageOptions, Seed
 from ropecli.errors import ArgumentError
 
 
-@command
+@command(
+    needs={"layer": "model"},
+    excludes={
+        "model": ("heads", "kv_heads", "head_dim", "rotary_dim", "rotary_offset"),
+        "check": ("output", "force"),
+    },
+)
 def permute(
-    input: Annotated[Path, typer.Argument(metavar="INPUT", help="Weights, .safetensors.")],
+    input: Annotated[Path, argument("INPUT", "Weights, .safetensors.")],
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Output file, .safetensors.",
-            rich_help_panel="Output",
-        ),
+        Path | None, option("FILE", "Output file, .safetensors.", "-o", "--output", under="Output")
     ] = None,
     to: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="Layout of the output, half or interleaved."),
+        str | None, option("LAYOUT", "Layout of the output, half or interleaved.")
     ] = None,
     check: Annotated[
-        Path | None,
-        typer.Option(metavar="OUT", help="Prove a conversion of INPUT that was done elsewhere."),
+        Path | None, option("OUT", "Prove a conversion of INPUT that was done elsewhere.")
     ] = None,
-    heads: Annotated[int | None, typer.Option(metavar="N", help="Number of query heads.")] = None,
-    kv_heads: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of key heads. [default: --heads]")
-    ] = None,
-    head_dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Head dim. [default: rows of q / --heads]"),
-    ] = None,
+    heads: Annotated[int | None, option("N", "Number of query heads.")] = None,
+    kv_heads: Annotated[int | None, option("N", "Number of key heads. [default: --heads]")] = None,
+    head_dim: Annotated[int | None, option("N", "Head dim. [default: rows of q / --heads]")] = None,
     rotary_dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of rotated rows of a head. [default: all]"),
+        int | None, option("N", "Number of rotated rows of a head. [default: all]")
     ] = None,
-    rotary_offset: Annotated[
-        int | None, typer.Option(metavar="N", help="First rotated row. [default: 0]")
-    ] = None,
+    rotary_offset: Annotated[int | None, option("N", "First rotated row. [default: 0]")] = None,
     tensor: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="GLOB",
-            help="Tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
+        option(
+            "GLOB",
+            "Tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
             "*q_layernorm*, *query_layernorm* and those of k and key]",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="Model that sets all sizes: config.json, its folder or example:NAME.",
-        ),
+        option("SOURCE", "Model that sets all sizes: config.json, its folder or example:NAME."),
     ] = None,
     layer: options.Layer = None,
     seed: Seed = 0,
@@ -79,22 +63,14 @@ def permute(
     Convert query and key weights between layouts, and prove it. Rows are moved unchanged, and all
     else is copied. Then the scores of the old weights in the old layout are compared with those of
     the new weights in the new layout. Exit code 1, and no file, if scores differ. With --check,
-    a file that somebody else converted is proven in the same way.
+    a file that was converted elsewhere is verified in the same way.
     """
-    from ropecli.cli.encoding import refuse_beside_model, refuse_without_model
     from ropecli.cli.progress import progress_bar
     from ropecli.files.permute.moves import DEFAULT
     from ropecli.files.permute.permute import check_permuted
     from ropecli.files.permute.permute import permute as convert
 
     if model is not None:
-        refuse_beside_model(
-            heads=heads,
-            kv_heads=kv_heads,
-            head_dim=head_dim,
-            rotary_dim=rotary_dim,
-            rotary_offset=rotary_offset,
-        )
         from ropecli.models.load import load_model
         from ropecli.models.model import heads_of
 
@@ -103,8 +79,6 @@ def permute(
         rotary_dim, rotary_offset = found.rotary_dim, found.rotary_offset
         if found.layout == to:
             page.note(f"{model} has weights in layout {to}: these may have it already")
-    else:
-        refuse_without_model(layer=layer)
     if heads is None:
         raise ArgumentError(
             "the number of heads is needed", "pass `heads` and `kv_heads`, or `model`"
@@ -123,10 +97,6 @@ def permute(
         "seed": seed,
     }
     if check is not None:
-        if output is not None or force:
-            raise ArgumentError(
-                f"--check writes nothing, got {'--force' if output is None else '-o'}"
-            )
         result = check_permuted(input, check, **numbers)
     elif output is None:
         raise ArgumentError("-o FILE or --check FILE is needed, got neither")

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 
 
-@command
+@command()
 def precision(
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="POLICY",
-            help="Preset, or STAGE=DTYPE words joined by commas; repeatable. "
-            "[default: eight presets]",
+        option(
+            "POLICY",
+            "Preset, or STAGE=DTYPE words joined by commas; repeatable. [default: eight presets]",
         ),
     ] = None,
     tolerance: Annotated[
         list[float] | None,
-        typer.Option(
-            metavar="R",
-            help="Phase error of a safe context, radians; repeatable. [default: 0.01, 0.1, 1]",
-        ),
+        option("R", "Phase error of a safe context, radians; repeatable. [default: 0.01, 0.1, 1]"),
     ] = None,
     *,
     rope: Annotated[
@@ -75,12 +69,8 @@ def precision(
             )
             for each in encodings
         ]
-    from_numbers = {
-        "dim": list(dict.fromkeys(each.rope.head_dim for each in encodings)),
-        "base": list(dict.fromkeys(each.rope.base for each in encodings)),
-        "layout": rope.layout or "interleaved",
-        "context": rope.context or CONTEXT,
-    }
-    resolved = {} if rope.model else from_numbers
+    resolved = rope.as_parameters(encodings)
+    if not rope.model:
+        resolved["context"] = rope.context or CONTEXT
     parameters = output.parameters(policy=policies, tolerance=tolerances, **resolved)
     output.show(Several(results=tuple(results)), parameters)

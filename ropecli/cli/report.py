@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated, Any, ClassVar
 
 from ropecli.cli import options
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, argument, command, option
 from ropecli.cli.options import FileOptions, OverrideOptions
 from ropecli.errors import ArgumentError
 
@@ -23,13 +21,12 @@ class HtmlOptions(FileOptions):
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
+    needs: ClassVar[dict[str, str]] = {"docs": "output"}
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Page, .html; - for stdout."),
+        Path | None, option("FILE", "Page, .html; - for stdout.", "-o", "--output")
     ] = None
     docs: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Address of ropecli's documentation, for links to it."),
+        str | None, option("URL", "Address of ropecli's documentation, for links to it.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -38,8 +35,6 @@ class HtmlOptions(FileOptions):
         from ropecli.render.save import STDOUT
 
         if self.output is None:
-            if self.docs is not None:
-                raise ArgumentError(f"--docs is for -o, got {self.docs!r} without it")
             return
         if self.output != STDOUT:
             if self.output.suffix.lower() not in {".html", ".htm"}:
@@ -62,31 +57,23 @@ class HtmlOptions(FileOptions):
         return self.output
 
 
-@command
+@command()
 def report(
     sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE",
-            help=f"Models: {options.SOURCE}; a pattern of such.",
-        ),
+        list[str], argument("SOURCE", f"Models: {options.SOURCE}; a pattern of such.")
     ],
     base: Annotated[
         float | None,
-        typer.Option(
-            metavar="B",
-            help="Base (theta), above 0. [default: the model's]",
-            rich_help_panel=OverrideOptions.heading,
-        ),
+        option("B", "Base (theta), above 0. [default: the model's]", under=OverrideOptions.heading),
     ] = None,
     *,
     rope: Annotated[
         OverrideOptions,
         Help(
             layout="Pairing: interleaved or half. [default: the model's]",
-            rope_type=f"RoPE scaling type: {options.listed(options.ROPE_TYPES)}. "
+            rope_type=f"RoPE scaling type: {options.choices(options.ROPE_TYPES)}. "
             "[default: the model's]",
-            layer="Kind of layer. [default: each rotation of the text part]",
+            layer="Layer type. [default: each rotation of the text part]",
         ),
     ],
     page: HtmlOptions,
@@ -103,9 +90,9 @@ def report(
 
     Write one page about a model, or about several side by side. It shows what the model uses,
     what lint finds, and frequencies, decay, coverage, base bound, precision and context extension,
-    with sliders for position and distance. It is one file that loads nothing, below 1 MB.
+    with sliders for position and distance. It is a self-contained HTML file, below 1 MB.
     """
-    from ropecli.cli.encoding import read_overrides, write_configuration
+    from ropecli.cli.encoding import write_configuration
     from ropecli.models.load import check_length, compute, describe
     from ropecli.models.overrides import override
     from ropecli.models.report import gather
@@ -113,10 +100,10 @@ def report(
 
     names = list(dict.fromkeys(expand(sources)))
     if sources.count("-") > 1:
-        raise ArgumentError(f"standard input can be read once, got - {sources.count('-')} times")
+        raise ArgumentError(f"stdin (-) can be given only once, got - {sources.count('-')} times")
     if rope.write is not None and len(names) > 1:
         raise ArgumentError(f"--write takes one source, got {len(names)}")
-    used, overrides = check_length(rope.sequence_length), read_overrides(rope, base)
+    used, overrides = check_length(rope.sequence_length), rope.overrides(base)
     described = [describe(name) for name in names]
     result = gather(described, overrides=overrides, sequence_length=used, layer=rope.layer)
     for model in result.models:

@@ -5,31 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, argument, command, option
 from ropecli.cli.options import EncodingOptions, OutputOptions, RotaryOffset
 from ropecli.errors import ArgumentError
 
 NEAR = 6  #: Positions up to which each one on the way is shown.
 
 
-@command
+@command()
 def rotate(
-    vector: Annotated[
-        str,
-        typer.Argument(metavar="VECTOR", help="Numbers, e.g. 1,2,3,4, or a file of a vector."),
-    ],
-    position: Annotated[
-        float, typer.Option(metavar="M", help="Position of the vector, any real number.")
-    ] = 1,
+    vector: Annotated[str, argument("VECTOR", "Numbers, e.g. 1,2,3,4, or a file of a vector.")],
+    position: Annotated[float, option("M", "Position of the vector, any real number.")] = 1,
     pair: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Pair to show, from 0; repeatable. [default: four]"),
+        list[int] | None, option("N", "Pair to show, from 0; repeatable. [default: four]")
     ] = None,
-    row: Annotated[
-        int | None, typer.Option(metavar="N", help="Row of a file with several vectors.")
-    ] = None,
+    row: Annotated[int | None, option("N", "Row of a file with several vectors.")] = None,
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: the length of VECTOR]")],
     rotary_offset: RotaryOffset = None,
@@ -52,7 +42,7 @@ def rotate(
     from ropecli.analyses.rotation import rotation
     from ropecli.cli.encoding import read_vector
 
-    values = read_vector("VECTOR", vector, row)
+    values = read_vector("VECTOR", vector, row).values
     encoding = rope.encoding(dim=len(values), uses_context=False, rotary_offset=rotary_offset)
     if encoding.rope.head_dim != len(values):
         raise ArgumentError(
@@ -60,8 +50,7 @@ def rotate(
         )
     output.note(*encoding.notes)
     result = rotation(values, encoding.rope, positions=_walk(position), pairs=pair or None)
-    own = encoding.rope
-    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
+    resolved = rope.as_parameters(encoding)
     parameters = output.parameters(**resolved, vector=vector.strip(), pair=list(result.pairs))
     output.show(result, parameters)
 

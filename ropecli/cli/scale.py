@@ -6,9 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError, RopecliError
 
@@ -21,29 +19,23 @@ DIM, ORIGINAL = 128, 4096
 KEY, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
 
 
-@command
+@command()
 def scale(
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3 or "
+        option(
+            "NAME",
+            "Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3 or "
             "longrope; repeatable. [default: all, longrope if its factors are known]",
         ),
     ] = None,
     factor: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Factor of the methods. [default: --context over original]"),
+        float | None, option("S", "Factor of the methods. [default: --context over original]")
     ] = None,
     original: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Context length before scaling. [default: the model's, or 4096]"
-        ),
+        int | None, option("N", "Context length before scaling. [default: the model's, or 4096]")
     ] = None,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", help="Show the frequency ratio of each pair.")
-    ] = False,
+    pairs: Annotated[bool, flag("--pairs", "Show the frequency ratio of each pair.")] = False,
     *,
     rope: Annotated[
         EncodingListOptions,
@@ -78,10 +70,8 @@ def scale(
     from ropecli.analyses.scale import METHODS
     from ropecli.analyses.scale import scale as analyse
     from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes, refuse_without_model
+    from ropecli.cli.encoding import named_notes
 
-    if not rope.model:
-        refuse_without_model(write=rope.write)
     parameters, words = _of_methods(rope.set)
     # The model is read as it is, and without a note on its length, which is set below.
     own = replace(
@@ -126,7 +116,7 @@ def scale(
         "context": _common([one.context_length for one in found], rope.context),
         "original": _common([one.original_length for one in found], original),
         "factor": _common([one.factor for one in found], factor),
-        **rope.resolved(ropes),
+        **rope.as_parameters(ropes),
     }
     shown = Several(results=tuple(found))
     output.show(shown, output.parameters(**resolved), pairs=pairs)

@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import Section, command
+from ropecli.cli.command import Section, command, flag, option
 from ropecli.cli.options import ENCODINGS, EncodingOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError, FileError
 
@@ -23,68 +21,52 @@ LENGTH = 32  #: Random tokens.
 MODEL_DIM = 64
 
 
-@command
+@command(needs={"attention": "output"}, excludes={"x": ("same_token",)})
 def scores(
     encodings: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "NAME,...",
+            f"Encodings, of {', '.join(ENCODINGS)}. [default: all]",
             "--encoding",
             "--encodings",
-            metavar="NAME,...",
-            help=f"Encodings, of {', '.join(ENCODINGS)}. [default: all]",
         ),
     ] = None,
     x: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Tokens (tokens, model dim), .npy. [default: random]"),
+        Path | None, option("FILE", "Tokens (tokens, model dim), .npy. [default: random]")
     ] = None,
     model_dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Model dim. [default: 64, or that of --x]"),
+        int | None, option("N", "Model dim. [default: 64, or that of --x]")
     ] = None,
-    head: Annotated[int, typer.Option(metavar="N", help="Index of the head to show.")] = 0,
-    heads: Annotated[int, typer.Option(metavar="N", help="Number of heads.")] = 4,
+    head: Annotated[int, option("N", "Index of the head to show.")] = 0,
+    heads: Annotated[int, option("N", "Number of heads.")] = 4,
     dim: Annotated[
-        int | None,
-        typer.Option(
-            "--head-dim", "--dim", metavar="N", help="Head dim. [default: model dim / heads]"
-        ),
+        int | None, option("N", "Head dim. [default: model dim / heads]", "--head-dim", "--dim")
     ] = None,
     length: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of queries and keys. [default: 32, or all of --x]"),
+        int | None, option("N", "Number of queries and keys. [default: 32, or all of --x]")
     ] = None,
-    queries: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of queries. [default: --length]")
-    ] = None,
-    keys: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of keys. [default: --length]")
-    ] = None,
+    queries: Annotated[int | None, option("N", "Number of queries. [default: --length]")] = None,
+    keys: Annotated[int | None, option("N", "Number of keys. [default: --length]")] = None,
     same_token: Annotated[
         bool | None,
-        typer.Option(
+        flag(
             "--same-token/--random-tokens",
-            help="Repeat one random token, so that positions alone show, or take different ones. "
+            "Repeat one random token, to isolate the effect of position, or take different ones. "
             "[default: same token]",
         ),
     ] = None,
-    causal: Annotated[bool, typer.Option("--causal", help="Mask keys after the query.")] = False,
+    causal: Annotated[bool, flag("--causal", "Mask keys after the query.")] = False,
     attention: Annotated[
-        bool, typer.Option("--attention", help="Draw the softmax of the scores (Eq. 2).")
+        bool, flag("--attention", "Draw the softmax of the scores (Eq. 2).")
     ] = False,
-    shift: Annotated[
-        int, typer.Option(metavar="N", help="Shift used by the translation-invariance check.")
-    ] = 37,
+    shift: Annotated[int, option("N", "Shift used by the translation-invariance check.")] = 37,
     weights: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Weights named NAME.WEIGHT, .npz or .safetensors. [default: random]",
-        ),
+        option("FILE", "Weights named NAME.WEIGHT, .npz or .safetensors. [default: random]"),
     ] = None,
     set: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME.KEY=VALUE", help="Option of an encoding; repeatable."),
+        list[str] | None, option("NAME.KEY=VALUE", "Option of an encoding; repeatable.")
     ] = None,
     seed: Seed = 0,
     *,
@@ -119,10 +101,6 @@ def scores(
     at_least("--length", length, 1)
     queries = length if queries is None else queries
     keys = length if keys is None else keys
-    if attention and output.output is None:
-        raise ArgumentError("--attention is for the figure of -o, got no output")
-    if tokens is not None and same_token is not None:
-        raise ArgumentError("--x sets the tokens; leave --same-token and --random-tokens out")
     width = MODEL_DIM if model_dim is None else model_dim
     if tokens is None:
         check_random_tokens(max(queries, keys), width, seed)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import FileOptions
 
 
@@ -24,11 +22,11 @@ class VectorOptions(FileOptions):
 
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Queries and keys before and after their rotation, .safetensors.",
             "-o",
             "--output",
-            metavar="FILE",
-            help="Queries and keys before and after their rotation, .safetensors.",
         ),
     ] = None
 
@@ -51,19 +49,14 @@ class VectorOptions(FileOptions):
         return self.output
 
 
-@command
+@command()
 def trace(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE", help="Model: config.json, its folder, example:NAME, or - for stdin."
-        ),
+        str, argument("SOURCE", "Model: config.json, its folder, example:NAME, or - for stdin.")
     ],
     sequence_length: options.SequenceLength = None,
     seed: options.Seed = 0,
-    timeout: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for building and running the model.")
-    ] = 300.0,
+    timeout: Annotated[float, option("S", "Seconds for building and running the model.")] = 300.0,
     *,
     page: VectorOptions,
 ) -> bool:

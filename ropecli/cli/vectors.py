@@ -10,9 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ropecli.cli.command import command
+from ropecli.cli.command import command, flag, option
 from ropecli.cli.options import EncodingOptions, PageOptions, RotaryOffset, Seed
 from ropecli.errors import ArgumentError, FileError
 
@@ -26,54 +24,30 @@ if TYPE_CHECKING:
 MOST_POSITIONS = 2**22  #: More would not be rotated either.
 
 
-@command
+@command()
 def vectors(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FOLDER",
-            help="Output folder.",
-            rich_help_panel="Output",
-        ),
-    ],
-    format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="File format: npy, safetensors, bin or json.")
-    ] = "npy",
+    output: Annotated[Path, option("FOLDER", "Output folder.", "-o", "--output", under="Output")],
+    format: Annotated[str, option("FORMAT", "File format: npy, safetensors, bin or json.")] = "npy",
     *,
     rope: EncodingOptions,
     rotary_offset: RotaryOffset = None,
     positions: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Positions: 0,1,4095, ranges 0:64 or 0:64:2, or a file of them."
-        ),
+        str | None, option("LIST", "Positions: 0,1,4095, ranges 0:64 or 0:64:2, or a file of them.")
     ] = None,
-    length: Annotated[
-        int | None, typer.Option(metavar="N", help="Positions 0 ... N-1. [default: 16]")
-    ] = None,
+    length: Annotated[int | None, option("N", "Positions 0 ... N-1. [default: 16]")] = None,
     dtype: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DTYPE", help="Dtype to round to; repeatable. [default: all four]"),
+        list[str] | None, option("DTYPE", "Dtype to round to; repeatable. [default: all four]")
     ] = None,
-    batch: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of sequences. [default: 1]")
-    ] = None,
+    batch: Annotated[int | None, option("N", "Number of sequences. [default: 1]")] = None,
     heads: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Heads of the queries. [default: the model's, or 2]"),
+        int | None, option("N", "Heads of the queries. [default: the model's, or 2]")
     ] = None,
     key_heads: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Heads of the keys. [default: the model's, or --heads]"),
+        int | None, option("N", "Heads of the keys. [default: the model's, or --heads]")
     ] = None,
     seed: Seed = 0,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Replace a folder that this command wrote.", rich_help_panel="Output"
-        ),
+        bool, flag("--force", "Replace a folder that this command wrote.", under="Output")
     ] = False,
     page: PageOptions,
 ) -> None:
@@ -85,7 +59,7 @@ def vectors(
       ropecli vectors -o golden --format safetensors --force
 
     Write golden test vectors for other implementations. They are exact rotations, rounded once
-    to each dtype: of your own case, if a model or other options describe one, or else of every
+    to each dtype: for the given model or options, otherwise for every
     rope type in both layouts, partial, trailing and reversed rotations, M-RoPE, long positions,
     and ONNX's operator. A README explains how to compare; .bin files come with a C header.
     """
@@ -112,13 +86,10 @@ def vectors(
 
 
 def _encodings(rope: EncodingOptions, rotary_offset: int | None) -> list[NamedRotary]:
-    """Return the encoding of the options, or of every kind of layer of a model that rotates."""
-    from ropecli.cli.encoding import refuse_beside_model, rotating_layers
-
+    """Return the encoding of the options, or of every layer type of a model that rotates."""
     if rope.model is None:
         return [rope.encoding(uses_context=False, rotary_offset=rotary_offset)]
-    refuse_beside_model(dim=rope.dim, rotary_dim=rope.rotary_dim, rotary_offset=rotary_offset)
-    return rotating_layers(rope.model, rope, base=rope.base)
+    return rope.rotating_layers(rope.model, base=rope.base)
 
 
 def _cases(encodings: list[NamedRotary], given: dict[str, Any], *, seed: int) -> Iterator[Case]:

@@ -5,55 +5,51 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
 from ropecli.cli import options
-from ropecli.cli.command import command
+from ropecli.cli.command import command, flag, option
 from ropecli.cli.options import ENCODINGS, EncodingOptions, PageOptions, Seed
 
 SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
 
 
-@command
+@command(
+    needs={"model_dim": "encoding", "heads": "encoding"},
+    excludes={
+        "encoding": (
+            *("dim", "base", "layout", "rotary_dim", "rope_type", "rotary_offset", "model"),
+            *("layer", "context", "sequence_length", "write", "dtype", "max_position"),
+        )
+    },
+)
 def verify(
     encoding: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME,...",
-            help=f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}.",
+        option(
+            "NAME,...", f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}."
         ),
     ] = None,
     model_dim: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Model dim, with --encoding. [default: 64]"),
+        int | None, option("N", "Model dim, with --encoding. [default: 64]")
     ] = None,
     heads: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of heads, with --encoding. [default: 4]"),
+        int | None, option("N", "Number of heads, with --encoding. [default: 4]")
     ] = None,
     *,
     rope: EncodingOptions,
     layout: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="Pairing: interleaved or half. [default: both]"),
+        str | None, option("LAYOUT", "Pairing: interleaved or half. [default: both]")
     ] = None,
     rotary_offset: options.RotaryOffset = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DTYPE", help="Dtype: float64, float32, float16 or bfloat16. [default: all]"
-        ),
+        str | None, option("DTYPE", "Dtype: float64, float32, float16 or bfloat16. [default: all]")
     ] = None,
     max_position: Annotated[
-        int | None,
-        typer.Option(metavar="M", help="Largest position sampled. [default: 131072]"),
+        int | None, option("M", "Largest position sampled. [default: 131072]")
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Show errors and tolerances instead of their ratios.")
+        bool, flag("--errors", "Show errors and tolerances instead of their ratios.")
     ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show how each tolerance is derived.")
-    ] = False,
+    explain: Annotated[bool, flag("--explain", "Show how each tolerance is derived.")] = False,
     seed: Seed = 0,
     page: PageOptions,
 ) -> bool:
@@ -75,27 +71,12 @@ def verify(
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
     from ropecli.checks.verify_encoding import EncodingVerifications, verify_encoding
-    from ropecli.cli.encoding import (
-        encoding_names,
-        encoding_options,
-        refuse_beside_encoding,
-        refuse_without_encoding,
-    )
+    from ropecli.cli.encoding import encoding_names, encoding_options
     from ropecli.cli.progress import is_watched
     from ropecli.kernels.cache import is_compiled, refusal
 
     sizes = {"model_dim": model_dim, "heads": heads}
     if encoding:
-        refuse_beside_encoding(
-            **rope.numbers | {"layout": layout, "rotary_offset": rotary_offset, "set": None},
-            model=rope.model,
-            layer=rope.layer,
-            context=rope.context,
-            sequence_length=rope.sequence_length,
-            write=rope.write,
-            dtype=dtype,
-            max_position=max_position,
-        )
         given = SIZES | {name: size for name, size in sizes.items() if size is not None}
         names = encoding_names(encoding)
         own = encoding_options(rope.set, names)
@@ -105,7 +86,6 @@ def verify(
         parameters = {"encoding": ",".join(names), **given, "set": rope.set, "seed": seed}
         page.show(found, parameters, errors=errors, explain=explain)
         return found.passed
-    refuse_without_encoding(**sizes)
     max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)
     encodings = [

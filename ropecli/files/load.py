@@ -94,12 +94,19 @@ def read_layers(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Vector:
-    """A vector, and its place in its file."""
+    """A vector, and its place in its file if it was not typed."""
 
     values: NDArray[np.float64]  #: (dim,).
-    path: Path  #: The file.
-    rows: int | None  #: Rows in the file; None for a single vector.
-    row: int | None  #: Row of this vector; None for a single vector.
+    path: Path | None = None  #: The file.
+    rows: int | None = None  #: Rows in the file; None for a single vector.
+    row: int | None = None  #: Row of this vector; None for a single vector.
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note on the row, where the file has others."""
+        if self.rows is None or self.rows == 1:
+            return ()
+        return (f"{self.path}: row {self.row} of {self.rows:,} taken",)
 
 
 def load_vector(path: Path, row: int | None = None) -> Vector:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ropecli.analyses.base_bound import BaseBound, base_bound
-from ropecli.analyses.coverage import Coverage, coverage
 from ropecli.analyses.decay import Decay, decay
+from ropecli.analyses.frequencies import FrequencyTable, frequency_table
 from ropecli.analyses.precision import Precision, precision
 from ropecli.analyses.scale import Scale, scale
 from ropecli.errors import ArgumentError, FileError
@@ -53,7 +53,7 @@ class ReportedEncoding:
     name: str  #: Of the model, and of the layer where it has several.
     layer: Layer  #: The first kind of layer that has it.
     decay: Decay | None  #: Up to 1,024 positions.
-    coverage: Coverage  #: Within the context, or a sliding window below it.
+    coverage: FrequencyTable  #: Within the context, or a sliding window below it.
     base_bound: BaseBound | None  #: For the same length.
     precision: Precision | None  #: Within the context, up to 262,144 positions.
     scale: Scale | None  #: From the length before scaling to the context, or to 4 times it.
@@ -243,7 +243,7 @@ def _encoding(name: str, layer: Layer, trained: int | None, *, stretches: bool) 
         name=name,
         layer=layer,
         decay=attempt("decay", lambda: decay(rope, max_distance=DISTANCE, name=name)),
-        coverage=coverage(rope, context_length=reach, trained_length=trained, name=name),
+        coverage=frequency_table(rope, context_length=reach, trained_length=trained, name=name),
         base_bound=attempt("base bound", lambda: base_bound(rope, context_length=reach, name=name)),
         precision=attempt("precision", lambda: precision(rope, context_length=measured, name=name)),
         scale=scaled,

@@ -13,12 +13,14 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import (
     blank_figure,
     colour,
+    column_title,
     curve_style,
     distance_label,
     ink,
     legend_below,
     plot_curve,
     styled,
+    whole_ticks,
 )
 from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import aligned
@@ -26,8 +28,9 @@ from ropecli.render.table import aligned
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import SubplotSpec
 
-    from ropecli.analyses.decay import Decay, DecayCurves
+    from ropecli.analyses.decay import Bound, Decay, DecayCurves
 
 #: Columns of one curve, and their names on the page.
 COLUMNS = {
@@ -36,6 +39,16 @@ COLUMNS = {
     "abel_bound": "Abel bound",
     "max_bound": "max bound",
 }
+#: Plots of a score on a terminal, and the columns in each.
+PLOTS = {"max bound and Abel bound": ("max_bound", "abel_bound"), "score": ("score", "envelope")}
+#: Bounds on a score as the page has them.
+BOUNDS = {
+    "max_bound": "max bound (Eq. 37)",
+    "abel_bound": "Abel bound (Eq. 37)",
+    "norms": "norms |q||k|",
+    "envelope": "envelope, sum |h_i|",
+}
+MOST_PAIRS = 6  #: Pairs that the page lists of a score.
 CLIPPED_AT = 19.75  #: Where the paper's drawing cuts the curve off: it begins at 32.5.
 PRINTED = (6.385, CLIPPED_AT)  #: Lowest and highest value that the drawing shows.
 LINE = 0.22  #: Inches of a line of the legend.
@@ -59,11 +72,37 @@ def as_json(result: DecayCurves) -> dict[str, Any]:
                 "rope_type": curve.rope.rope_type,
                 "relative_distance": curve.relative_distance,
                 **columns_of(curve),
+                **({} if curve.bound is None else _document_of(curve, curve.bound)),
                 **({} if curve.contributions is None else {"contributions": curve.contributions}),
                 "summary": _facts_of(curve),
             }
             for curve in result.curves
         ]
+    }
+
+
+def _document_of(curve: Decay, bound: Bound) -> dict[str, Any]:
+    """Return what is known of two vectors, by name."""
+    return {
+        "envelope": bound.envelope,
+        "norms": bound.norms,
+        "rms": bound.rms,
+        "tightness": {
+            name: {"most": share.max(), "median": np.median(share)}
+            for name, share in curve.summarised.tightness.items()
+        },
+        "at": bound.at,
+        "pairs": {
+            "inv_freq": curve.rope.inv_freq,
+            "product_real": bound.products.real,
+            "product_imaginary": bound.products.imag,
+            "contribution": bound.contributions,
+            "partial_sum_real": bound.partial_sums.real,
+            "partial_sum_imaginary": bound.partial_sums.imag,
+        },
+        "interpolation_error": bound.interpolation_error,
+        "interpolation_bound": bound.interpolation_bound,
+        "printed_bound": bound.printed_bound,
     }
 
 
@@ -91,7 +130,7 @@ def table(result: DecayCurves) -> Table:
     if len(curves) > 1:
         names["encoding"] = [curve_label(each) for each in curves for _ in each.relative_distance]
     distances = {"relative_distance": np.concatenate([c.relative_distance for c in curves])}
-    parts = [columns_of(curve) for curve in curves]
+    parts = [columns_of(curve) | curve.bounds for curve in curves]
     return names | distances | {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
 
 
@@ -123,9 +162,12 @@ def page(result: DecayCurves, screen: Screen) -> list[str]:
     lines += _plots(result, screen.width) if screen.braille else _values(curves, brief=screen.brief)
     for curve in curves:
         lines += ["", *_summary(curve, named=len(curves) > 1)]
+        if curve.bound is not None:
+            lines += ["", *_tightness(curve.summarised), "", *_pairs(curve, curve.bound)]
+            lines += _interpolation(curve, curve.bound)
         lines += _contributions(curve)
     if not screen.brief:
-        lines += ["", "However far the curve falls, a score may rise or fall."]
+        lines += ["", "A falling bound does not imply a falling score."]
         if screen.saved is None:
             lines += ["", "Save the figure: -o figure2.png    the numbers: -o decay.csv"]
             if not result.figure2 and not with_vectors:
@@ -152,14 +194,15 @@ def _plots(result: DecayCurves, width: int) -> list[str]:
     plots = []
     for curve in curves:
         suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
-        for names in (("max_bound", "abel_bound"), ("score",)):
+        columns = columns_of(curve) | curve.bounds
+        for title, names in PLOTS.items():
             lines = [
-                Curve(label=COLUMNS[name] + suffix, x=curve.relative_distance, y=column)
+                Curve(label=COLUMNS.get(name, name) + suffix, x=curve.relative_distance, y=column)
                 for name in names
-                if (column := columns_of(curve).get(name)) is not None
+                if (column := columns.get(name)) is not None
             ]
             drawing = draw(lines, x_label="relative distance", columns=width)
-            plots += [f"  {' and '.join(COLUMNS[name] for name in names)}{suffix}", drawing, ""]
+            plots += [f"  {title}{suffix}", drawing, ""]
     return plots[:-1]
 
 
@@ -177,6 +220,49 @@ def _values(curves: Sequence[Decay], *, brief: bool) -> list[str]:
     if len(rows) < count:
         all_of_them = "" if brief else "; all of them: --json, or -o decay.csv"
         lines += ["", f"{len(rows)} of {count:,} values{all_of_them}"]
+    return lines
+
+
+def _tightness(curve: Decay) -> list[str]:
+    """Return a line for each bound on the score: its size, and how much of it the score reaches."""
+    rows = [["bound on |score|", "least", "largest", "best |score|/bound", "median"]]
+    for name, values in curve.bounds.items():
+        share = curve.tightness[name]
+        numbers = (values.min(), values.max(), share.max(), np.median(share))
+        rows.append([BOUNDS[name], *(f"{number:.4g}" for number in numbers)])
+    return aligned(rows, left=1)
+
+
+def _pairs(curve: Decay, bound: Bound) -> list[str]:
+    """Return the pairs with the largest products."""
+    size = np.abs(bound.products)
+    like = (size / (size.max() or 1)).astype(np.float32)  # those of equal size in their order
+    rows = [["pair", "theta", "|h_i|", "contribution", "|S_i+1|"]]
+    for i in np.argsort(-like, kind="stable")[:MOST_PAIRS]:
+        partial = abs(bound.partial_sums[i])
+        numbers = (curve.rope.inv_freq[i], size[i], bound.contributions[i], partial)
+        rows.append([f"{i:,}", *(f"{number + 0.0:.4g}" for number in numbers)])
+    count = len(size)
+    which = "the pairs" if count <= MOST_PAIRS else f"the {MOST_PAIRS} largest of {count:,} pairs"
+    return [f"At distance {bound.at:g}, {which}:", "", *aligned(rows)]
+
+
+def _interpolation(curve: Decay, bound: Bound) -> list[str]:
+    if not len(bound.interpolation_error):
+        return []
+    index = int(bound.interpolation_error.argmax())
+    worst = float(bound.interpolation_error[index])
+    at = curve.relative_distance[index : index + 2].mean()
+    lines = [
+        "",
+        "Interpolation halfway between two distances (Chen et al. 2023, Theorem 2.1)",
+        f"  largest error  {worst:<9.4g} at {at:,}",
+        f"  bound          {bound.interpolation_bound:.4g}",
+    ]
+    if bound.printed_bound is not None:
+        verdict = "    exceeded: the theorem as printed is false"
+        exceeded = verdict if worst > bound.printed_bound else ""
+        lines.append(f"  as printed     {bound.printed_bound:.4g}{exceeded}")
     return lines
 
 
@@ -224,12 +310,12 @@ def _summary(curve: Decay, *, named: bool) -> list[str]:
         ]
     if curve.score is not None:
         own = curve.summarised
-        score, abel, most = (columns_of(own)[name] for name in ("score", "abel_bound", "max_bound"))
+        score = columns_of(own)["score"]
         for name, index in (("highest", score.argmax()), ("lowest", score.argmin())):
             at = own.relative_distance[index]
             facts.append((f"{name} score", f"{score[index]:<8.4g} at {at:.10g}"))
-        facts.append(("largest Abel bound", f"{abel.max():.4g}"))
-        facts.append(("largest max bound", f"{most.max():.4g}"))
+        if curve.bound is not None:
+            facts.append(("root mean square", f"{curve.bound.rms:<8.4g} over all phases"))
     width = max(len(name) for name, _ in facts)
     lines = [f"  {name:<{width}}    {value}".rstrip() for name, value in facts]
     return [curve_label(curve), *lines] if named else lines
@@ -241,27 +327,23 @@ def _distance(distance: float | None) -> str:
 
 @styled
 def figure(result: DecayCurves) -> Figure:
-    """Return bound against relative distance; with vectors, their score and both bounds too.
+    """Return bound against relative distance; with vectors, their score and what bounds it.
 
     With contributions, a map of them for each curve.
     """
     curves = result.curves
     if curves[0].contributions is not None:
         return _contribution_maps(curves)
-    if curves[0].score is None:
-        legend_lines = len(curves) * (len(curves) > 1)
-        picture = blank_figure(6.4, 6.4 / GOLDEN + LINE * legend_lines)
-        _bounds(picture.add_subplot(), curves, figure2=result.figure2)
-    else:
-        legend_lines = 3 * len(curves)
-        picture = blank_figure(6.4, 6.4 + LINE * legend_lines)
-        _scores(picture.subplots(2, sharex=True), curves)
-    for axes in picture.axes:
-        axes.margins(x=0)
-    picture.axes[-1].set_xlabel(distance_label(curves[0].relative_distance))
+    if curves[0].bound is not None:
+        return _scores(curves)
+    legend_lines = len(curves) * (len(curves) > 1)
+    picture = blank_figure(6.4, 6.4 / GOLDEN + LINE * legend_lines)
+    axes = picture.add_subplot()
+    _bounds(axes, curves, figure2=result.figure2)
+    axes.margins(x=0)
+    axes.set_xlabel(distance_label(curves[0].relative_distance))
     if legend_lines:
-        handles, _ = picture.axes[0].get_legend_handles_labels()
-        legend_below(picture, handles)
+        legend_below(picture, axes.get_legend_handles_labels()[0])
     return picture
 
 
@@ -309,25 +391,68 @@ def _bounds(axes: Axes, curves: Sequence[Decay], *, figure2: bool) -> None:
         axes.set_title(curve_label(curves[0]), parse_math=False)
 
 
-def _scores(panels: NDArray[Any], curves: Sequence[Decay]) -> None:
-    """Plot score and bounds on a logarithmic scale, since they lie far apart, and score alone."""
-    together, alone = panels
-    together.set_ylabel("|score| and its bounds")
-    if any(curve.max_bound is not None and curve.max_bound.any() for curve in curves):
-        together.set_yscale("log", nonpositive="mask")
-    alone.set_ylabel("score")
-    alone.axhline(0, color=ink(), linewidth=0.5)
-    for index, curve in enumerate(curves):
-        if curve.score is None or curve.abel_bound is None or curve.max_bound is None:
-            continue
-        suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
-        own = colour(index)
-        columns = {"max bound": curve.max_bound, "Abel bound": curve.abel_bound}
-        columns["|score|"] = np.abs(curve.score)
-        for line, (name, column) in zip((":", "--", "-"), columns.items(), strict=True):
-            style = {"color": own, "linestyle": line, "label": name + suffix}
-            plot_curve(together, curve.relative_distance, column, **style)
-        style = {"color": own, "label": curve_label(curve)}
-        plot_curve(alone, curve.relative_distance, curve.score, **style)
+def _scores(curves: Sequence[Decay]) -> Figure:
+    """Return score and bounds, the score alone, the pairs' contributions, and the sums S_j.
+
+    Several encodings have a column each.
+    """
+    places: list[tuple[SubplotSpec, ...]]
     if len(curves) == 1:
-        together.set_title(curve_label(curves[0]), parse_math=False)
+        picture = blank_figure(6.8, 9.6)
+        grid = picture.add_gridspec(3, 2)
+        places = [(grid[0, :], grid[1, :], grid[2, 0], grid[2, 1])]
+    else:
+        picture = blank_figure(0.8 + 4.4 * len(curves), 12.0)
+        grid = picture.add_gridspec(4, len(curves))
+        places = [tuple(grid[row, column] for row in range(4)) for column in range(len(curves))]
+    above = alone = None
+    for curve, (first, second, third, fourth) in zip(curves, places, strict=True):
+        assert curve.bound is not None
+        above = picture.add_subplot(first, sharey=above)
+        alone = picture.add_subplot(second, sharex=above, sharey=alone)
+        _draw_score(above, alone, curve)
+        _draw_pairs(picture.add_subplot(third), curve.bound)
+        _draw_sums(picture.add_subplot(fourth), curve.bound)
+    if above is not None:
+        legend_below(picture, above.get_legend_handles_labels()[0])
+    return picture
+
+
+def _draw_score(above: Axes, alone: Axes, curve: Decay) -> None:
+    """Draw score and bounds on a logarithmic scale, since they lie far apart, and score alone."""
+    x = curve.relative_distance
+    score = columns_of(curve)["score"]
+    curves = {"|score|": np.abs(score)}
+    curves |= {BOUNDS[name]: y for name, y in curve.bounds.items()}
+    for index, (label, y) in enumerate(curves.items()):
+        plot_curve(above, x, y, **curve_style(index), label=label)
+    if curve.bounds["max_bound"].any():
+        above.set_yscale("log", nonpositive="mask")
+    above.set_ylabel("|score| and its bounds")
+    above.set_title(column_title(curve), parse_math=False)
+    above.margins(x=0)
+    plot_curve(alone, x, score, **curve_style(0))
+    alone.axhline(0, color=ink(), linewidth=0.5)
+    alone.margins(x=0)
+    alone.set_ylabel("score")
+    alone.set_xlabel(distance_label(x))
+
+
+def _draw_pairs(axes: Axes, bound: Bound) -> None:
+    """Draw contributions as bars, within the size of each product."""
+    index, size = np.arange(len(bound.products)), np.abs(bound.products)
+    axes.bar(index, 2 * size, bottom=-size, color=ink(), alpha=0.15, width=0.9, label="|h_i|")
+    axes.bar(index, bound.contributions, color=colour(0), width=0.9)
+    axes.use_sticky_edges = False
+    axes.set_xlabel("pair")
+    whole_ticks(axes.xaxis)
+    axes.set_ylabel(f"contribution at {bound.at:g}")
+
+
+def _draw_sums(axes: Axes, bound: Bound) -> None:
+    """Draw the walk 0, S_1, S_2, ... in the plane."""
+    walk = np.concatenate([[0], bound.partial_sums])
+    axes.plot(walk.real, walk.imag, "-o", markersize=2, color=colour(1))
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xlabel(f"Re S_j at {bound.at:g}")
+    axes.set_ylabel("Im S_j")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.expected import ExpectedCurves
-from ropecli.render import Table
+from ropecli.render import Table, similarity
 from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, curve_style, distance_label, ink, plot_curve, styled
 from ropecli.render.labels import curve_label, encoding_as_json
@@ -37,11 +37,16 @@ def as_json(result: ExpectedCurves) -> dict[str, Any]:
         }
         for curve in result.curves
     ]
-    return {"curves": [first, *others]}
+    codes = result.similarity
+    own = {} if codes is None else {"similarity": similarity.as_json(codes)}
+    return {"curves": [first, *others], **own}
 
 
 def table(result: ExpectedCurves) -> Table:
-    """Return a row for each encoding and distance, with RoPE's bound at that distance."""
+    """Return a row for each encoding and distance, with RoPE's bound at that distance.
+
+    Those of the sinusoidal encoding have the similarity of its codes, and its limit if known.
+    """
     curves = result.curves
     columns: dict[str, Any] = {
         "encoding": [curve.encoding for curve in curves for _ in curve.relative_distance],
@@ -49,7 +54,13 @@ def table(result: ExpectedCurves) -> Table:
     }
     if result.bound is not None:
         columns["relative_upper_bound"] = np.tile(result.bound.relative_upper_bound, len(curves))
-    return columns | {"expected_score": np.concatenate([c.expected_score for c in curves])}
+    columns["expected_score"] = np.concatenate([curve.expected_score for curve in curves])
+    if result.similarity is not None:
+        for name, column in list(similarity.table(result.similarity).items())[1:]:
+            of_codes, others = column.tolist(), [""] * len(column)
+            parts = (of_codes if c.encoding == "sinusoidal" else others for c in curves)
+            columns[name] = [cell for part in parts for cell in part]
+    return columns
 
 
 def page(result: ExpectedCurves, screen: Screen) -> list[str]:
@@ -68,6 +79,8 @@ def page(result: ExpectedCurves, screen: Screen) -> list[str]:
     ]
     if screen.braille and len(result.curves) <= MOST_CURVES:
         lines += ["", *_plots(result, screen.width)]
+    if result.similarity is not None:
+        lines += ["", *similarity.page(result.similarity, screen)]
     if not screen.brief:
         scale = "scores have the scale of the tokens."
         lines += ["", f"The bound is of RoPE's sums alone (RoFormer Eq. 37); {scale}"]
@@ -112,18 +125,29 @@ def _plots(result: ExpectedCurves, width: int) -> list[str]:
 
 @styled
 def figure(result: ExpectedCurves) -> Figure:
-    """Return the expected scores over distance, and RoPE's bound above them if there is one."""
-    bound, curves = result.bound, result.curves
-    if bound is None:
-        picture = blank_figure(6.4, 4.8)
-        below = picture.subplots()
-    else:
-        picture = blank_figure(6.4, 7.2)
-        above, below = picture.subplots(2, sharex=True, height_ratios=(1, 2))
+    """Return the expected scores over distance, below RoPE's bound if there is one.
+
+    Below them are the similarities of sinusoidal codes, and the heat map of the codes.
+    """
+    bound, curves, codes = result.bound, result.curves, result.similarity
+    heights = [*([] if bound is None else [1]), 2, *([] if codes is None else [2, 2])]
+    picture = blank_figure(6.4, 4.8 if len(heights) == 1 else 2.4 * sum(heights))
+    panels = picture.subplots(len(heights), squeeze=False, height_ratios=heights).ravel()
+    below = panels[0 if bound is None else 1]
+    if bound is not None:
+        above = panels[0]
+        below.sharex(above)
+        above.tick_params(labelbottom=False)
         plot_curve(above, bound.relative_distance, bound.relative_upper_bound, color=ink())
         above.set_ylabel("relative upper bound")
         above.set_ylim(bottom=0)
+        above.margins(x=0)
         above.set_title(f"{BOUND} ({curve_label(bound)}), and expected scores")
+    if codes is not None:
+        similarity.draw_curves(panels[-2], codes)
+        similarity.draw_codes(panels[-1], codes)
+        panels[-2].set_title(f"Sinusoidal codes ({curve_label(codes)})", parse_math=False)
+        panels[-2].legend()
     for index, curve in enumerate(curves):
         style = curve_style(index) | {"label": curve.encoding}
         scores = curve.expected_score - np.nanmean(curve.expected_score[:1])

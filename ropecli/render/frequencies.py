@@ -1,79 +1,299 @@
-"""Page, table and figure of `table`: the frequencies of an encoding."""
+"""Page, table and figure of `frequencies`."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.render import Table, frequencies_figure
-from ropecli.render.console import Screen
+from ropecli.errors import ArgumentError
+from ropecli.render import Table
+from ropecli.render.console import Screen, wrap_rows
+from ropecli.render.figure import (
+    blank_figure,
+    curve_style,
+    ink,
+    legend_below,
+    legend_label,
+    printable,
+    styled,
+)
 from ropecli.render.labels import curve_label
 from ropecli.render.table import aligned
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ropecli.analyses.frequencies import FrequencyTable
+    from ropecli.analyses.frequencies import FrequencyTable, FrequencyTables
+    from ropecli.rotary import Rotary
 
-HEADING = "Frequency of each pair"
-SAVE = "Save it: -o table.tex, .md or .csv    the wavelengths: -o table.png"
-LEFT = 0  #: Columns of words in `rows`.
-HEADINGS = {
-    "index": "pair",
-    "inv_freq": "theta",
-    "wavelength": "wavelength",
-    "degrees_per_token": "degrees per token",
-    "axis": "axis",
-}
+    Curves = Sequence[tuple[str, Rotary]]
+
+Contexts = Sequence[tuple[str, int]]
+
+#: Facts of an encoding, and columns of its pairs.
+FACTS = (
+    "context_length",
+    "trained_length",
+    "trained_turns",
+    "critical_dim",
+    "incomplete",
+    "still",
+    "granularity",
+    "neighbour_cosine",
+)
+COLUMNS = ("inv_freq", "wavelength", "degrees_per_token", "turns", "angle")
+MARKERS = "os^Dv<>Pp*hHdX+x"  #: One for each axis of the positions, if there are several.
+APART = 0.055  #: Least distance of two labels, as a share of the axes' height.
+MARGIN = 0.05  #: Free space below and above, as a share of the range of wavelengths.
+LARGEST = 100  #: Largest power of ten of the axes: Matplotlib overflows beyond.
+NEVER = "never turns"
 
 
-def as_json(result: FrequencyTable) -> dict[str, Any]:
-    """Return the `result` of the document: an object for each pair."""
-    columns = {name: np.asarray(column).tolist() for name, column in table(result).items()}
-    rows = zip(*columns.values(), strict=True)
-    pairs = [dict(zip(columns, row, strict=True)) for row in rows]
-    return {"label": curve_label(result), "pairs": pairs}
-
-
-def table(result: FrequencyTable) -> Table:
-    """Return a row for each pair; the axis of its position where there are several."""
-    columns = {
-        "index": np.arange(len(result.inv_freq)),
-        "inv_freq": result.inv_freq,
-        "wavelength": result.wavelength,
-        "degrees_per_token": result.degrees_per_token,
+def as_json(result: FrequencyTables) -> dict[str, Any]:
+    """Return the `result` of the document."""
+    return {
+        "encodings": [
+            {
+                "label": curve_label(each),
+                "dim": each.rope.head_dim,
+                "base": each.rope.base,
+                "rope_type": each.rope.rope_type,
+                **{name: getattr(each, name) for name in (*FACTS, *COLUMNS)},
+                **({"axis": each.rope.axis} if each.rope.axes > 1 else {}),
+            }
+            for each in result.tables
+        ]
     }
-    return columns | ({"axis": np.array(result.rope.axis)} if result.rope.axes > 1 else {})
 
 
-def page(result: FrequencyTable, screen: Screen) -> list[str]:
-    """Return a line for each pair."""
-    lines = [
-        f"{HEADING}, {curve_label(result)}",
-        "theta in radians per position, wavelength in positions per turn",
-        "",
-        *aligned(rows(result)),
-    ]
+def table(result: FrequencyTables) -> Table:
+    """Return a row for each pair of each encoding; the axis of its position if one has several."""
+    shown = result.tables
+    names: dict[str, Any] = {}
+    if len(shown) > 1:
+        names["encoding"] = [curve_label(each) for each in shown for _ in each.turns]
+    columns = {name: np.concatenate([getattr(each, name) for each in shown]) for name in COLUMNS}
+    axes: dict[str, Any] = {}
+    if any(each.rope.axes > 1 for each in shown):
+        axes["axis"] = np.concatenate([each.rope.axis for each in shown])
+    pairs = [pair for each in shown for pair in range(len(each.turns))]
+    return {**names, "pair": pairs, **columns, **axes}
+
+
+def page(result: FrequencyTables, screen: Screen) -> list[str]:
+    """Return a plot on a terminal, the pairs, and the facts of each encoding."""
+    shown = result.tables
+    lines = ["Frequency of each pair, and its turns within the context"]
+    if len(shown) == 1:
+        lines.append(_title(shown[0]))
+    lines += ["theta in radians per position, wavelength in positions per turn", ""]
+    if screen.braille and all(each.slowest is not None for each in shown):
+        lines += [_plot(shown, screen.width), ""]
+    facts = wrap_rows(_facts(shown[0]), screen.width) if len(shown) == 1 else _side_by_side(shown)
+    lines += [*_pairs(result), "", *facts, ""]
     if not screen.brief and screen.saved is None:
-        lines += ["", SAVE]
+        lines.append("Save it: -o frequencies.tex, .md or .csv    the figure: -o wavelengths.png")
     return lines
 
 
-def rows(result: FrequencyTable) -> list[list[str]]:
-    """Return a row for each pair, below the headings."""
-    columns = table(result)
-    values = zip(*columns.values(), strict=True)
-    return [[HEADINGS[name] for name in columns], *([_cell(v) for v in row] for row in values)]
+def _title(each: FrequencyTable) -> str:
+    pairs = len(each.turns)
+    return (
+        f"{curve_label(each)}, {pairs:,} pair{'s' * (pairs != 1)}, context {each.context_length:,}"
+    )
 
 
-def _cell(value: Any) -> str:
-    if np.isinf(value):
-        return "never turns"
-    return f"{value:.6g}"
+def _pairs(result: FrequencyTables) -> list[str]:
+    """Return a line for each pair."""
+    columns = dict(table(result))
+    names = columns.pop("encoding", None)
+    cells = [
+        ["pair", *(str(pair) for pair in columns["pair"])],
+        ["theta", *(f"{theta:.6g}" for theta in columns["inv_freq"])],
+        ["wavelength", *(_wavelength(each) for each in columns["wavelength"])],
+        ["degrees per token", *(f"{each:.6g}" for each in columns["degrees_per_token"])],
+        ["turns", *(f"{turns:,.4g}" for turns in columns["turns"])],
+        ["degrees covered", *(f"{each:.4g}" for each in np.degrees(columns["angle"]))],
+    ]
+    if names is not None:
+        cells.insert(0, ["encoding", *names])
+    if "axis" in columns:
+        cells.append(["axis", *(str(axis) for axis in columns["axis"])])
+    return aligned(list(zip(*cells, strict=True)), left=int(names is not None))
 
 
-def figure(*results: FrequencyTable) -> Figure:
-    """Return wavelength against pair."""
-    curves = [(curve_label(each), each.rope) for each in results]
-    return frequencies_figure.figure(curves, title=curves[0][0] if len(curves) == 1 else "")
+def _wavelength(wavelength: float) -> str:
+    return NEVER if np.isinf(wavelength) else f"{wavelength:.6g}"
+
+
+def _facts(each: FrequencyTable) -> list[str]:
+    rows = [["never complete a turn", _describe_pairs(each.incomplete, len(each.turns))]]
+    if each.still:
+        rows.append(["never turn at all", _describe_pairs(each.still, len(each.turns))])
+    if each.slowest is not None:
+        wavelength, turns = each.wavelength[each.slowest], each.turns[each.slowest]
+        words = f"{wavelength:,.1f} positions per turn, {turns:.4g} turns"
+        rows.append(["slowest pair", f"{each.slowest}: {words}"])
+    if each.critical_dim is not None:
+        turns = "" if each.trained_turns == 1 else f", {each.trained_turns:g} turns"
+        words = f"{each.critical_dim} for {each.trained_length:,} positions{turns}"
+        rows.append(["critical dim", words])
+    sine, cosine = each.granularity, each.neighbour_cosine
+    rows.append(["between neighbours", f"sine {sine:.6f}, cosine {cosine:.6f} on average"])
+    return [f"  {line}" for line in aligned(rows, left=2)]
+
+
+def _side_by_side(shown: Sequence[FrequencyTable]) -> list[str]:
+    still = any(each.still for each in shown)
+    rows = [["encoding", "context", "pairs", "incomplete", "slowest", "critical dim"]]
+    rows[0][4:4] = ["never turn"] if still else []
+    for each in shown:
+        slowest = "-" if each.slowest is None else f"{each.wavelength[each.slowest]:,.1f}"
+        row = [
+            curve_label(each),
+            f"{each.context_length:,}",
+            f"{len(each.turns):,}",
+            list_runs(each.incomplete),
+            *([list_runs(each.still)] if still else []),
+            slowest,
+            "-" if each.critical_dim is None else str(each.critical_dim),
+        ]
+        rows.append(row)
+    return aligned(rows, left=1)
+
+
+def _describe_pairs(pairs: Sequence[int], count: int) -> str:
+    if not pairs:
+        return f"none of {count:,} pairs"
+    return f"{len(pairs):,} of {count:,} pairs: {list_runs(pairs)}"
+
+
+def list_runs(pairs: Sequence[int]) -> str:
+    """Return which pairs: runs of neighbours as first to last."""
+    if not pairs:
+        return "none"
+    breaks = np.flatnonzero(np.diff(pairs) > 1) + 1
+    runs = np.split(np.array(pairs), breaks)
+    return ", ".join(f"{r[0]}" if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs)
+
+
+def _plot(shown: Sequence[FrequencyTable], width: int) -> str:
+    """Return wavelengths, and the longest context; pairs that never turn are left out."""
+    from ropecli.render.curves import Curve, draw
+
+    longest = max(each.context_length for each in shown)
+    last = max(len(each.turns) for each in shown) - 1
+    lines = [
+        Curve(
+            label=curve_label(each),
+            x=np.flatnonzero(each.turns).astype(np.float64),
+            y=each.wavelength[each.turns > 0],
+        )
+        for each in shown
+    ]
+    context = Curve(
+        label=f"context {longest:,}", x=np.array([0.0, last]), y=np.full(2, float(longest))
+    )
+    return draw([context, *lines], x_label="pair", columns=width, log="y")
+
+
+def figure(result: FrequencyTables) -> Figure:
+    """Return the wavelengths against the index of the pair, with each context as a line."""
+    shown = result.tables
+    contexts = sorted({each.context_length for each in shown})
+    return wavelengths_figure(
+        [(curve_label(each), each.rope) for each in shown],
+        [("context", length) for length in contexts],
+    )
+
+
+@styled
+def wavelengths_figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figure:
+    """Draw the wavelength against the index of the pair, with a line for each encoding.
+
+    Each axis of an encoding with several axes has its own line and marker. Pairs that never rotate
+    are at the top, on a line with that label.
+    """
+    if not curves:
+        raise ArgumentError("a figure of wavelengths needs an encoding that rotates, got none")
+    from matplotlib.ticker import MaxNLocator
+
+    entries = sum(rope.axes for _, rope in curves) + bool(contexts)
+    picture = blank_figure(6.4, 3.6 + 0.22 * entries)
+    axes = picture.add_subplot()
+    if title:
+        lines = textwrap.wrap(printable(title), 70)
+        picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
+    axes.set_xlabel("pair")
+    axes.set_ylabel("wavelength (positions per turn)")
+    axes.set_yscale("log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    bottom, never, top = _heights(curves, contexts)
+    axes.set_ylim(bottom, top)
+    for index, (name, rope) in enumerate(curves):
+        _lines(axes, printable(legend_label(name)), rope, index, never=never)
+    labels = {never: NEVER} if never < top else {}
+    if contexts:
+        longest = max(length for _, length in contexts)
+        grey = f"no full turn within {longest:,} positions"
+        axes.axhspan(longest, top, color=ink(), alpha=0.08, linewidth=0, label=grey)
+        for name, length in contexts:
+            known = f"{labels[length]}, " if length in labels else ""
+            labels[length] = f"{known}{printable(name)} {length:,}"
+    _label(axes, labels)
+    legend_below(picture)
+    return picture
+
+
+def _heights(curves: Curves, contexts: Contexts) -> tuple[float, float, float]:
+    """Return the heights of the lower end, of pairs that never rotate, and of the upper end."""
+    wavelengths = np.concatenate([rope.wavelength for _, rope in curves])
+    turning = wavelengths[np.isfinite(wavelengths)]
+    shown = np.log10([*turning, *(length for _, length in contexts)] or [1.0])
+    shown = np.clip(shown, -LARGEST, LARGEST)
+    margin = MARGIN * max(float(np.ptp(shown)), 1.0)
+    bottom, top = float(shown.min()) - margin, float(shown.max()) + margin
+    never = top + margin
+    if len(turning) < len(wavelengths):
+        top = never + margin
+    return 10.0**bottom, 10.0 ** min(never, top), 10.0**top
+
+
+def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> None:
+    pair, wavelength = np.arange(len(rope.wavelength)), rope.wavelength
+    turns = np.isfinite(wavelength)
+    width = max(3.0 - 0.9 * index, 1.2)  # the first one shows under lines that coincide with it
+    for each in range(rope.axes):
+        own = np.array(rope.axis) == each
+        style: dict[str, Any] = {
+            **curve_style(index),
+            "marker": MARKERS[each],
+            "markersize": width + (0 if rope.axes == 1 else 1),
+            "linewidth": width,
+        }
+        axes.plot(
+            pair,
+            np.where(own & turns, wavelength, np.nan),
+            label=f"{name}, axis {each}" if rope.axes > 1 else name,
+            **style,
+        )
+        still = pair[own & ~turns]
+        if len(still):
+            axes.plot(still, np.full(len(still), never), **style | {"linestyle": "none"})
+
+
+def _label(axes: Axes, labels: dict[float, str]) -> None:
+    """Draw horizontal lines, and labels next to them, moved up where two would overlap."""
+    lowest = 0.0
+    for length, text in sorted(labels.items()):
+        axes.axhline(length, color=ink(), linewidth=0.6)
+        _, height = axes.transAxes.inverted().transform(axes.transData.transform((0, length)))
+        lowest = max(lowest, height)
+        axes.text(
+            1.01, lowest, text, transform=axes.transAxes, va="center", fontsize=8, parse_math=False
+        )
+        lowest += APART

@@ -10,8 +10,9 @@ import numpy as np
 
 from ropecli.models.lint.run import Inspection, Inspections
 from ropecli.models.model import Layer, Model
-from ropecli.render import Table, frequencies_figure
+from ropecli.render import Table
 from ropecli.render.console import Screen, visible, wrap_rows
+from ropecli.render.frequencies import wavelengths_figure
 from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import aligned
@@ -123,7 +124,7 @@ def table(result: Model | Inspection) -> Table:
 def figure(result: Model | Inspection) -> Figure:
     """Draw the wavelengths of each kind of layer that rotates."""
     model = _model(result)
-    return frequencies_figure.figure(
+    return wavelengths_figure(
         _rotating(model),
         _lengths(model),
         title=f"{model.model_type or model.source}, as {model.stack} reads it",

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ropecli import render
 from ropecli._version import __version__
 from ropecli.analyses.base_bound import BaseBound
-from ropecli.analyses.coverage import Coverages
 from ropecli.analyses.decay import DecayCurves
+from ropecli.analyses.frequencies import FrequencyTables
 from ropecli.analyses.precision import Precision
 from ropecli.analyses.several import Several
 from ropecli.errors import ArgumentError
@@ -49,14 +49,14 @@ WHOLE = 24  #: Positions that keep a point each.
 #: Analyses by the field of an encoding, each with the result that shows several of them.
 TOGETHER: dict[str, Any] = {
     "decay": lambda found: DecayCurves(curves=found),
-    "coverage": lambda found: Coverages(coverages=found),
+    "coverage": lambda found: FrequencyTables(tables=found),
     "base_bound": lambda found: Several(results=found),
     "precision": lambda found: Several(results=found),
     "scale": lambda found: Several(results=found),
 }
 #: Command, title, most encodings in a figure (fewer where each has its own panels), and tables.
 SECTIONS: dict[str, Any] = {
-    "coverage": ("coverage", "Frequencies and coverage", ALL, sheets.coverages, sheets.pairs),
+    "coverage": ("frequencies", "Frequencies and coverage", ALL, sheets.coverages, sheets.pairs),
     "base_bound": ("base-bound", "Base bound", ALL, sheets.base_bounds),
     "precision": ("precision", "Precision", 3, sheets.precisions),
     "scale": ("scale", "Context extension", 3, sheets.scales),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.models.report import Report
 from ropecli.render import base_bound, precision, scale
-from ropecli.render.coverage import list_runs
+from ropecli.render.frequencies import list_runs
 from ropecli.render.table import Column, Sheet, sheet
 
 MOST_PAIRS = 64  #: Of one encoding, in a table.

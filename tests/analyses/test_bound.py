@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import ropes
 
-from ropecli import ArgumentError, ArgumentTypeError, Rotary, bound, decay, rope, rotate
+from ropecli import ArgumentError, ArgumentTypeError, Bound, Rotary, decay, rope, rotate
 
 U = 2.0**-53
 ROPE = Rotary(head_dim=128)
+
+
+def scored(made: Rotary, q: object, k: object, **options: Any) -> tuple[Any, Bound]:
+    """Curves of two vectors' score and its bounds, and what bounds it at every distance."""
+    curve = decay(made, q=q, k=k, **options)
+    assert curve.bound is not None
+    return curve, curve.bound
 
 
 def counterexample(made: Rotary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -27,64 +34,71 @@ def counterexample(made: Rotary) -> tuple[NDArray[np.float64], NDArray[np.float6
     return q, k
 
 
-@given(made=ropes(largest=16), seed=st.integers(0, 2**32 - 1), at=st.floats(0, 100))
-def test_every_bound_holds_and_parts_add_up(made: Rotary, seed: int, at: float) -> None:
+@given(
+    made=ropes(largest=16),
+    seed=st.integers(0, 2**32 - 1),
+    at=st.floats(0, 100),
+    step=st.sampled_from([0.5, 1.0, 3.0]),
+)
+def test_every_bound_holds_and_parts_add_up(
+    made: Rotary, seed: int, at: float, step: float
+) -> None:
     q, k = np.random.default_rng(seed).standard_normal((2, made.head_dim))
-    result = bound(made, q, k, max_distance=20, at=at)
+    curve, found = scored(made, q, k, max_distance=20, step=step, at=at)
     # Angles up to 100 times the fastest, and a rounding for each of pairs' products and sums.
     unit = (400 * float(np.abs(made.inv_freq).max()) + 8 * made.head_dim) * U
-    slack = 4 * unit * result.norms * made.head_dim
-    for name, values in result.bounds.items():
-        assert (np.abs(result.score) <= values + slack).all(), name
-    assert (result.abel_bound <= result.max_bound + slack).all()
-    assert result.envelope <= result.norms * (1 + 8 * made.head_dim * U)
+    slack = 4 * unit * found.norms * made.head_dim
+    for name, values in curve.bounds.items():
+        assert (np.abs(curve.score) <= values + slack).all(), name
+    assert (curve.abel_bound <= curve.max_bound + slack).all()
+    assert found.envelope <= found.norms * (1 + 8 * made.head_dim * U)
     turned = rotate(np.stack([q, k]), made, [at, 0])
     others = np.setdiff1d(np.arange(made.head_dim), made.pairs_in)
-    whole = result.contributions.sum() + q[others] @ k[others]
+    whole = found.contributions.sum() + q[others] @ k[others]
     assert_within("score", got=whole, expected=turned[0] @ turned[1], tolerance=slack)
-    worst = result.interpolation_error.max()
-    assert worst <= result.interpolation_bound + slack
+    worst = found.interpolation_error.max()
+    assert worst <= found.interpolation_bound + slack
 
 
 @given(seed=st.integers(0, 2**32 - 1), at=st.floats(0, 1e4))
 def test_abel_summation_is_an_identity(seed: int, at: float) -> None:
     """Eq. 36: sum h_i (S_{i+1} - S_i) = -sum S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0."""
     q, k = np.random.default_rng(seed).standard_normal((2, 128))
-    result = bound(ROPE, q, k, max_distance=1, at=at)
-    h, sums = result.products, result.partial_sums
+    _, found = scored(ROPE, q, k, max_distance=1, at=at)
+    h, sums = found.products, found.partial_sums
     left = (h * np.diff(sums, prepend=0)).sum()
     right = -(sums * np.diff(h, append=0)).sum()
     assert abs(left - right) <= 1e-12 * np.abs(h).sum() * len(h)
-    assert left.real == pytest.approx(result.contributions.sum(), abs=1e-12 * result.envelope)
+    assert left.real == pytest.approx(found.contributions.sum(), abs=1e-12 * found.envelope)
 
 
 def test_without_the_last_difference_the_abel_bound_is_false() -> None:
     """For ones every other difference is 0, and the score is not."""
     ones = np.zeros(128)
     ones[::2] = 1
-    result = bound(ROPE, ones, ones, max_distance=100)
-    assert (np.abs(np.diff(result.products)) == 0).all()
-    assert (np.abs(result.score) > 1).any()
+    curve, found = scored(ROPE, ones, ones, max_distance=100)
+    assert (np.abs(np.diff(found.products)) == 0).all()
+    assert (np.abs(curve.score) > 1).any()
     assert_within(
         "Abel bound",
-        got=result.abel_bound[0],
-        expected=abs(result.products[-1]) * 64,
+        got=curve.abel_bound[0],
+        expected=abs(found.products[-1]) * 64,
         tolerance=1e-12,
     )
-    assert result.tightness["abel_bound"][0] == pytest.approx(1, rel=1e-12)
+    assert curve.tightness["abel_bound"][0] == pytest.approx(1, rel=1e-12)
 
 
 def test_aligned_phases_reach_the_envelope() -> None:
     q, k = np.random.default_rng(0).standard_normal((2, 16))
     made = Rotary(head_dim=16)
-    result = bound(made, q, k, max_distance=5)
-    h = result.products
+    _, found = scored(made, q, k, max_distance=5)
+    h = found.products
     # k turned by the phase of h has h_i = |h_i|, and the score at 0 is their sum.
     aligned = (k[::2] + 1j * k[1::2]) * np.exp(1j * np.angle(h))
     key = np.stack([aligned.real, aligned.imag], axis=1).ravel()
-    again = bound(made, q, key, max_distance=5)
-    assert again.score[0] == pytest.approx(result.envelope, rel=1e-12)
-    assert again.envelope == pytest.approx(result.envelope, rel=1e-12)
+    again, bound = scored(made, q, key, max_distance=5)
+    assert again.score[0] == pytest.approx(found.envelope, rel=1e-12)
+    assert bound.envelope == pytest.approx(found.envelope, rel=1e-12)
     assert again.tightness["envelope"].argmax() == 0
 
 
@@ -92,16 +106,16 @@ def test_rms_is_that_over_many_distances() -> None:
     """Phases of 8 pairs with irrational ratios fill the torus (Weyl)."""
     made = Rotary(head_dim=16, base=3.0)
     q, k = np.random.default_rng(1).standard_normal((2, 16))
-    result = bound(made, q, k, max_distance=200_000)
-    assert math.sqrt(float((result.score**2).mean())) == pytest.approx(result.rms, rel=0.01)
+    curve, found = scored(made, q, k, max_distance=200_000)
+    assert math.sqrt(float((curve.score**2).mean())) == pytest.approx(found.rms, rel=0.01)
 
 
 def test_pairs_at_rest_and_coordinates_in_no_pair_are_constant() -> None:
     made = rope("p-rope", head_dim=8, rotary_dim=4, p=0.5)
     q, k = np.arange(8.0), np.ones(8)
-    result = bound(made, q, k, max_distance=3)
+    _, found = scored(made, q, k, max_distance=3)
     still = 2.0 + 3 + 4 + 5 + 6 + 7  # the second pair, and the last four coordinates
-    assert result.rms == pytest.approx(math.sqrt(abs(result.products[0]) ** 2 / 2 + still**2))
+    assert found.rms == pytest.approx(math.sqrt(abs(found.products[0]) ** 2 / 2 + still**2))
 
 
 # Position Interpolation (Chen et al. 2023, arXiv:2306.15595).
@@ -109,13 +123,13 @@ def test_pairs_at_rest_and_coordinates_in_no_pair_are_constant() -> None:
 
 def test_theorem_2_1_is_false_as_printed() -> None:
     """0.493876 is above d max|h| / (32 ln 10000) = 128 / 294.7309 = 0.434294."""
-    result = bound(ROPE, *counterexample(ROPE))
-    assert result.interpolation_error[0] == pytest.approx(0.493876, abs=5e-7)
-    assert result.printed_bound == pytest.approx(0.434294, abs=5e-7)
-    assert result.printed_bound == pytest.approx(128 / 294.7309, rel=1e-6)
-    assert result.interpolation_bound == pytest.approx(0.499789, abs=5e-7)
-    assert result.interpolation_error.max() <= result.interpolation_bound
-    assert "exceeded: the theorem as printed is false" in str(result)
+    curve, found = scored(ROPE, *counterexample(ROPE))
+    assert found.interpolation_error[0] == pytest.approx(0.493876, abs=5e-7)
+    assert found.printed_bound == pytest.approx(0.434294, abs=5e-7)
+    assert found.printed_bound == pytest.approx(128 / 294.7309, rel=1e-6)
+    assert found.interpolation_bound == pytest.approx(0.499789, abs=5e-7)
+    assert found.interpolation_error.max() <= found.interpolation_bound
+    assert "exceeded: the theorem as printed is false" in str(curve)
 
 
 def test_the_step_of_its_proof_that_fails() -> None:
@@ -128,10 +142,10 @@ def test_the_step_of_its_proof_that_fails() -> None:
 
 def test_how_much_smaller_than_the_bound_of_extrapolation_it_is() -> None:
     """571 and 512 times, where the paper has 600; and B(s) >= d fails beyond 4096."""
-    result = bound(ROPE, *counterexample(ROPE))
+    _, found = scored(ROPE, *counterexample(ROPE))
     smallest = decay(ROPE, max_distance=4095, reduce="sum").lowest[0]
-    assert 2 * smallest / result.interpolation_bound == pytest.approx(571, abs=1)
-    assert 2 * 128 / result.interpolation_bound == pytest.approx(512, abs=0.5)
+    assert 2 * smallest / found.interpolation_bound == pytest.approx(571, abs=1)
+    assert 2 * 128 / found.interpolation_bound == pytest.approx(512, abs=0.5)
     assert smallest >= 128
     far = decay(ROPE, start=70_508, max_distance=70_508, reduce="sum").start
     assert far / 128 == pytest.approx(0.589676, abs=5e-7)
@@ -139,16 +153,16 @@ def test_how_much_smaller_than_the_bound_of_extrapolation_it_is() -> None:
 
 def test_the_printed_bound_is_that_of_plain_rope() -> None:
     q = np.ones(8)
-    assert bound(rope("linear", head_dim=8, factor=2.0), q, q).printed_bound is None
-    assert bound(Rotary(head_dim=8, base=1.0), q, q).printed_bound is None
-    assert bound(Rotary(head_dim=8), q, q).printed_bound is not None
+    assert scored(rope("linear", head_dim=8, factor=2.0), q, q)[1].printed_bound is None
+    assert scored(Rotary(head_dim=8, base=1.0), q, q)[1].printed_bound is None
+    assert scored(Rotary(head_dim=8), q, q)[1].printed_bound is not None
 
 
 def test_vectors_of_zero() -> None:
-    result = bound(Rotary(head_dim=4), np.zeros(4), np.ones(4), max_distance=3)
-    assert all((share == 1).all() for share in result.tightness.values())
-    assert "score" in str(result)
-    assert result.figure().axes[0].get_yscale() == "linear"
+    curve, _ = scored(Rotary(head_dim=4), np.zeros(4), np.ones(4), max_distance=3)
+    assert all((share == 1).all() for share in curve.tightness.values())
+    assert "score" in str(curve)
+    assert curve.figure().axes[0].get_yscale() == "linear"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +170,6 @@ def test_vectors_of_zero() -> None:
     [
         ({"q": np.ones(4)}, "q must have shape (8,), got (4,)"),
         ({"k": [math.nan] * 8}, "k must be finite, got nan"),
-        ({"max_distance": 0}, "max distance must be at least 1, got 0"),
         ({"at": math.inf}, "at must be finite, got inf"),
         ({"at": "1"}, "at must be a number, got '1'"),
         ({"q": ["a"] * 8}, "q must be an array of numbers, got list"),
@@ -165,22 +178,20 @@ def test_vectors_of_zero() -> None:
 def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
     given_all: dict[str, Any] = {"q": np.ones(8), "k": np.ones(8)} | arguments
     with pytest.raises((ArgumentError, ArgumentTypeError)) as caught:
-        bound(Rotary(head_dim=8), **given_all)
+        decay(Rotary(head_dim=8), **given_all)
     assert message in str(caught.value)
 
 
 def test_the_figure_has_the_score_its_bounds_the_pairs_and_the_sums() -> None:
     q, k = np.random.default_rng(0).standard_normal((2, 16))
-    result = bound(Rotary(head_dim=16), q, k, max_distance=30, at=3)
-    above, pairs, sums = result.figure().axes
+    curve, found = scored(Rotary(head_dim=16), q, k, max_distance=30, at=3)
+    above, _, pairs, sums = curve.figure().axes
     for line, expected in zip(
-        above.lines, [np.abs(result.score), *result.bounds.values()], strict=True
+        above.lines, [np.abs(curve.score), *curve.bounds.values()], strict=True
     ):
         assert np.array_equal(line.get_ydata(), expected)
-    heights = [each.get_height() for each in pairs.patches[8:]]  # type: ignore[attr-defined]
-    assert heights == result.contributions.tolist()
+    heights = [each.get_height() for each in pairs.patches[8:]]
+    assert heights == found.contributions.tolist()
     walk = np.asarray(sums.lines[0].get_xydata())
-    assert np.array_equal(
-        walk[1:], np.stack([result.partial_sums.real, result.partial_sums.imag], 1)
-    )
+    assert np.array_equal(walk[1:], np.stack([found.partial_sums.real, found.partial_sums.imag], 1))
     assert pairs.get_ylabel() == "contribution at 3"

@@ -12,7 +12,7 @@ from helpers import assert_within
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli import ArgumentError, Rotary, Scale, ScaledEncoding, coverage, rope, scale
+from ropecli import ArgumentError, Rotary, Scale, ScaledEncoding, frequency_table, rope, scale
 from ropecli.analyses.scale import METHODS
 
 U = 2.0**-53
@@ -67,7 +67,7 @@ def test_new_angles_are_those_of_pairs_without_a_full_turn(
     found = compare(plain, original_length=original, context_length=context, factor=None)
     assert found["linear"].new_angles == ()
     if context > original:
-        trained = coverage(plain, context_length=original)
+        trained = frequency_table(plain, context_length=original)
         assert found["unscaled"].new_angles == trained.incomplete
     for each in found.values():
         reached = context * each.rope.inv_freq

@@ -1,4 +1,4 @@
-"""What becomes of an exception: a line, a code, and never a traceback unasked."""
+"""Exceptions: each is a line and an exit code, and never a traceback unasked."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_scan_is_that_of_the_library(here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--low 3", "--low needs --scan, got 3.0 without it"),
+        ("--low 3", "--low requires --scan"),
         ("--scan", "--scan needs --context, or a --model with a context length"),
         (
             "--scan --context 9 --dim 8 --dim 16",
@@ -57,7 +57,7 @@ def test_scan_is_that_of_the_library(here: Path) -> None:
         ),
         (
             "--scan --context 9 --base 5 --positions 3",
-            "--scan tries bases of plain RoPE up to --context; leave --positions, --base out",
+            "--positions, --base cannot be combined with --scan",
         ),
         ("--context 0", "context must be from 1 to 2^53, got 0"),
         ("--positions 0", "positions must be from 1 to 2^32, got 0"),

@@ -36,7 +36,7 @@ def kernel(tmp_path: Path) -> Path:
 def printed(
     capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> tuple[str, list[str]]:
-    """What is on stdout, and the lines of stderr that say nothing of what the kernel printed."""
+    """Stdout, and the lines of stderr that say nothing of what the kernel printed."""
     assert run(["check", *arguments]) == code
     got = capfd.readouterr()
     return got.out, [line for line in got.err.splitlines() if not line.startswith("target: ")]

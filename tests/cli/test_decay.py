@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers import read_json, read_output, read_stdout
 
-from ropecli import Rotary, decay
+from ropecli import Rotary, decay, similarity
 from ropecli.analyses.expected import expected_score
 from ropecli.encodings import ENCODINGS, with_table
 
@@ -54,6 +54,7 @@ def test_document_has_the_keys_of_the_contract() -> None:
         "k": None,
         "q_row": None,
         "k_row": None,
+        "at": None,
         "layout": "interleaved",
     }
 
@@ -109,7 +110,7 @@ def test_vectors_add_score_and_bounds(layout: str) -> None:
     words = ["--q", "q.npy", "--k", "k.npy", "--max-dist", "20", "--layout", layout]
     got = read_json("decay", *words)
     (curve,) = got["result"]["curves"]
-    assert list(curve)[-4:] == ["score", "abel_bound", "max_bound", "summary"]
+    assert list(curve)[6:9] == ["score", "abel_bound", "max_bound"]
     assert got["parameters"]["dim"] == [8]  # as long as the vectors
     assert got["parameters"]["q"] == "q.npy"
     rope = Rotary(head_dim=8, layout=layout)
@@ -141,6 +142,30 @@ def test_row_that_was_taken_is_noted_on_stderr() -> None:
     assert err.count("note: ") == 2
 
 
+def test_what_holds_of_the_vectors_is_in_the_document(here: Path) -> None:
+    q, k = np.random.default_rng(0).standard_normal((2, 8))
+    np.save(here / "q.npy", q)
+    np.save(here / "k.npy", np.stack([q, k]))
+    vectors = ("--q", "q.npy", "--k", "k.npy", "--k-row", "1")
+    got = read_json("decay", *vectors, "--max-dist", "9", "--at", "2.5")
+    (curve,) = got["result"]["curves"]
+    bound = decay(Rotary(head_dim=8), max_distance=9, q=q, k=k, at=2.5).bound
+    assert bound is not None
+    assert curve["envelope"] == bound.envelope
+    assert curve["pairs"]["product_imaginary"] == bound.products.imag.tolist()
+    assert curve["pairs"]["contribution"] == bound.contributions.tolist()
+    assert (got["parameters"]["at"], got["parameters"]["k_row"]) == (2.5, 1)
+
+
+def test_vectors_may_be_typed_and_the_table_has_every_bound(here: Path) -> None:
+    words = ("--q", "1,2", "--k", "3,4", "--max-dist", "3")
+    read_stdout("decay", *words, "-o", "bound.csv")
+    lines = (here / "bound.csv").read_text().splitlines()
+    columns = "relative_distance,relative_upper_bound,score,abel_bound,max_bound,norms,envelope"
+    assert lines[0] == columns
+    assert len(lines) == 5
+
+
 # --encoding.
 
 QUICK = ["--dim", "4", "--max-dist", "20"]
@@ -164,6 +189,34 @@ def test_table_has_a_column_for_each_encoding() -> None:
     header = next(line for line in shown.splitlines() if line.startswith("distance"))
     assert header.split()[3:] == list(ENCODINGS)
     assert "dim 4, base 10000" in shown
+
+
+def test_sinusoidal_codes_have_their_similarity_and_its_limit() -> None:
+    words = ("--encoding", "sinusoidal,t5", "--dim", "16", "--base", "500", "--max-dist", "20")
+    got = read_json("decay", *words)
+    result = similarity(Rotary(head_dim=16, base=500.0), max_distance=20)
+    assert result.limit is not None
+    assert got["result"]["similarity"] == {
+        "label": "dim 16, base 500",
+        "distance": result.distance.tolist(),
+        "similarity": result.similarity.tolist(),
+        "limit": result.limit.tolist(),
+        "first_negative": result.first_negative,
+        "lowest": result.lowest[0],
+        "lowest_at": result.lowest[1],
+    }
+    assert got["parameters"]["positions"] == 128
+    rows = list(csv.DictReader(read_stdout("decay", *words, "-o", "-", "--format", "csv").split()))
+    assert [float(row["limit"]) for row in rows[:21]] == result.limit.tolist()
+    assert {row["similarity"] for row in rows[21:]} == {""}  # of t5
+    shown = read_stdout("decay", *words)
+    assert f"lowest                     {result.lowest[0]:.4g} at {result.lowest[1]}\n" in shown
+
+
+def test_scaled_frequencies_have_no_limit() -> None:
+    words = ["--dim", "8", "--rope-type", "linear", "--set", "factor=2", "--max-dist", "3"]
+    got = read_json("decay", "--encoding", "sinusoidal", *words)
+    assert got["result"]["similarity"]["limit"] is None
 
 
 def test_parameters_hold_what_the_curves_were_made_of() -> None:

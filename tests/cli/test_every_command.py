@@ -1,4 +1,4 @@
-"""What every command promises: its help, its document, its page, and its words in a pipe."""
+"""Promises of every command: its help, its document, its page, and its output in a pipe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from helpers import (
 
 import ropecli
 from ropecli.cli import completion
-from ropecli.cli.app import COMMANDS, GROUPS, build
+from ropecli.cli.app import COMMANDS, GROUPS, RENAMED, build
 
 GROUP = build()
 OPTIONS = [
@@ -145,6 +145,19 @@ def test_an_unknown_option_is_named_with_the_page_to_read(command: str) -> None:
     assert line.endswith(f"; see ropecli {command} --help")
 
 
+@pytest.mark.parametrize("words", [["table"], ["table", "--dim", "4"], ["help", "table"]])
+def test_an_old_name_is_answered_with_the_new_one(words: list[str]) -> None:
+    assert assert_refused(*words) == "'table' is now 'frequencies'"
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_new_names_are_commands(old: str, new: str) -> None:
+    assert old not in COMMANDS
+    command, *options = new.split()
+    known = {word for option in GROUP.commands[command].params for word in option.opts}
+    assert {word for word in options if word.startswith("-")} <= known
+
+
 def test_version() -> None:
     assert read_stdout("--version") == f"ropecli {ropecli.__version__}\n"
     assert read_stdout("-V") == read_stdout("--version")
@@ -232,7 +245,7 @@ def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
         out, _ = read_output(*words, code=code, **variables)
         assert "\x1b" not in out
     out, _ = read_output(*words, code=code, FORCE_COLOR="1", NO_COLOR="1")
-    assert not re.search(r"\x1b\[[\d;]*[349]\d", out)  # bold is no colour
+    assert not re.search(r"\x1b\[[\d;]*[349]\d", out)  # bold is not a colour
     out, _ = read_output(*words, code=code, FORCE_COLOR="1")
     has_verdict = command in {"verify", "check", "permute", "scores", "inspect", "trace"}
     assert ("\x1b[" in out) == has_verdict
@@ -241,8 +254,8 @@ def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
 @pytest.mark.parametrize(
     "command",
     [
-        *("base-bound", "bound", "chunks", "construct", "coverage", "decay", "inspect"),
-        *("precision", "rotate", "scale", "scores", "similarity", "table"),
+        *("base-bound", "construct", "decay", "frequencies", "inspect"),
+        *("precision", "rotate", "scale", "scores", "usage"),
     ],
 )
 def test_what_is_saved_is_not_offered_to_be_saved(

@@ -181,4 +181,4 @@ def test_models_that_can_be_read_are_told_beside_those_that_cannot(tmp_path: Pat
     assert (done.returncode, done.stdout) == (2, "")
     done = run_here("inspect", llama, llama, "-o", str(tmp_path / "x.png"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "-o draws one model, got 2" in done.stderr
+    assert "-o takes a single model, got 2" in done.stderr

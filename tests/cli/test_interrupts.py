@@ -45,7 +45,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def is_before_our_code(code: int, err: str) -> bool:
-    """Whether the interpreter ended before the first line of `main`, where nothing can be done.
+    """Tell if the interpreter ended before the first line of `main`, where nothing can be done.
 
     It is then killed by the signal, or ends with a traceback in which `main` does not appear.
     """

@@ -248,7 +248,7 @@ def test_a_configuration_without_overrides_is_written_as_it_is(files: Path) -> N
         ("--model llama.json --write x.yaml", "--write must end in .json, got 'x.yaml'"),
         ("--model llama.json --write -", "--write must end in .json, got '-'"),
         ("--model llama.json --write no/x.json", "cannot write ..."),
-        ("--write x.json", "--write needs --model, got 'x.json' of no model"),
+        ("--write x.json", "--write requires --model"),
         (
             "--model llama.json --write x.json -o ./x.json",
             "-o and --write are the same file: x.json",

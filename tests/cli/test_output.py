@@ -211,21 +211,21 @@ def test_nor_is_it_through_a_link(link: object) -> None:
 
 
 def test_tables_of_a_paper() -> None:
-    words = ("table", "--dim", "4", "--base", "1e10")
+    words = ("frequencies", "--dim", "4", "--base", "1e10", "--context", "100")
     read_stdout(*words, "-o", "x.md")
     assert Path("x.md").read_text().splitlines() == [
-        "| index | inv freq | wavelength | degrees per token |",
-        "| ---: | ---: | ---: | ---: |",
-        "| 0 | 1 | 6.28319 | 57.2958 |",
-        "| 1 | 1e-05 | 628319 | 0.000572958 |",
+        "| pair | inv freq | wavelength | degrees per token | turns | angle |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| 0 | 1 | 6.28319 | 57.2958 | 15.9155 | 6.28319 |",
+        "| 1 | 1e-05 | 628319 | 0.000572958 | 0.000159155 | 0.001 |",
     ]
     assert read_stdout(*words, "-o", "-", "--format", "tex").splitlines() == [
-        r"\begin{tabular}{rrrr}",
+        r"\begin{tabular}{rrrrrr}",
         r"\hline",
-        r"index & inv freq & wavelength & degrees per token \\",
+        r"pair & inv freq & wavelength & degrees per token & turns & angle \\",
         r"\hline",
-        r"0 & 1 & 6.28319 & 57.2958 \\",
-        r"1 & $1 \times 10^{-5}$ & 628319 & 0.000572958 \\",
+        r"0 & 1 & 6.28319 & 57.2958 & 15.9155 & 6.28319 \\",
+        r"1 & $1 \times 10^{-5}$ & 628319 & 0.000572958 & 0.000159155 & 0.001 \\",
         r"\hline",
         r"\end{tabular}",
     ]
@@ -268,9 +268,9 @@ def test_stdout_has_the_file_alone() -> None:
             "-o - --format md --json",
             "--json needs stdout for its document, but -o - writes there...",
         ),
-        ("--format md", "--format is for -o, got no output"),
-        ("--dpi 300", "--dpi is for -o, got no output"),
-        ("-o x.csv --log-x", "--log-x is for figures, got -o x.csv"),
+        ("--format md", "--format requires -o"),
+        ("--dpi 300", "--dpi requires -o"),
+        ("-o x.csv --log-x", "--log-x applies only to figures, not to x.csv"),
         ("-o x.png --width 0", "width must be finite and above 0, got 0"),
         ("-o x.png --height 101", "height must be above 0 and at most 100, got 101"),
         ("-o x.png --dpi 9999", "a figure must have at most 100,000,000 pixels, got ..."),

@@ -99,7 +99,7 @@ def test_a_conversion_by_others_is_checked(here: Path) -> None:
     text = read_stdout(*words, "-q", code=1)
     assert text.startswith("FAIL  m.safetensors against m.safetensors in layout half")
     assert "rows as before the conversion: layers.0.attn.q_proj.weight and 13 more" in text
-    assert "--check writes nothing, got -o" in assert_refused(*words, "-o", "x.safetensors")
+    assert "-o cannot be combined with --check" in assert_refused(*words, "-o", "x.safetensors")
     assert assert_refused("permute", "m.safetensors", "--to", "half", *SIZES) == (
         "-o FILE or --check FILE is needed, got neither"
     )

@@ -37,7 +37,7 @@ def test_document_has_the_results_of_the_other_commands(folder: Path) -> None:
         result["decay"]
         == read_json("decay", "--model", "tiny.json", "--max-dist", "1024")["result"]
     )
-    assert result["coverage"] == read_json("coverage", "--model", "tiny.json")["result"]
+    assert result["coverage"] == read_json("frequencies", "--model", "tiny.json")["result"]
     assert result["base_bound"] == read_json("base-bound", "--model", "tiny.json")["result"]
     assert result["precision"] == read_json("precision", "--model", "tiny.json")["result"]
     scaled = read_json("scale", "--model", "tiny.json", "--factor", "4")["result"]
@@ -60,7 +60,7 @@ def test_a_model_from_standard_input(folder: Path) -> None:
     out = read_stdout("report", "-", stdin=json.dumps(TINY))
     assert out.splitlines()[1].startswith("llama")
     line = assert_refused("report", "-", "-", stdin=json.dumps(TINY))
-    assert line == "standard input can be read once, got - 2 times"
+    assert line == "stdin (-) can be given only once, got - 2 times"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_model_from_standard_input(folder: Path) -> None:
         (["tiny.json", "-o", "report.pdf"], "output must end in .html, got 'report.pdf'"),
         (["tiny.json", "-o", "none/report.html"], "there is no folder"),
         (["tiny.json", "-o", "-", "--json"], "--json needs stdout"),
-        (["tiny.json", "--docs", "https://x.example"], "--docs is for -o, got"),
+        (["tiny.json", "--docs", "https://x.example"], "--docs requires -o"),
         (["tiny.json", "-o", "r.html", "--docs", "docs"], "docs must begin with https://"),
         (["tiny.json", "two.json", "--write", "x.json"], "--write takes one source, got 2"),
         (["none.json", "--base", "100"], "no rotary position embedding found"),

@@ -127,7 +127,7 @@ def test_the_configuration_that_was_settled_on(here: Path, method: str) -> None:
         ("", "the context length or the factor must be given"),
         ("--factor 2 --method pi", "method must be one of linear, ..."),
         ("--factor 2 --set pi.factor=2", "method must be one of linear, ..."),
-        ("--factor 2 --write x.json", "--write needs --model, got 'x.json' of no model"),
+        ("--factor 2 --write x.json", "--write requires --model"),
         (
             "--model short.json --factor 2 --write x.json",
             "--write takes one --model and one --method, got 7 results",

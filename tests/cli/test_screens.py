@@ -19,7 +19,7 @@ from ropecli.render.console import UNCUT, Screen
 COMMANDS = {
     "decay": "decay --dim 64 --base 10000 --base 500000 --max-dist 256",
     "inspect": "inspect example:llama-3.1-8b",
-    "table": "table --dim 16",
+    "frequencies": "frequencies --dim 16",
 }
 WIDTHS = (40, 80, 120, 200)
 #: Command lines of which two pages are looked at: of a terminal of 80 columns, and of a pipe.

@@ -125,7 +125,7 @@ def test_positions_from_a_file(here: Path) -> None:
         ("--positions 0:9:0", "as in 0,7,100:200, got '0:9:0'"),
         ("--positions 0:99999999999999", "--positions must be at most 4,194,304, got more in"),
         ("--positions none.npy", "cannot read none.npy: No such file or directory"),
-        ("--layer full", "--layer needs --model"),
+        ("--layer full", "--layer requires --model"),
         ("--format tar", "format must be one of npy, safetensors, bin, json, got 'tar'"),
         ("--dtype int8", "dtype must be one of float64, float32, float16, bfloat16, got 'int8'"),
         (

@@ -28,7 +28,7 @@ GROUP = build()
 MORE_RUNS = {
     "inspect": ["--examples"],
     "base-bound": ["--scan", "--dim", "8", "--context", "10", "--grid", "3"],
-    "decay": ["--encoding", "t5", "--dim", "2", "--max-dist", "1"],
+    "decay": ["--encoding", "sinusoidal", "--dim", "2", "--max-dist", "1"],
 }
 
 

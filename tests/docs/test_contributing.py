@@ -64,9 +64,9 @@ def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     commands = tmp_path / "ropecli" / "cli" / "app.py"
     text = commands.read_text()
-    place = '    "Learn and compare": (\n'
+    place = '    "Study encodings": ('
     assert text.count(place) == 1
-    commands.write_text(text.replace(place, f'{place}        "turns",\n'))
+    commands.write_text(text.replace(place, f'{place}"turns", '))
 
     def run(*words: str, module: str = "-mropecli") -> str:
         path = str(tmp_path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import ROOT, slow_rows
 
-from ropecli import Rotary, base_bound, base_scan, bound, decay, linear
+from ropecli import Rotary, base_bound, base_scan, decay, linear
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,18 +129,21 @@ def test_the_curve_is_not_a_bound_by_itself() -> None:
 
 
 def test_base_10000_has_rational_relations() -> None:
-    (step,) = numbers(r"θ_\{i\+(\d+)\} = θ_i / 10", "commands/bound.md")
+    (step,) = numbers(r"θ_\{i\+(\d+)\} = θ_i / 10", "commands/decay.md")
     theta = Rotary(head_dim=128).inv_freq
     assert np.allclose(theta[int(step) :], theta[: -int(step)] / 10, rtol=1e-15)
 
 
 def test_a_score_that_stays_below_its_envelope() -> None:
-    (said,) = numbers(r"([\d.]+) and never 2", "commands/bound.md")
+    (said,) = numbers(r"([\d.]+) and never 2", "commands/decay.md")
     rope, turn = Rotary(head_dim=4, base=100.0), np.pi / 20
-    found = bound(rope, [1, 0, 1, 0], [1, 0, np.cos(turn), -np.sin(turn)], max_distance=100_000)
+    q, k = [1.0, 0, 1, 0], [1, 0, np.cos(turn), -np.sin(turn)]
+    found = decay(rope, q=q, k=k, max_distance=100_000)
+    assert found.bound is not None
+    assert found.score is not None
     phase = np.linspace(0, 2 * np.pi, 2_000_001)
     supremum = abs(np.cos(10 * phase) + np.cos(phase + turn)).max()  # over all real distances
-    assert found.envelope == pytest.approx(2)
+    assert found.bound.envelope == pytest.approx(2)
     assert f"{supremum:.3f}" == said
     assert abs(found.score).max() == pytest.approx(supremum, abs=1e-6)
     assert abs(found.score).max() <= supremum + 1e-9

@@ -123,5 +123,7 @@ def test_unknown_one_is_refused_with_the_one_that_was_meant() -> None:
     assert "did you mean llama-3.1-8b?" in assert_refused("inspect", "example:lama-3.1-8b")
     assert "did you mean llama-3.1-8b?" in assert_refused("inspect", "example:llama-3.1")
     assert "ropecli inspect --examples lists them" in assert_refused("lint", "example:")
-    assert "takes neither a source nor -o" in assert_refused("inspect", "--examples", "config.json")
+    assert "SOURCE cannot be combined with --examples" in assert_refused(
+        "inspect", "--examples", "config.json"
+    )
     assert "name a model: " in assert_refused("inspect")

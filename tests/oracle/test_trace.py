@@ -411,11 +411,11 @@ def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
         seen.chunks(layer.rotary)
 
 
-def test_a_dump_of_trace_is_read_by_chunks(llama: Path) -> None:
+def test_a_dump_of_trace_is_read_by_usage(llama: Path) -> None:
     dump = llama.with_name("vectors.safetensors")
     read_stdout("trace", llama, "-o", dump)
     patterns = ("--q-tensor", "*.query.before", "--k-tensor", "*.key.before")
-    shown = read_json("chunks", dump, dump, *patterns, "--model", llama)["result"]
+    shown = read_json("usage", dump, dump, *patterns, "--model", llama)["result"]
     assert np.shape(shown["q_norms"]) == (3, 4, 16)
     assert np.shape(shown["k_norms"]) == (3, 1, 16)
     assert "exists" in assert_refused("trace", llama, "-o", dump)

@@ -7,7 +7,7 @@ import pytest
 from helpers import assert_within
 
 from ropecli import Rotary, decay
-from ropecli.render.decay import CLIPPED_AT, PRINTED
+from ropecli.render.decay import BOUNDS, CLIPPED_AT, PRINTED
 
 pytestmark = pytest.mark.slow
 
@@ -98,24 +98,23 @@ def test_papers_frame_clips_what_the_paper_clips() -> None:
 
 
 def test_score_and_bounds_stand_in_one_figure() -> None:
-    together, alone = SCORED.figure().axes
+    together, alone, pairs, sums = SCORED.figure().axes
     assert together.get_yscale() == "log"
     assert alone.get_xlabel() == "relative distance"
     assert (together.get_ylabel(), alone.get_ylabel()) == ("|score| and its bounds", "score")
     got = {str(line.get_label()): np.asarray(line.get_ydata()) for line in together.get_lines()}
     assert SCORED.score is not None
-    assert SCORED.abel_bound is not None
-    assert SCORED.max_bound is not None
-    assert list(got) == ["max bound", "Abel bound", "|score|"]
-    assert got["max bound"].tolist() == SCORED.max_bound.tolist()
-    assert got["Abel bound"].tolist() == SCORED.abel_bound.tolist()
-    assert got["|score|"].tolist() == np.abs(SCORED.score).tolist()
-    curve = alone.get_lines()[1]  # after the line at 0
+    wanted = [np.abs(SCORED.score), *SCORED.bounds.values()]
+    assert list(got) == ["|score|", *BOUNDS.values()]
+    assert [y.tolist() for y in got.values()] == [y.tolist() for y in wanted]
+    curve = alone.get_lines()[0]  # before the line at 0
     assert np.asarray(curve.get_ydata()).tolist() == SCORED.score.tolist()
     assert np.asarray(curve.get_xdata()).tolist() == SCORED.relative_distance.tolist()
+    assert pairs.get_ylabel() == "contribution at 0"
+    assert sums.get_ylabel() == "Im S_j"
 
 
 def test_several_scores_are_named() -> None:
     other = decay(Rotary(head_dim=16, base=500.0), max_distance=64, q=Q, k=K)
-    (legend,) = SCORED.figure(other).legends
-    assert legend.get_texts()[-1].get_text() == "|score| (dim 16, base 500)"
+    titles = [axes.get_title() for axes in SCORED.figure(other).axes]
+    assert [title for title in titles if title] == ["dim 16, base 10000", "dim 16, base 500"]

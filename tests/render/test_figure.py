@@ -23,7 +23,7 @@ from ropecli import Rotary, __version__, decay, rotation
 from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
 from ropecli.render.figure import COLOURS, LINES, Look, curve_style, figure_bytes
-from ropecli.render.frequencies_figure import figure as frequencies
+from ropecli.render.frequencies import wavelengths_figure as frequencies
 
 SVG = "{http://www.w3.org/2000/svg}"
 COMMAND = "ropecli decay --dim 16 --base 10000"
@@ -74,7 +74,7 @@ import hashlib
 import sys
 from ropecli import Rotary, decay
 from ropecli.render.figure import figure_bytes
-from ropecli.render.frequencies_figure import figure
+from ropecli.render.frequencies import wavelengths_figure as figure
 rope = Rotary(head_dim=16)
 for picture in (decay(rope, max_distance=64).figure(), figure([("p", rope)], [("c", 2048)])):
     for suffix in (".png", ".svg", ".pdf"):
@@ -180,18 +180,17 @@ def test_style_has_its_own_colours(tmp_path: Path) -> None:
 
 #: Figures of which each thing that is drawn has a colour of the style.
 COLOURED: dict[str, Callable[[], Figure]] = {
-    "bound": lambda: ropecli.bound(ROPE, Q, K, max_distance=8).figure(),
     "construct": lambda: ropecli.construct(ROPE, context_length=8).figure(),
     "similarity": lambda: ropecli.similarity(ROPE, max_distance=8, positions=2).figure(),
     "precision": lambda: ropecli.precision(ROPE, context_length=64).figure(),
-    "coverage": lambda: ropecli.coverage(ROPE).figure(),
+    "frequencies": lambda: ropecli.frequency_table(ROPE).figure(),
     "base-bound": lambda: ropecli.base_bound(ROPE, positions=64).figure(),
     "scale": lambda: ropecli.scale(ROPE, factor=2, original_length=64).figure(),
     **FIGURES,
 }
 
 
-@pytest.mark.parametrize("name", ["bound", *slow(*sorted({*COLOURED} - {"bound"}))])
+@pytest.mark.parametrize("name", ["scores", *slow(*sorted({*COLOURED} - {"scores"}))])
 def test_all_colours_are_those_of_the_style(name: str, tmp_path: Path) -> None:
     path = tmp_path / "my.mplstyle"
     path.write_text("axes.prop_cycle: cycler('color', ['00ff00'])\ntext.color: ff00ff\n")

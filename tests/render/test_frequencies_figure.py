@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ropecli import ArgumentError, Rotary, rope
-from ropecli.render.frequencies_figure import figure
+from ropecli.render.frequencies import wavelengths_figure as figure
 
 pytestmark = pytest.mark.slow
 

@@ -15,6 +15,7 @@ from render.costs import costs
 
 import ropecli
 from ropecli import Rotary
+from ropecli.analyses.expected import ExpectedCurves
 from ropecli.encodings import with_table
 from ropecli.render import scores
 from ropecli.render.figure import COLOURS
@@ -29,15 +30,17 @@ CONFIG = {"model_type": "llama", "head_dim": 64, "max_position_embeddings": 4096
 RESULTS: dict[str, Callable[[], Figure]] = {
     "BaseBound": lambda: _several(ropecli.base_bound, context_length=4096),
     "BaseScan": lambda: ropecli.base_scan(context_length=2048, grid=100).figure(),
-    "Bound": lambda: ropecli.bound(PLAIN, Q[0], K[0], max_distance=64, at=3).figure(),
-    "Chunks": lambda: ropecli.chunks(PLAIN, Q, K).figure(),
     "Construct": lambda: ropecli.construct(PLAIN, context_length=256).figure(),
-    "Coverage": lambda: _several(ropecli.coverage, context_length=4096),
     "Decay": lambda: _several(ropecli.decay, max_distance=64),
-    "Decay of vectors": lambda: ropecli.decay(PLAIN, max_distance=64, q=Q[0], k=K[0]).figure(),
+    "Decay of vectors": lambda: _several(ropecli.decay, max_distance=64, q=Q[0], k=K[0], at=3),
     "Difference": lambda: ropecli.diff(_model(), _model(rope_scaling=YARN)).figure(),
     "Expected": lambda: ropecli.expected_score(ropecli.encoding("t5"), max_distance=64).figure(),
-    "FrequencyTable": lambda: ropecli.frequency_table(PLAIN).figure(),
+    "Expected, sinusoidal": lambda: ExpectedCurves(
+        curves=(ropecli.expected_score(ropecli.encoding("sinusoidal"), max_distance=64),),
+        bound=ropecli.decay(PLAIN, max_distance=64),
+        similarity=ropecli.similarity(PLAIN, max_distance=64, positions=32),
+    ).figure(),
+    "FrequencyTable": lambda: _several(ropecli.frequency_table, context_length=4096),
     "LinearCost": lambda: ropecli.linear_cost(Q, K, V, PLAIN).figure(),
     "Model": lambda: _model(rope_scaling=YARN).figure(),
     "Precision": lambda: ropecli.precision(
@@ -47,6 +50,7 @@ RESULTS: dict[str, Callable[[], Figure]] = {
     "Scale": lambda: _several(ropecli.scale, factor=4.0, original_length=1024, methods=["yarn"]),
     "Scores": lambda: ropecli.scores([ropecli.encoding(n) for n in ("rope", "t5")]).figure(),
     "Similarity": lambda: ropecli.similarity(PLAIN, max_distance=64, positions=32).figure(),
+    "Usage": lambda: ropecli.usage(PLAIN, Q, K).figure(),
 }
 
 

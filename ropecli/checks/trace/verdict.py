@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.chunks import Chunks, chunks
+from ropecli.analyses.usage import Usage, usage
 from ropecli.arrays import dtype_name
 from ropecli.checks.identify.agreement import vector_errors
 from ropecli.checks.identify.observe import validate_inputs
@@ -90,10 +90,10 @@ class Seen:
         }
         return found | {"positions": join_positions(self.calls)}
 
-    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Chunks:
+    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Usage:
         """Average the length of each pair over the tokens, for every layer that rotates.
 
-        The result is that of `ropecli.chunks` on the queries and keys before their rotation. All
+        The result is that of `ropecli.usage` on the queries and keys before their rotation. All
         heads must have been kept: `watch(model, heads=32)`.
 
         Args:
@@ -153,7 +153,7 @@ def _check_sight(seen: Seen) -> None:
     )
 
 
-def _pair_lengths(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Chunks:
+def _pair_lengths(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Usage:
     for each in (vectors for role in both.values() for vectors in role):
         kept = 0 if each.before is None else len(each.before)
         if each.heads is not None and each.heads > kept:
@@ -161,7 +161,7 @@ def _pair_lengths(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> 
                 f"{kept} of {each.heads} heads were kept in {module}, and all are needed",
                 f"watch the model with heads={each.heads}",
             )
-    return chunks(rope, *(join_vectors(both[role], "before", rope) for role in ROLES))
+    return usage(rope, *(join_vectors(both[role], "before", rope) for role in ROLES))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

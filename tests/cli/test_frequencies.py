@@ -1,4 +1,4 @@
-"""The coverage command."""
+"""The frequencies command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from helpers import assert_refused, read_json
 from models.configs import GPT_OSS, LLAMA_31
 
-from ropecli import coverage, load_model
+from ropecli import frequency_table, load_model
 
 
 def test_models_have_their_own_contexts_and_lengths_before_scaling(here: Path) -> None:
@@ -16,28 +16,29 @@ def test_models_have_their_own_contexts_and_lengths_before_scaling(here: Path) -
     for name, config in configs.items():
         Path(name).write_text(json.dumps(config))
     models = [word for name in configs for word in ("--model", name)]
-    got = read_json("coverage", *models, "--layer", "all")["result"]["encodings"]
+    got = read_json("frequencies", *models, "--layer", "all")["result"]["encodings"]
     llama = load_model(LLAMA_31).layer()
     assert llama.rotary is not None
-    wanted = coverage(llama.rotary, context_length=131_072, trained_length=8192)
+    wanted = frequency_table(llama.rotary, context_length=131_072, trained_length=8192)
     assert got[0]["context_length"] == 131_072
     assert got[0]["trained_length"] == 8192
     assert got[0]["critical_dim"] == wanted.critical_dim == 70
-    assert got[0]["turns"] == wanted.turns.tolist()
+    for name in ("inv_freq", "wavelength", "degrees_per_token", "turns", "angle"):
+        assert got[0][name] == getattr(wanted, name).tolist()
     assert got[1]["trained_length"] == 4096
     linear = LLAMA_31 | {"rope_scaling": {"rope_type": "linear", "factor": 16.0}}
     Path("linear.json").write_text(json.dumps(linear))
-    (scaled,) = read_json("coverage", "--model", "linear.json")["result"]["encodings"]
+    (scaled,) = read_json("frequencies", "--model", "linear.json")["result"]["encodings"]
     assert (scaled["context_length"], scaled["trained_length"]) == (131_072, 8192)
     shorter = read_json(
-        "coverage", *models, "--layer", "all", "--context", "100", "--trained", "50"
+        "frequencies", *models, "--layer", "all", "--context", "100", "--trained", "50"
     )
     assert {each["context_length"] for each in shorter["result"]["encodings"]} == {100}
     assert {each["trained_length"] for each in shorter["result"]["encodings"]} == {50}
 
 
 def test_context_and_dims_without_a_model() -> None:
-    got = read_json("coverage", "--base", "500", "--base", "1e4")
+    got = read_json("frequencies", "--base", "500", "--base", "1e4")
     assert [each["base"] for each in got["result"]["encodings"]] == [500.0, 1e4]
     assert {each["context_length"] for each in got["result"]["encodings"]} == {4096}
     parameters = got["parameters"]
@@ -49,8 +50,6 @@ def test_context_and_dims_without_a_model() -> None:
 
 
 def test_refusals() -> None:
-    assert (
-        assert_refused("coverage", "--trained", "0")
-        == "trained length must be from 1 to 2^53, got 0"
-    )
-    assert assert_refused("coverage", "--context", "0") == "context must be from 1 to 2^53, got 0"
+    for option, what in (("--trained", "trained length"), ("--context", "context")):
+        line = assert_refused("frequencies", option, "0")
+        assert line == f"{what} must be from 1 to 2^53, got 0"

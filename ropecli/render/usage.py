@@ -1,4 +1,4 @@
-"""Page, table and figure of `chunks`."""
+"""Page, table and figure of `usage`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ropecli.analyses.chunks import Chunks
+    from ropecli.analyses.usage import Usage
 
 MOST_HEADS = 8  #: Heads that the page lists.
 MOST_LAYERS = 16  #: Layers that have a tick of their own.
 
 
-def as_json(result: Chunks) -> dict[str, Any]:
+def as_json(result: Usage) -> dict[str, Any]:
     """Return the `result` of the document."""
     return {
         "label": curve_label(result),
@@ -39,7 +39,7 @@ def as_json(result: Chunks) -> dict[str, Any]:
     }
 
 
-def table(result: Chunks) -> Table:
+def table(result: Usage) -> Table:
     """Return a row for each pair of each head of q, then of k."""
     columns: dict[str, list[Any]] = {
         name: [] for name in ("vector", "layer", "head", "pair", "inv_freq", "mean_norm")
@@ -54,7 +54,7 @@ def table(result: Chunks) -> Table:
     return columns
 
 
-def page(result: Chunks, screen: Screen) -> list[str]:
+def page(result: Usage, screen: Screen) -> list[str]:
     """Return the heads that few pairs carry, and the means over all heads."""
     layers, heads, count = result.q_norms.shape
     keys = result.k_norms.shape[1]
@@ -72,11 +72,11 @@ def page(result: Chunks, screen: Screen) -> list[str]:
         lines += [*_values(result, means), ""]
     lines += _heads(result)
     if screen.saved is None and not screen.brief:
-        lines += ["", "Save the heat maps: -o chunks.png    the numbers: -o chunks.csv"]
+        lines += ["", "Save the heat maps: -o usage.png    the numbers: -o usage.csv"]
     return lines
 
 
-def _values(result: Chunks, means: list[NDArray[np.float64]]) -> list[str]:
+def _values(result: Usage, means: list[NDArray[np.float64]]) -> list[str]:
     """Return the means at a few pairs, evenly spread."""
     count = len(means[0])
     chosen = np.unique(np.linspace(0, count - 1, 9).round().astype(int))
@@ -91,7 +91,7 @@ def _values(result: Chunks, means: list[NDArray[np.float64]]) -> list[str]:
     return lines
 
 
-def _heads(result: Chunks) -> list[str]:
+def _heads(result: Usage) -> list[str]:
     """Return the heads whose score the fewest pairs hold."""
     half, peak, share = result.half_pairs, result.peak, result.share
     _, heads, _ = share.shape
@@ -126,7 +126,7 @@ def _plot(means: list[NDArray[np.float64]], width: int) -> str:
 
 
 @styled
-def figure(result: Chunks) -> Figure:
+def figure(result: Usage) -> Figure:
     """Return a heat map for q and one for k: a row a head, a column a pair."""
     picture = blank_figure(7.6, 5.0)
     panels = picture.subplots(1, 2)

@@ -1,37 +1,29 @@
-"""The chunks command."""
+"""The usage command."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from ropecli.cli.command import Help, command
+from ropecli.cli.command import Help, argument, command, option
 from ropecli.cli.options import EncodingOptions, OutputOptions
 
 
-@command
-def chunks(
-    q: Annotated[Path, typer.Argument(metavar="Q", help="Queries, a dump in any format.")],
-    k: Annotated[
-        Path, typer.Argument(metavar="K", help="Keys, also a dump; may be the same file.")
-    ],
+@command()
+def usage(
+    q: Annotated[Path, argument("Q", "Queries, a tensor dump in any supported format.")],
+    k: Annotated[Path, argument("K", "Keys, also a dump; may be the same file.")],
     q_tensor: Annotated[
-        str | None,
-        typer.Option(metavar="GLOB", help="Tensor of the queries, or of each layer's, by name."),
+        str | None, option("GLOB", "Tensor of the queries, or of each layer's, by name.")
     ] = None,
     k_tensor: Annotated[
-        str | None,
-        typer.Option(metavar="GLOB", help="Tensor of the keys, or of each layer's, by name."),
+        str | None, option("GLOB", "Tensor of the keys, or of each layer's, by name.")
     ] = None,
     sequence_axis: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Axis of the tokens. [default: the one before the last]"),
+        int | None, option("N", "Axis of the tokens. [default: the one before the last]")
     ] = None,
     average: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Axis to average over, e.g. of the batch; repeatable."),
+        list[int] | None, option("N", "Axis to average over, e.g. of the batch; repeatable.")
     ] = None,
     *,
     rope: Annotated[
@@ -47,19 +39,19 @@ def chunks(
     """\b
     Examples:
       ropecli construct --dim 8 --pair 1 --write-q q.npy --write-k k.npy
-      ropecli chunks q.npy k.npy
+      ropecli usage q.npy k.npy
         layer  head  pairs for half  largest pair  its wavelength  its share
             0     0               1             1           62.83     100.0%
-      ropecli chunks q.npy k.npy --layout half
-      ropecli chunks q.npy k.npy --model config.json -o chunks.png
-      ropecli chunks dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"
-      ropecli chunks q.npy k.npy --average 0 -o chunks.csv
+      ropecli usage q.npy k.npy --layout half
+      ropecli usage q.npy k.npy --model config.json -o usage.png
+      ropecli usage dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"
+      ropecli usage q.npy k.npy --average 0 -o usage.csv
 
     Show which frequencies carry a head. Average the length of every pair of queries and keys over
     the tokens, by layer, head and frequency. The tensors have the axes (layers, heads, tokens,
     head dim), of which the first may be missing, before rotation or after it.
     """
-    from ropecli.analyses.chunks import chunks as analyse
+    from ropecli.analyses.usage import usage as analyse
     from ropecli.files.load import read_layers
 
     known = rope.model is not None or rope.dim is not None
@@ -71,6 +63,4 @@ def chunks(
     named = rope.encoding(dim=queries.shape[-1])
     output.note(*named.notes)
     result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
-    own = named.rope
-    resolved = {} if rope.model else {"dim": own.head_dim, "base": own.base, "layout": own.layout}
-    output.show(result, output.parameters(**resolved))
+    output.show(result, output.parameters(**rope.as_parameters(named)))

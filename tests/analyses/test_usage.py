@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import assert_within
 
-from ropecli import ArgumentError, ArgumentTypeError, Rotary, chunks, construct, rotate
+from ropecli import ArgumentError, ArgumentTypeError, Rotary, construct, rotate, usage
 from ropecli.arrays import BFLOAT16
 
 ROPE = Rotary(head_dim=16)
@@ -19,7 +19,7 @@ Q, K = RANDOM.standard_normal((2, 3, 4, 50, 16))  # layers, heads, tokens
 
 
 def test_means_are_those_of_numpy() -> None:
-    result = chunks(ROPE, Q, K[:, :2])
+    result = usage(ROPE, Q, K[:, :2])
     expected = np.linalg.norm(Q.reshape(3, 4, 50, 8, 2), axis=-1).mean(axis=2)
     assert_within("q", got=result.q_norms, expected=expected, tolerance=1e-13)
     expected = np.linalg.norm(K[:, :2].reshape(3, 2, 50, 8, 2), axis=-1).mean(axis=2)
@@ -30,7 +30,7 @@ def test_means_are_those_of_numpy() -> None:
 def test_normal_vectors_have_pairs_of_the_mean_length_of_rayleigh() -> None:
     """E |pair| = sqrt(pi / 2), with a variance of 2 - pi / 2."""
     x = np.random.default_rng(1).standard_normal((40_000, 16))
-    result = chunks(ROPE, x, x)
+    result = usage(ROPE, x, x)
     spread = math.sqrt((2 - math.pi / 2) / 40_000)
     assert_within(
         "mean", got=result.q_norms[0, 0], expected=math.sqrt(math.pi / 2) + np.zeros(8),
@@ -40,8 +40,8 @@ def test_normal_vectors_have_pairs_of_the_mean_length_of_rayleigh() -> None:
 
 def test_a_rotation_leaves_them_as_they_are() -> None:
     positions = np.arange(50) + 1000
-    before = chunks(HALF, Q, K)
-    after = chunks(HALF, *(rotate(x, HALF, positions) for x in (Q, K)))
+    before = usage(HALF, Q, K)
+    after = usage(HALF, *(rotate(x, HALF, positions) for x in (Q, K)))
     # Pairs keep their lengths within 7e-16 + 1.2e-16 of the angle of their position.
     assert_within("q", got=after.q_norms, expected=before.q_norms, tolerance=3e-13)
     assert_within("k", got=after.k_norms, expected=before.k_norms, tolerance=3e-13)
@@ -50,30 +50,30 @@ def test_a_rotation_leaves_them_as_they_are() -> None:
 def test_the_layout_decides_what_a_pair_is() -> None:
     """The layout trap: (i, i + d/2) of Hugging Face against (2i, 2i + 1) of Meta."""
     to_half = np.r_[0:16:2, 1:16:2]  # where the coordinates of interleaved pairs go
-    interleaved, half = chunks(ROPE, Q, K), chunks(HALF, Q[..., to_half], K[..., to_half])
+    interleaved, half = usage(ROPE, Q, K), usage(HALF, Q[..., to_half], K[..., to_half])
     assert_within("q", got=half.q_norms, expected=interleaved.q_norms, tolerance=0)
     one = np.zeros((10, 16))
     one[:, [3, 11]] = 1  # pair 3 of the layout half
-    assert chunks(HALF, one, one).share[0, 0].argmax() == 3
-    assert chunks(HALF, one, one).share[0, 0, 3] == 1
-    assert chunks(ROPE, one, one).share[0, 0].max() == 0.5
+    assert usage(HALF, one, one).share[0, 0].argmax() == 3
+    assert usage(HALF, one, one).share[0, 0, 3] == 1
+    assert usage(ROPE, one, one).share[0, 0].max() == 0.5
 
 
 def test_the_pair_that_carries_a_constructed_head_is_found() -> None:
     (head,) = construct(ROPE, distances=[3], pairs=[5]).heads
     rows = np.tile(head.q, (20, 1)), np.tile(head.k, (20, 1))
-    result = chunks(ROPE, *rows)
+    result = usage(ROPE, *rows)
     assert result.peak.tolist() == [[5]]
     assert result.half_pairs.tolist() == [[1]]
     # It takes half of the pairs of a head that relies on all of them alike.
     (even,) = construct(ROPE, distances=[3]).heads
-    result = chunks(ROPE, even.q[None], even.k[None])
+    result = usage(ROPE, even.q[None], even.k[None])
     assert result.half_pairs.tolist() == [[4]]
     assert_within("share", got=result.share[0, 0], expected=np.full(8, 1 / 8), tolerance=1e-14)
 
 
 def test_key_heads_of_grouped_query_attention() -> None:
-    result = chunks(ROPE, Q, K[:, :2])
+    result = usage(ROPE, Q, K[:, :2])
     for head, key_head in enumerate((0, 0, 1, 1)):
         products = result.q_norms[:, head] * result.k_norms[:, key_head]
         expected = products / products.sum(axis=-1, keepdims=True)
@@ -81,14 +81,14 @@ def test_key_heads_of_grouped_query_attention() -> None:
 
 
 def test_missing_axes_and_the_batch() -> None:
-    whole = chunks(ROPE, Q, K)
-    layer, head = chunks(ROPE, Q[1], K[1]), chunks(ROPE, Q[1, 2], K[1, 2])
+    whole = usage(ROPE, Q, K)
+    layer, head = usage(ROPE, Q[1], K[1]), usage(ROPE, Q[1, 2], K[1, 2])
     assert layer.q_norms.shape == (1, 4, 8)
     assert (layer.q_norms[0] == whole.q_norms[1]).all()
     assert head.q_norms.shape == (1, 1, 8)
     assert (head.q_norms[0, 0] == whole.q_norms[1, 2]).all()
     for axis in (0, -4):
-        batch = chunks(ROPE, Q, K, average=[axis])
+        batch = usage(ROPE, Q, K, average=[axis])
         assert_within(
             "batch", got=batch.q_norms[0], expected=whole.q_norms.mean(axis=0), tolerance=1e-15
         )
@@ -98,17 +98,17 @@ def test_coordinates_in_no_pair_do_not_count() -> None:
     partial = Rotary(head_dim=16, rotary_dim=4, rotary_offset=8)
     x = np.zeros((5, 16))
     x[:, 8:10], x[:, 0] = [3, 4], 100
-    assert chunks(partial, x, x).q_norms.tolist() == [[[5, 0]]]
+    assert usage(partial, x, x).q_norms.tolist() == [[[5, 0]]]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", BFLOAT16, "int8"])
 def test_narrow_numbers_are_averaged_in_float64(dtype: Any) -> None:
     x = np.tile(np.array([3, 4] * 8), (3000, 1)).astype(dtype)
-    assert (chunks(ROPE, x, x).q_norms == 5).all()
+    assert (usage(ROPE, x, x).q_norms == 5).all()
 
 
 def test_vectors_of_zero_carry_nothing() -> None:
-    result = chunks(ROPE, np.zeros((2, 16)), np.ones((2, 16)))
+    result = usage(ROPE, np.zeros((2, 16)), np.ones((2, 16)))
     assert not result.share.any()
     assert result.half_pairs.tolist() == [[8]]
 
@@ -131,12 +131,12 @@ def test_vectors_of_zero_carry_nothing() -> None:
 )
 def test_what_is_refused(q: Any, k: Any, average: tuple[Any, ...], message: str) -> None:
     with pytest.raises((ArgumentError, ArgumentTypeError)) as caught:
-        chunks(ROPE, q, k, average=average)
+        usage(ROPE, q, k, average=average)
     assert message in str(caught.value)
 
 
 def test_the_heat_maps_have_a_row_for_each_head() -> None:
-    result = chunks(ROPE, Q, K[:, :2])
+    result = usage(ROPE, Q, K[:, :2])
     maps = [axes for axes in result.figure().axes if axes.images]
     for axes, norms in zip(maps, (result.q_norms, result.k_norms), strict=True):
         assert np.array_equal(np.asarray(axes.images[0].get_array()), norms.reshape(-1, 8))

@@ -21,7 +21,7 @@ AXES = ("layers", "heads", "tokens", "head_dim")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Chunks(Drawable):
+class Usage(Drawable):
     """Mean length of each pair of the queries and keys of every head."""
 
     rope: Rotary  #: The encoding, which knows the pairs and their frequencies.
@@ -60,14 +60,14 @@ class Chunks(Drawable):
         return count
 
 
-def chunks(
+def usage(
     rope: Rotary,
     q: Any,
     k: Any,
     *,
     average: Sequence[int] = (),
     name: str | None = None,
-) -> Chunks:
+) -> Usage:
     """Average the length of each pair over the tokens, for every layer and head.
 
     A rotation leaves the lengths of pairs as they are, so vectors from before and after it give
@@ -100,7 +100,7 @@ def chunks(
             f"heads of q must be a multiple of those of k, got {q_norms.shape[1]} "
             f"and {k_norms.shape[1]}"
         )
-    return Chunks(
+    return Usage(
         rope=rope,
         q_norms=q_norms,
         k_norms=k_norms,

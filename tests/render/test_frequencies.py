@@ -1,33 +1,35 @@
-"""The page, the table and the figure of `coverage`."""
+"""The page, the table and the figure of `frequencies`."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ropecli import Rotary, coverage, rope
-from ropecli.analyses.coverage import Coverages
+from ropecli import FrequencyTable, Rotary, frequency_table, rope
+from ropecli.analyses.frequencies import FrequencyTables
 from ropecli.render import view_of
 from ropecli.render.console import Screen
 
-LLAMA = coverage(Rotary(head_dim=128, base=5e5), context_length=8192)
-PROPORTIONAL = coverage(rope("p-rope", head_dim=16, p=0.75), context_length=10)
-SMALL = coverage(Rotary(head_dim=4), context_length=8, name="small")
+LLAMA = frequency_table(Rotary(head_dim=128, base=5e5), context_length=8192)
+PROPORTIONAL = frequency_table(rope("p-rope", head_dim=16, p=0.75), context_length=10)
+SMALL = frequency_table(Rotary(head_dim=4), context_length=8, name="small")
 
 
-def lines(*shown: object, **screen: object) -> str:
-    result = Coverages(coverages=shown)  # type: ignore[arg-type]
-    return "\n".join(view_of(result).page(result, Screen(**{"width": 80, **screen})))  # type: ignore[arg-type]
+def lines(*shown: FrequencyTable, **screen: Any) -> str:
+    result = FrequencyTables(tables=shown)
+    return "\n".join(view_of(result).page(result, Screen(**{"width": 80, **screen})))
 
 
-def test_pairs_around_the_context_are_always_shown() -> None:
+def test_every_pair_and_the_facts_are_shown() -> None:
     text = lines(LLAMA)
     rows = [line.split() for line in text.splitlines()]
-    assert ["34", "6,695.1", "1.224", "360"] in rows
-    assert ["35", "8,218.7", "0.9967", "358.8"] in rows
-    assert ["63", "2,559,195.5", "0.003201", "1.152"] in rows
-    assert "19 of 64 pairs; all of them: --json, or -o coverage.csv" in text
+    assert ["34", "0.000938474", "6695.11", "0.0537706", "1.224", "360"] in rows
+    assert ["35", "0.000764497", "8218.72", "0.0438025", "0.9967", "358.8"] in rows
+    assert [row[0] for row in rows if row and row[0].isdigit()] == [f"{n}" for n in range(64)]
     assert "  never complete a turn  29 of 64 pairs: 35 to 63" in text
+    assert "  slowest pair           63: 2,559,195.5 positions per turn, 0.003201 turns" in text
     assert "  critical dim           70 for 8,192 positions" in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -36,8 +38,9 @@ def test_pairs_that_never_turn_are_named() -> None:
     text = lines(PROPORTIONAL, brief=True)
     assert "never turn at all      2 of 8 pairs: 6 to 7" in text
     assert "never complete a turn  5 of 8 pairs: 1 to 5" in text
-    assert "all of them" not in text
-    still = coverage(Rotary.from_inv_freq([0.0, 0.0]))
+    assert "never turns" in text
+    assert "Save it" not in text
+    still = frequency_table(Rotary.from_inv_freq([0.0, 0.0]))
     assert "never complete a turn  none of 2 pairs" in str(still)
     assert "slowest" not in str(still)
 
@@ -45,6 +48,7 @@ def test_pairs_that_never_turn_are_named() -> None:
 def test_several_encodings_are_rows_of_one_table() -> None:
     text = lines(LLAMA, PROPORTIONAL, SMALL)
     rows = {line.split("  ")[0]: line.split()[-4:] for line in text.splitlines()}
+    assert text.count("small: dim 4, base 10000") == 2 + 1  # pairs, and the encoding
     assert rows["dim 128, base 500000"] == ["63", "none", "2,559,195.5", "70"]
     assert rows["small: dim 4, base 10000"] == ["1", "none", "628.3", "2"]
     assert "never turn" in text
@@ -56,18 +60,22 @@ def test_a_plot_on_a_terminal_has_the_context_and_each_encoding() -> None:
     assert "solid         context 8,192" in text
     assert "dotted        small: dim 4, base 10000" in text
     assert "2.56e+06 |" in text
-    assert "34       6,695" not in text
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_table_has_a_row_for_each_pair() -> None:
-    view = view_of(Coverages(coverages=(LLAMA,)))
-    one = view.table(Coverages(coverages=(SMALL,)))
-    assert list(one) == ["pair", "inv_freq", "wavelength", "turns", "angle"]
+    view = view_of(FrequencyTables(tables=(LLAMA,)))
+    one = view.table(FrequencyTables(tables=(SMALL,)))
+    assert list(one) == [*("pair", "inv_freq", "wavelength", "degrees_per_token", "turns", "angle")]
     assert list(one["pair"]) == [0, 1]
-    two = view.table(Coverages(coverages=(SMALL, LLAMA)))
+    two = view.table(FrequencyTables(tables=(SMALL, LLAMA)))
     assert next(iter(two)) == "encoding"
     assert {len(column) for column in two.values()} == {66}
+
+
+def test_axes_of_positions_are_a_column() -> None:
+    mixed = frequency_table(rope("default", head_dim=4, mrope_section=[1, 1]))
+    assert str(mixed).splitlines()[4].split()[-1] == "axis"
+    assert view_of(mixed).table(FrequencyTables(tables=(mixed,)))["axis"].tolist() == [0, 1]
 
 
 @pytest.mark.slow
