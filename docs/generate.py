@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.analyses.invariance import invariance
-from ropecli.checks.implementation.call import FREQS, ROLES
+from ropecli.checks.implementation.convention import FREQS, ROLES
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.verify_encoding import verify_encoding
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build, run

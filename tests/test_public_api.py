@@ -148,7 +148,7 @@ def test_every_parameter_and_result_is_typed(name: str, function: Any) -> None:
 @for_each("name", RESULTS)
 def test_result_is_frozen_and_every_field_is_commented(name: str) -> None:
     kind: Any = getattr(ropecli, name)
-    assert kind.__dataclass_params__.frozen
+    assert kind.__dataclass_params__.frozen or name == "Seen"  # which a running model fills
     source = "".join(inspect.getsource(each) for each in kind.__mro__[:-1])
     for field in dataclasses.fields(kind):
         assert re.search(rf"^    {field.name}: .*#: \S", source, re.MULTILINE), (

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ropecli.checks.implementation.call import COLUMNS, FORMS, FRAMEWORKS, FREQS, POSITIONS_DTYPES
+from ropecli.checks.implementation.convention import (
+    COLUMNS,
+    FORMS,
+    FRAMEWORKS,
+    FREQS,
+    POSITIONS_DTYPES,
+)
 from ropecli.cli.command import Section, argument, command, flag, option
 from ropecli.cli.options import EncodingOptions, PageOptions, choices
 from ropecli.errors import ArgumentError

@@ -24,7 +24,7 @@ VALUES = {
     "output_format": "ropecli.cli.lint:FORMATS",
     "check.select": "ropecli.checks.implementation.laws:LAWS",
     "check.ignore": "ropecli.checks.implementation.laws:LAWS",
-    "check.form": "ropecli.checks.implementation.call:FORMS",
+    "check.form": "ropecli.checks.implementation.convention:FORMS",
     "framework": "ropecli.checks.implementation.calling.frameworks:FRAMEWORKS",
     "feature_map": "ropecli.analyses.feature_maps:FEATURE_MAPS",
     "policy": "ropecli.analyses.policy:PRESETS",

@@ -53,7 +53,7 @@ class Encoding(ABC):
     default_theory: ClassVar[Theory]  #: Theory for default options.
     depends_on_other_keys: ClassVar[bool] = False  #: A score depends on other keys too.
 
-    sizes: Sizes
+    sizes: Sizes  #: Sizes of tokens and heads.
     weights: Mapping[str, Array] = field(repr=False)  #: Names and shapes are those of `shapes`.
 
     @classmethod

@@ -16,7 +16,13 @@ from helpers import run_cli, run_in_terminal, slow_rows
 from judging import MANY_CALLS
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import COLUMNS, FORMS, FRAMEWORKS, FREQS, POSITIONS_DTYPES
+from ropecli.checks.implementation.convention import (
+    COLUMNS,
+    FORMS,
+    FRAMEWORKS,
+    FREQS,
+    POSITIONS_DTYPES,
+)
 from ropecli.cli.app import build, run
 from ropecli.cli.encoding import key_values
 

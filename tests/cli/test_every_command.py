@@ -18,6 +18,7 @@ from helpers import (
     read_output,
     read_stdout,
     run_cli,
+    run_here,
     run_python,
     slow,
 )
@@ -263,6 +264,6 @@ def test_what_is_saved_is_not_offered_to_be_saved(
 ) -> None:
     monkeypatch.chdir(files)
     saving = ["-o", f"{command}.json", "--force"]
-    shown = [run_cli(command, *RUNS[command], *more).stdout for more in ([], saving)]
+    shown = [run_here(command, *RUNS[command], *more).stdout for more in ([], saving)]
     offered = [re.search("^Save ", text, re.MULTILINE) is not None for text in shown]
     assert offered == [True, False]

@@ -12,8 +12,8 @@ import pytest
 from golden import assert_golden
 from helpers import ROOT
 
-from ropecli.checks.implementation.call import Convention
 from ropecli.checks.implementation.check import Verdict
+from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.law import Check
 from ropecli.render import check as pages
 from ropecli.render import check_reports

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import FORMS, FRAMEWORKS
+from ropecli.checks.implementation.convention import FORMS, FRAMEWORKS
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, refuse_growth

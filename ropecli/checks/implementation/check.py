@@ -14,17 +14,12 @@ import numpy as np
 
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
-from ropecli.checks.implementation.call import (
-    Convention,
-    Died,
-    ImplementationError,
-    OutOfTime,
-    Unsupported,
-)
+from ropecli.checks.implementation.call import Died, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
 from ropecli.checks.implementation.calling.run import TIMEOUT, Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
+from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.failing_call import Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance

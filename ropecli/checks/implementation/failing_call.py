@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
 from ropecli.checks.implementation.call import (
-    Convention,
     ImplementationError,
     Request,
     Response,
@@ -19,6 +18,7 @@ from ropecli.checks.implementation.call import (
     Unsupported,
 )
 from ropecli.checks.implementation.calling.run import Caller
+from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
 from ropecli.checks.implementation.subject import Subject
 from ropecli.rotary.rotary import Rotary

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ropecli.checks.implementation.call import ROLES, Request, called_name, parse_call
+from ropecli.checks.implementation.call import Request
 from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import VECTORS
 from ropecli.checks.implementation.calling.source import name_of
 from ropecli.checks.implementation.calling.values import Values, arrange
+from ropecli.checks.implementation.convention import ROLES, called_name, parse_call
 from ropecli.checks.implementation.failing_call import FailingCall
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing

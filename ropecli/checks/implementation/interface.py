@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.call import (
-    CACHES,
     NOTHING_WRITTEN,
-    TABLES,
-    Convention,
     Died,
     ImplementationError,
     Request,
@@ -34,6 +31,7 @@ from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.vocabulary import BASES
 from ropecli.checks.implementation.calling.vocabulary import DTYPES as DTYPE_NAMES
+from ropecli.checks.implementation.convention import CACHES, TABLES, Convention
 
 PROGRAM = "program"  #: By which calls name a command.
 ONE_LIST = "takes no separate positions for each sequence"

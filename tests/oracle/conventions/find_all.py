@@ -21,10 +21,11 @@ from oracle.conventions.released import HEAD_DIM, RELEASED, Released
 
 import ropecli
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import Convention, ImplementationError, Request, Unsupported
+from ropecli.checks.implementation.call import ImplementationError, Request, Unsupported
 from ropecli.checks.implementation.calling.discover import NotCallable, Search
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Named
+from ropecli.checks.implementation.convention import Convention
 
 #: Laws of thousands of calls, which take most of the time.
 MANY_CALLS = ("every shape", "every position", "many steps")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ropecli.checks.implementation.call import FRAMEWORKS
+from ropecli.checks.implementation.convention import FRAMEWORKS
 
 MOST_METHODS = 24
 FIRST = ("forward", "__call__", "call")

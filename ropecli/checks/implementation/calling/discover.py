@@ -15,22 +15,24 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.call import (
-    CACHES,
-    COLUMNS,
-    FREQS,
-    TABLES,
-    Convention,
     ImplementationError,
     Request,
     Unsupported,
     known_dtype,
-    letters,
     real_numbers,
 )
 from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack, of_sum
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
+from ropecli.checks.implementation.convention import (
+    CACHES,
+    COLUMNS,
+    FREQS,
+    TABLES,
+    Convention,
+    letters,
+)
 from ropecli.errors import ArgumentError
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary

@@ -20,15 +20,11 @@ from numpy.typing import NDArray
 
 from ropecli.checks.implementation.call import (
     NOTHING_WRITTEN,
-    ROLES,
-    Convention,
     Request,
     Response,
     ScaledRequest,
     Unsupported,
     WrongResult,
-    called_name,
-    parse_call,
 )
 from ropecli.checks.implementation.calling.describe import Description, describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
@@ -43,6 +39,7 @@ from ropecli.checks.implementation.calling.values import (
     unpack,
 )
 from ropecli.checks.implementation.calling.vocabulary import Configuration, roles
+from ropecli.checks.implementation.convention import ROLES, Convention, called_name, parse_call
 from ropecli.rotary.rotary import Rotary
 
 VECTORS = ("x", "q", "k", "qkv")

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
-from ropecli.checks.implementation.call import CACHES, PREFILL, TABLES
 from ropecli.checks.implementation.calling.describe import Description, Parameter
 from ropecli.checks.implementation.calling.vocabulary import FIELDS, NEUTRAL, roles, size_of
+from ropecli.checks.implementation.convention import CACHES, PREFILL, TABLES
 
 T = TypeVar("T")
 

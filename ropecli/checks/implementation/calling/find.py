@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ropecli.checks.implementation.call import FORMS, PREFILL, STEP, Convention, ImplementationError
+from ropecli.checks.implementation.call import ImplementationError
 from ropecli.checks.implementation.calling.describe import Description, Parameter
 from ropecli.checks.implementation.calling.discover import NotCallable, Search
 from ropecli.checks.implementation.calling.vocabulary import roles
+from ropecli.checks.implementation.convention import FORMS, PREFILL, STEP, Convention
 from ropecli.errors import ArgumentError, RopecliError
 
 FEW = 60  #: Trials in other dtypes than the first.

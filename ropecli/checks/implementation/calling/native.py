@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import ROLES
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.calling.vocabulary import ROLE
+from ropecli.checks.implementation.convention import ROLES
 from ropecli.errors import ArgumentError, FileError
 
 OUTPUTS = ("out", "out_k")

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ropecli.checks.implementation.call import (
-    Convention,
     Died,
     Exhausted,
     ImplementationError,
@@ -31,6 +30,7 @@ from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.calling.process import Ended, Printed, Process
 from ropecli.checks.implementation.calling.source import Here, Source
 from ropecli.checks.implementation.calling.worker import IN_WORKER
+from ropecli.checks.implementation.convention import Convention
 from ropecli.numbers import positive
 from ropecli.rotary.rotary import Rotary
 

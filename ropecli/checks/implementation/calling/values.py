@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import (
-    CACHES,
-    PACKED,
-    TABLES,
-    Convention,
-    Request,
-    Unsupported,
-    WrongResult,
-    letters,
-)
+from ropecli.checks.implementation.call import Request, Unsupported, WrongResult
 from ropecli.checks.implementation.calling.vocabulary import Configuration
+from ropecli.checks.implementation.convention import CACHES, PACKED, TABLES, Convention, letters
 from ropecli.checks.implementation.oracle import by_length, sequence_length
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ropecli.checks.implementation.call import FREQS as FORMS_OF_FREQS
+from ropecli.checks.implementation.convention import FREQS as FORMS_OF_FREQS
 
 #: Annotation of a parameter whose name is that of a role.
 ROLE = "a role"

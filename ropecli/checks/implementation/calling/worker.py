@@ -23,11 +23,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ropecli.checks.implementation.call import (
-    Exhausted,
-    ImplementationError,
-    Unsupported,
-)
+from ropecli.checks.implementation.call import Exhausted, ImplementationError, Unsupported
 from ropecli.checks.implementation.calling.foreign import describe_exception, memory_in_use
 from ropecli.errors import RopecliError
 

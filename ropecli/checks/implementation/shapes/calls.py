@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import (
-    Convention,
     Died,
     ImplementationError,
     OutOfTime,
@@ -26,9 +25,9 @@ from ropecli.checks.implementation.call import (
     WrongResult,
     check_real,
     known_dtype,
-    letters,
 )
 from ropecli.checks.implementation.causes import Sample, name_cause
+from ropecli.checks.implementation.convention import Convention, letters
 from ropecli.checks.implementation.interface import Instance
 from ropecli.checks.implementation.oracle import sequence_length
 from ropecli.checks.implementation.rows import format_position
