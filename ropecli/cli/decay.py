@@ -174,12 +174,13 @@ def _show_expected(
             f"--encoding requires integer distances, got --max-dist {max_distance:g}"
         )
     chosen = encoding_names(names)
-    if positions is not None and "sinusoidal" not in chosen:
+    alone = chosen == ["sinusoidal"]
+    if positions is not None and not alone:
         raise ArgumentError("--positions requires --encoding sinusoidal")
     rope = named.rope
     bound = analyse(rope, max_distance=last, name=named.name)
     codes = None
-    if "sinusoidal" in chosen:
+    if alone:
         shown = 128 if positions is None else positions
         codes = similarity(rope, max_distance=last, positions=shown, name=named.name)
         resolved["positions"] = shown

@@ -45,7 +45,7 @@ def as_json(result: ExpectedCurves) -> dict[str, Any]:
 def table(result: ExpectedCurves) -> Table:
     """Return a row for each encoding and distance, with RoPE's bound at that distance.
 
-    Those of the sinusoidal encoding have the similarity of its codes, and its limit if known.
+    The sinusoidal encoding alone also has the similarity of its codes, and its limit if known.
     """
     curves = result.curves
     columns: dict[str, Any] = {
@@ -56,10 +56,7 @@ def table(result: ExpectedCurves) -> Table:
         columns["relative_upper_bound"] = np.tile(result.bound.relative_upper_bound, len(curves))
     columns["expected_score"] = np.concatenate([curve.expected_score for curve in curves])
     if result.similarity is not None:
-        for name, column in list(similarity.table(result.similarity).items())[1:]:
-            of_codes, others = column.tolist(), [""] * len(column)
-            parts = (of_codes if c.encoding == "sinusoidal" else others for c in curves)
-            columns[name] = [cell for part in parts for cell in part]
+        columns |= dict(list(similarity.table(result.similarity).items())[1:])
     return columns
 
 
