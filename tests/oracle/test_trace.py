@@ -295,18 +295,18 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
             super().__init__()
             self.qkv = nn.Linear(64, 192)
 
-        def rotate_heads(self, x: Any, start: int) -> Any:
+        def place_heads(self, x: Any, start: int) -> Any:
             return turn_heads(x, start)
 
         def forward(self, x: Any, input_pos: int = 0) -> Any:
             q, k, v = self.qkv(x).reshape(*x.shape[:2], 3, 4, 16).permute(2, 0, 3, 1, 4)
-            q, k = self.rotate_heads(q, input_pos), self.rotate_heads(k, input_pos)
+            q, k = self.place_heads(q, input_pos), self.place_heads(k, input_pos)
             return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     torch.manual_seed(0)
     model, x = Attention(), torch.randn(1, 30, 64)
     with torch.no_grad():
-        with ropecli.watch(model, wrap="rotate_heads") as seen:
+        with ropecli.watch(model, wrap="place_heads") as seen:
             model(x)
             model(x[:, :7], input_pos=30)
         with ropecli.watch(model) as blind:
@@ -317,11 +317,11 @@ def test_a_model_of_ones_own_with_a_function_that_must_be_named() -> None:
     assert not seen.verdict(ropecli.Rotary(head_dim=16, base=200.0)).passed
     with pytest.raises(ropecli.ArgumentError, match=r"name the function that rotates in `?wrap"):
         blind.verdict(rope)
-    with torch.no_grad(), ropecli.watch(model, wrap="rotate_heads") as seen:
+    with torch.no_grad(), ropecli.watch(model, wrap="place_heads") as seen:
         model(x[:, :4])  # as many positions as heads
     assert seen.verdict(rope).passed
-    assert Attention.rotate_heads.__qualname__.endswith("Attention.rotate_heads")
-    assert not hasattr(Attention.rotate_heads, "__wrapped__")  # it is as it was
+    assert Attention.place_heads.__qualname__.endswith("Attention.place_heads")
+    assert not hasattr(Attention.place_heads, "__wrapped__")  # it is as it was
     with (
         pytest.raises(ropecli.ArgumentError, match=r"wrap must name functions .* got nothing"),
         ropecli.watch(model, wrap="nothing"),
@@ -345,7 +345,7 @@ def test_a_function_of_one_argument_that_is_named() -> None:
             super().__init__()
             self.qkv = nn.Linear(64, 192)
 
-        def rotate_heads(self, x: Any) -> Any:
+        def place_heads(self, x: Any) -> Any:
             return turn(x)
 
         @staticmethod

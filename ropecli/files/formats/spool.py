@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,12 @@ class Spool(Sink):
         array, begin = self.stored[name], self._begins[name]
         if not array.nbytes:
             return np.empty(array.shape, array.dtype)
-        return np.memmap(self._file, array.dtype, "c", begin, array.shape)
+        return self._map[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+
+    @cached_property
+    def _map(self) -> NDArray[np.uint8]:
+        """The whole file: each mapping keeps a descriptor of its own."""
+        return np.memmap(self._file, np.uint8, "c")
 
     def close(self) -> None:
         """Close the file, which removes it."""
