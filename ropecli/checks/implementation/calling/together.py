@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import queue
 import sys
 import threading
@@ -26,6 +27,9 @@ AT_ONCE = "while another thread calls it too"
 POINTS = 32  #: Points of a call at which it is stopped.
 SECONDS = 0.3  #: Of computing, for all of them.
 FREE, FREE_SECONDS = 200, 0.25  #: Calls that two threads make without a pause, and of computing.
+#: Calls that must have run at the same time as one of the other thread, which a busy machine may
+#: rarely let them, and seconds after which that is given up.
+MET, MET_SECONDS = 40, 2.0
 SWITCH = 1e-6  #: Seconds between switches of threads meanwhile.
 #: Seconds to wait for a call that may wait for a lock itself: half as long each time that it does,
 LONGEST_WAIT, SHORTEST_WAIT = 1.0, 0.002
@@ -208,15 +212,22 @@ def _stop_at_points(one: Call, other: Call, thread: _Thread, both: _Compared) ->
 
 
 def _run_freely(one: Call, other: Call, thread: _Thread, both: _Compared) -> None:
-    end = time.process_time() + FREE_SECONDS
+    end, latest = time.process_time() + FREE_SECONDS, time.monotonic() + MET_SECONDS
     before = sys.getswitchinterval()
+    runs, met = [False, False], 0
 
     def again(which: int, call: Call) -> Any:
         """Make a call again and again, until a result is unlike the one alone."""
-        for _ in range(FREE):
+        nonlocal met
+        for count in itertools.count(1):
+            runs[which] = True
+            meets = runs[not which]
             result, error = _result_of(call)
+            met += meets or runs[not which]
+            runs[which] = False
             both.add(which, result, error, AT_ONCE)
-            if both.unlike is not None or time.process_time() > end:
+            enough = count >= FREE or time.process_time() > end
+            if both.unlike is not None or (enough and (met >= MET or time.monotonic() > latest)):
                 return
 
     sys.setswitchinterval(SWITCH)
