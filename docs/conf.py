@@ -78,7 +78,10 @@ autodoc_typehints_format = "short"
 # Types that have no page here: other projects', and names for a callable's signature.
 nitpick_ignore_regex = [
     ("py:(class|obj|data)", r"(np|numpy|os|pathlib|NDArray|ArrayLike)\b.*"),
-    ("py:class", r"Array|Decays|Direction|FeatureMap|Layout|ModelCall|Pairs|Path|Progress|Rotate|Vectors|tuple\[\w+"),
+    (
+        "py:class",
+        r"Array|Decays|Direction|FeatureMap|Layout|ModelCall|Pairs|Path|Progress|Rotate|Vectors|tuple\[\w+",
+    ),
     ("py:class", r"(collections\.abc\.)?Mapping.*"),
     ("py:class", r"(ropecli\.rotary\.\w+\.)?(Axes|Figure|Formula|Placement|Start|Table)"),
     ("py:(class|exc)", r"(ropecli\.checks\.[\w.]+\.)?(CallError|Convention|Parting)"),

@@ -339,7 +339,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
 
 
 def _about(rule: Rule) -> str:
-    said = {"Fires on": rule.fires, "What happens": rule.why, "Cure": rule.cure}
+    said = {"Fires on": rule.fires, "What happens": rule.why, "Fix": rule.cure}
     if rule.threads:
         links = [
             f"[{thread}](https://github.com/{thread.replace('#', '/issues/')})"

@@ -34,7 +34,7 @@ class LintOptions(FileOptions):
     ] = None
     sarif: Annotated[bool, flag("--sarif", "Print SARIF 2.1.0, or write it with -o.")] = False
     fix: Annotated[
-        bool, flag("--fix", "Write a copy with the cures that are certain; show the diff.")
+        bool, flag("--fix", "Write a copy with the safe fixes applied; show the diff.")
     ] = False
     output: Annotated[
         Path | None,
@@ -152,7 +152,7 @@ def lint(
       ropecli lint --explain R012
 
     Find mistakes in a model's configuration. Keys that stacks ignore or read differently are found
-    too. Each finding names the key, the consequences and the cure. Exit code 1 if a finding is an
+    too. Each finding names the key, the consequences and the fix. Exit code 1 if a finding is an
     error.
     """
     from ropecli.models.lint.rule import LEVELS, RuleList

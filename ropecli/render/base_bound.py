@@ -72,11 +72,11 @@ def rows(result: BaseBound) -> list[list[str]]:
 def _sentences(each: BaseBound) -> list[str]:
     if each.never_negative:
         said = [
-            "Holds every context: as many pairs never turn as turn, and their cosines of 1 are "
-            "enough."
+            "Holds every context: at least half of the pairs never rotate, so the sum cannot "
+            "become negative."
         ]
     elif each.longest_context is None:
-        said = [f"Holds up to {each.searched:,} at least, where the search ended."]
+        said = [f"Holds up to at least {each.searched:,} (search limit)."]
     else:
         said = [
             f"Holds up to {each.longest_context:,}: the sum is first negative at distance "

@@ -63,7 +63,7 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
     if not screen.brief:
         text = (
             "A larger base may hold less: below the largest that fails, bases that hold alternate "
-            "with bases that do not, and runs between two bases of the grid are not seen."
+            "with bases that do not, and the grid misses intervals narrower than its spacing."
         )
         lines += ["", *screen.wrap(text, indent=0)]
     return lines + screen.offer(SAVE)

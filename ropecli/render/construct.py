@@ -42,7 +42,7 @@ def head_name(head: ConstructedHead) -> str:
 
 
 def _squared_norm(head: ConstructedHead) -> str:
-    return "none is enough" if head.squared_norm is None else f"{head.squared_norm:.6g}"
+    return "unreachable" if head.squared_norm is None else f"{head.squared_norm:.6g}"
 
 
 COLUMNS = (

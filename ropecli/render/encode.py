@@ -64,7 +64,7 @@ def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int)
     partial = ""
     if rope.rotary_dim != rope.head_dim:
         partial = f", {rope.rotary_dim} coordinates from {rope.rotary_offset}"
-    along = f"positions run along axis {axes.sequence_axis} ({axes.sequence:,} long), {start}"
+    along = f"positions along axis {axes.sequence_axis} ({axes.sequence:,} long), {start}"
     if axes.sequence_axis is None:
         along = "one vector at position " + start.removeprefix("from ")
     return [
@@ -76,7 +76,7 @@ def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int)
 
 def more_files(count: int, *, positions_continue: bool) -> str:
     """Return how many more files there are, and the positions that they begin at."""
-    how = "going on where the file before ends" if positions_continue else "each from the start"
+    how = "continue from the previous file" if positions_continue else "each from the start"
     return f"and {count:,} {'file' if count == 1 else 'files'} more, positions {how}"
 
 
@@ -90,12 +90,12 @@ def warnings(arrays: Iterable[EncodedArray]) -> list[str]:
     if nonfinite:
         values = "value" if nonfinite == 1 else "values"
         lines.append(
-            f"{nonfinite:,} NaN or infinite {values} in the input; each stays in its own pair"
+            f"{nonfinite:,} NaN or infinite {values} in the input; each affects only its own pair"
         )
     for dtype, count in overflowed.items():
         if count:
-            pairs = "pair is" if count == 1 else "pairs are"
-            lines.append(f"{count:,} {pairs} too large for {dtype} once turned and became infinite")
+            pairs = "pair" if count == 1 else "pairs"
+            lines.append(f"{count:,} {pairs} overflowed {dtype} after rotation")
     return lines
 
 

@@ -156,7 +156,7 @@ class Look:
 def _set_log_x(picture: Figure) -> None:
     curves = [axes for axes in picture.axes if axes.get_lines() and not axes.images]
     if not curves:
-        raise ArgumentError("log x is for curves, and this figure has none")
+        raise ArgumentError("log x requires a line plot")
     for axes in curves:
         x = np.concatenate([np.asarray(line.get_xdata(), float) for line in axes.get_lines()])
         shown = x[(x > 0) & np.isfinite(x)]

@@ -82,7 +82,7 @@ def page(
         lines += ["", *_matches(result, rope, candidates or {})]
         if result.notes and not screen.brief:
             notes = (f"    {console.visible(note)}." for note in result.notes)
-            lines += ["", "  What these tensors leave open:", *notes]
+            lines += ["", "  Not determined by these tensors:", *notes]
     lines = console.wrap_rows(lines, screen.width, hang=2)
     if rope is not None and not screen.brief:
         lines += _as_flags(result, models, screen.width)
@@ -94,10 +94,10 @@ def _parting(parting: Parting) -> Iterator[str]:
     rope = parting.rotary
     others = parting.vectors - parting.count
     yield (
-        f"  {others:,} of {parting.vectors:,} vectors are rotated alike: "
+        f"  {others:,} of {parting.vectors:,} vectors are rotated consistently: "
         f"{LAYOUTS.get(rope.layout, 'custom pairs')}, {frequencies(rope)}."
     )
-    yield f"  {'This one parts' if parting.count == 1 else 'These part'}: {parting.where}."
+    yield f"  {'This one deviates' if parting.count == 1 else 'These deviate'}: {parting.where}."
 
 
 def _sentence(result: Identification, rope: Rotary) -> str:

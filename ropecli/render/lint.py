@@ -53,7 +53,7 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
         for each in file.findings:
             lines += _block(each, screen.width, file.place(each))
     if result.fixed is not None:
-        none = "No finding has a cure that is certain: nothing is written."
+        none = "No finding has a safe automatic fix: nothing is written."
         lines += ["", *(map(visible, result.fixed.diff or [none]))]
     return lines
 
@@ -76,9 +76,9 @@ def github(report: LintReport) -> str:
 
 
 def _explanation(rule: Rule, width: int) -> list[str]:
-    """Return what a rule finds, why it matters, and the cure."""
+    """Return what a rule finds, why it matters, and the fix."""
     threads = ", ".join(rule.threads)
-    rows = {"Finds": rule.fires, "Why": rule.why, "Cure": rule.cure, "Threads": threads}
+    rows = {"Finds": rule.fires, "Why": rule.why, "Fix": rule.cure, "Threads": threads}
     lines = [f"{rule.id}  {rule.level}: {rule.title}", ""]
     for name, said in rows.items():
         if said:
@@ -105,13 +105,13 @@ def count(findings: Sequence[Finding]) -> str:
 
 
 def _summary(finding: Finding) -> str:
-    """Return a finding in one line, without its cure."""
+    """Return a finding in one line, without its fix."""
     key = f" {visible(finding.key)}:" if finding.key else ""
     return f"{finding.level} {finding.rule}:{key} {visible(finding.message)}"
 
 
 def _block(finding: Finding, width: int, place: tuple[int, int] | None = None) -> Iterator[str]:
-    """Yield the lines of a finding: its title, its consequences, its cure."""
+    """Yield the lines of a finding: its title, its consequences, its fix."""
     key = f"{visible(finding.key)}: " if finding.key else ""
     where = "" if place is None else f" (line {place[0]}, column {place[1]})"
     yield from wrapped(

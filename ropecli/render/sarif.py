@@ -42,7 +42,7 @@ def _rule(each: Rule) -> dict[str, Any]:
         "id": each.id,
         "shortDescription": {"text": each.title},
         "fullDescription": {"text": each.why},
-        "help": {"text": f"{each.why} Cure: {each.cure}{threads} See {PAGE}#{each.anchor}."},
+        "help": {"text": f"{each.why} Fix: {each.cure}{threads} See {PAGE}#{each.anchor}."},
         "defaultConfiguration": {"level": each.level},
     }
 

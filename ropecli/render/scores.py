@@ -43,7 +43,7 @@ CHANGES = {
     "kerple": "a bias by distance, learned, in place of all three",
     "learned": "Eq. 6 itself, with learned p_m and p_n",
     "nope": "the first term alone: no positions",
-    "rope": "Eq. 16: the first term alone, turned by m - n",
+    "rope": "Eq. 16: the first term alone, rotated by m - n",
     "shaw": "Eq. 5: a vector by distance in place of p_n; values get one too",
     "sinusoidal": "Eq. 6 itself, with sinusoids p_m and p_n",
     "t5": "Eq. 8: a bias by distance in place of all three; no 1 / sqrt(d)",

@@ -53,7 +53,7 @@ def page(result: Trace, screen: Screen) -> list[str]:
             kind = visible(result.model_type or "a model")
             lines += [f"  {kind}, built by {result.built} at small width with random weights"]
         lines += [f"  called with {'; '.join(result.calls)}", ""]
-    for word, agrees in (("FAIL", False), ("????", None)):
+    for word, agrees in (("FAIL", False), ("UNKNOWN", None)):
         notes: dict[str, list[TracedLayer]] = {}
         for layer in result.layers:
             if layer.agrees is agrees:
@@ -63,7 +63,7 @@ def page(result: Trace, screen: Screen) -> list[str]:
     groups: dict[tuple[str, ...], list[TracedLayer]] = {}
     for layer in result.layers:
         groups.setdefault(_row(layer), []).append(layer)
-    rows = [["layers", "queries and keys get", "score times"]]
+    rows = [["layers", "queries and keys get", "softmax scale"]]
     rows += [[_which(layers), *row[1:]] for row, layers in groups.items()]
     return wrap_rows([*lines, *(f"  {line}" for line in aligned(rows, left=3))], screen.width)
 

@@ -127,7 +127,7 @@ def _plot(means: list[NDArray[np.float64]], width: int) -> str:
 
 @styled
 def figure(result: Usage) -> Figure:
-    """Return a heat map for q and one for k: a row a head, a column a pair."""
+    """Return a heat map for q and one for k: one row per head, one column per pair."""
     picture = blank_figure(7.6, 5.0)
     panels = picture.subplots(1, 2)
     for axes, norms, name in zip(panels, (result.q_norms, result.k_norms), "qk", strict=True):

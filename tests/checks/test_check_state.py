@@ -129,7 +129,7 @@ class KeepsFirst(Module):
 def test_a_new_instance_shows_that_a_cache_is_to_blame() -> None:
     case = assert_failed(judge_once(KeepsFirst, form="module"), "long positions")
     assert case.note == (
-        "a new instance turns them rightly: a cache keeps the tables of other positions"
+        "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
     )
 
 

@@ -74,7 +74,10 @@ def test_vectors_that_part(name: str, given: Array | None, dtype: str) -> None:
     assert found.parting.where == where
     assert found.parting.rotary.layout == "half"
     text = str(found)
-    assert f"{512 - count} of 512 vectors are rotated alike: half-split layout, base 500" in text
+    assert (
+        f"{512 - count} of 512 vectors are rotated consistently: half-split layout, base 500"
+        in text
+    )
     assert where in " ".join(text.split())
 
 

@@ -310,7 +310,7 @@ def test_nothing_seen_is_refused() -> None:
     seen = Seen()
     seen.calls = seen_of(HALF).calls
     seen.unseen.add("layers.0.attn")
-    with pytest.raises(ropecli.ArgumentError, match=r"cannot look: .* seen in layers\.0\.attn"):
+    with pytest.raises(ropecli.ArgumentError, match=r"could be captured in layers\.0\.attn"):
         seen.verdict(HALF)
     with pytest.raises(ropecli.ArgumentTypeError, match="must be a Rotary or a Model, got str"):
         Seen().verdict("config.json")  # type: ignore[arg-type]
@@ -331,7 +331,7 @@ def test_the_page_names_layers_that_part_and_joins_those_that_are_alike() -> Non
         "",
         "  FAIL  layers.2.attn: query and key: layout interleaved, not half",
         "",
-        "  layers              queries and keys get                        score times",
+        "  layers              queries and keys get                        softmax scale",
         "  3 layers (0, 1, 3)  base 10000, half, all 16 dimensions         0.25",
         "  layers.2.attn       base 10000, interleaved, all 16 dimensions  0.25",
     ]

@@ -36,7 +36,7 @@ def test_rotates_into_a_file_beside_the_input(here: Path) -> None:
     out, err = read_output("encode", "x.npy")
     assert err == ""
     assert "x.npy  (3, 50, 16) float32" in out
-    assert "positions run along axis 1 (50 long), from 0, 1 head of 16" in out
+    assert "positions along axis 1 (50 long), from 0, 1 head of 16" in out
     assert "interleaved, base 10000" in out
     assert "x.rope.npy written in" in out
     expected = rotate(np.load("x.npy"), Rotary(head_dim=16))
@@ -56,7 +56,7 @@ def test_every_option_reaches_the_rotation(here: Path) -> None:
         "--offset",
         "7",
     )
-    assert "positions run along axis 0 (3 long), from p.npy plus 7, 2 heads of 8" in out
+    assert "positions along axis 0 (3 long), from p.npy plus 7, 2 heads of 8" in out
     assert "half, base 500000, 4 coordinates from 2" in out
     rope = Rotary(head_dim=8, base=5e5, layout="half", rotary_dim=4, rotary_offset=2)
     x = np.load("x.npy").reshape(3, 100, 8).swapaxes(0, 1)
@@ -107,8 +107,8 @@ def test_warnings_count_what_is_not_finite(here: Path) -> None:
     x[3, :2] = 60_000
     np.save("odd.npy", x)
     _, err = read_output("encode", "odd.npy")
-    assert "warning: 2 NaN or infinite values in the input; each stays in its own pair" in err
-    assert "warning: 1 pair is too large for float16 once turned" in err
+    assert "warning: 2 NaN or infinite values in the input; each affects only its own pair" in err
+    assert "warning: 1 pair overflowed float16 after rotation" in err
     rotated = np.load("odd.rope.npy")
     assert np.isnan(rotated[1, 2:4]).all()
     assert np.isfinite(np.delete(rotated[1], [2, 3])).all()

@@ -91,7 +91,7 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     words = [*given, "--tensor", "h.[qk]", "-o", "out", "--positions-continue"]
     out, err = read_output("encode", *words)
     assert err == ""
-    assert "and 2 files more, positions going on where the file before ends" in out
+    assert "and 2 files more, positions continue from the previous file" in out
     assert re.search(r"3 files written to out in \d", out)
     got = load_file("out/10.safetensors")["h.q"]
     expected = rotate(load_file("dump/10.safetensors")["h.q"], ROPE, 10 + np.arange(5))
@@ -288,8 +288,8 @@ def test_what_overflowed_is_counted_by_dtype() -> None:
     np.save("b.npy", np.full((2, 8), 6e4, "f2"))
     _, err = read_output("encode", "a.npy", "b.npy", "--force")
     assert err.splitlines() == [
-        "warning: 1 pair is too large for float32 once turned and became infinite",
-        "warning: 2 pairs are too large for float16 once turned and became infinite",
+        "warning: 1 pair overflowed float32 after rotation",
+        "warning: 2 pairs overflowed float16 after rotation",
     ]
 
 

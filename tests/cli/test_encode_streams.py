@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 PLAN = (
     "stdin  (3, 50, 16) float32  9.6 kB\n"
-    "positions run along axis 1 (50 long), from 0, 1 head of 16\n"
+    "positions along axis 1 (50 long), from 0, 1 head of 16\n"
     "interleaved, base 10000\n"
 )
 

@@ -257,10 +257,10 @@ def test_a_table_that_no_formula_gives() -> None:
 def test_what_is_left_open_is_left_out_when_quiet() -> None:
     save(Rotary(head_dim=64, base=1e7), length=16, dtype=np.float16)
     text = read_stdout("identify", *FILES)
-    assert "  What these tensors leave open:\n" in text
+    assert "  Not determined by these tensors:\n" in text
     assert "cannot be seen rotating" in text
     quiet = read_stdout("identify", *FILES, "-q")
-    assert "leave open" not in quiet
+    assert "Not determined" not in quiet
     assert "As flags" not in quiet
     assert quiet.splitlines()[0] == text.splitlines()[0]
 

@@ -162,7 +162,7 @@ def test_sources_may_be_patterns() -> None:
 
 # Cures.
 
-#: Keys that the cures are for, beside those of a sound file; and the same keys after them.
+#: Keys that the fixes are for, next to those of a sound file; and the same keys after them.
 CURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "misspelt": ({"rope_theta": None, "rope_teta": 5e5}, {"rope_theta": 5e5}),
     "an integer": (
@@ -256,7 +256,7 @@ def test_a_key_is_removed_with_its_comma_and_renamed_in_place(before: str, after
 
 def test_nothing_is_written_where_no_cure_is_certain() -> None:
     text = read_stdout("lint", "wrong", "--fix", code=1)
-    assert text.endswith("\nNo finding has a cure that is certain: nothing is written.\n")
+    assert text.endswith("\nNo finding has a safe automatic fix: nothing is written.\n")
     assert [path.name for path in Path("wrong").iterdir()] == ["config.json"]
 
 

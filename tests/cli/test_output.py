@@ -286,7 +286,7 @@ def test_options_of_the_output_that_are_refused(options: str, message: str) -> N
 @pytest.mark.slow
 def test_log_x_needs_curves() -> None:
     line = assert_refused(*SCORES.split(), "-o", "x.png", "--log-x")
-    assert line == "log x is for curves, and this figure has none"
+    assert line == "log x requires a line plot"
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def test_whole_screen() -> None:
         "  Fits as well: a, base 1.\n"
         "  Next best: linear, base 500000, wrong by 3.6 rad at position 4,095.\n"
         "\n"
-        "  What these tensors leave open:\n"
+        "  Not determined by these tensors:\n"
         "    something is not known.\n"
         "\n"
         "  As flags: --dim 8 --layout half --base 500000\n"

@@ -71,7 +71,7 @@ class Identification(Result, view="identify"):
     max_residual: float | None = None  #: Largest error left, in ulp of dtype of a pair's length.
     precision: str | None = None  #: What was rounded, such as "bfloat16 positions", or "exact".
     matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
-    parting: Parting | None = None  #: If most vectors are rotated alike, those that are not.
+    parting: Parting | None = None  #: If most vectors are rotated consistently, those that are not.
     notes: tuple[str, ...] = ()  #: What these data cannot decide, a sentence each.
 
     @property

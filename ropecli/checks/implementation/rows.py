@@ -67,7 +67,9 @@ def check_rows(
         _describe_nearest(step, got, truth)
     )
     if renewed:
-        note = "a new instance turns them rightly: a cache keeps the tables of other positions"
+        note = (
+            "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
+        )
     else:
         note = _explain(subject, step, got, sequences, rows)
     return replace(outcome, counterexample=where + smallest, note=note)

@@ -147,7 +147,7 @@ def _check_sight(seen: Seen) -> None:
         raise ArgumentError("the model was not called", "call it within the block of `watch`")
     where = f" in {min(seen.unseen)}" if seen.unseen else ""
     raise ArgumentError(
-        f"cannot look: no queries and keys were seen{where}, as in a fused or compiled kernel",
+        f"no queries or keys could be captured{where}, as in a fused or compiled kernel",
         "name the function that rotates in `wrap`, or run the model uncompiled, with eager "
         "attention",
     )

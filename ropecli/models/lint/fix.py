@@ -29,11 +29,11 @@ _MOST_ROUNDS = 32  #: Each fixes a finding at least; more would only take time.
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed:
-    """A config.json with the cures of its findings."""
+    """A config.json with its findings fixed."""
 
     output: Path  #: Where the copy belongs.
     text: str  #: Its content.
-    diff: tuple[str, ...]  #: Lines of a unified diff; none where no cure is certain.
+    diff: tuple[str, ...]  #: Lines of a unified diff; none where no fix is safe.
     rules: tuple[str, ...]  #: Ids of the rules whose findings are cured.
 
 
@@ -44,9 +44,9 @@ def fix(
     wanted: Container[str],
     output: Path | None = None,
 ) -> Fixed:
-    """Return the configuration with those cures of its findings that are certain.
+    """Return the configuration with the safe fixes of its findings.
 
-    A cure is certain where it changes no reading, such as the removal of a key that no stack
+    A fix is safe where it changes no interpretation, such as the removal of a key that no stack
     reads, or where the file can mean one thing only, such as a misspelt key. Everything else in
     the file stays as it is written.
     """
@@ -90,7 +90,7 @@ def _certain_changes(
 
 
 def _fits(raw: Mapping[str, Any], cure: Mapping[str, Any]) -> bool:
-    """Return whether the objects of a cure's paths are there once, and the keys that it removes."""
+    """Return whether the objects of a fix's paths are there once, and the keys that it removes."""
     for path, value in cure.items():
         place: Any = raw
         *outer, last = path.split(".")

@@ -25,8 +25,8 @@ class Finding(Result, view="lint"):
     level: str  #: "error", "warning" or "note".
     key: str  #: The dotted path of the key in the file; empty for the file as a whole.
     message: str  #: The consequences, with numbers computed from the file.
-    hint: str  #: The cure.
-    fix: Mapping[str, Any] = field(default_factory=dict)  #: Keys of a certain cure; None removes.
+    hint: str  #: The fix.
+    fix: Mapping[str, Any] = field(default_factory=dict)  #: Keys of a safe fix; None removes.
 
 
 class Hit(NamedTuple):
@@ -34,7 +34,7 @@ class Hit(NamedTuple):
 
     key: str  #: The dotted path of the key.
     message: str
-    hint: str = ""  #: The cure, where the rule's own is not precise enough.
+    hint: str = ""  #: The fix, where the rule's own is not precise enough.
     fix: Mapping[str, Any] = NONE  #: As in `Finding`.
 
 

@@ -136,7 +136,7 @@ def _apply_rules(subjects: list[object]) -> tuple[Finding, ...]:
         if rule.is_for(subject)
         for hit in islice(rule.judge(subject), MOST_HITS)
     ]
-    # R001 would only repeat an error that names the cause, unless it knows a cure of its own.
+    # R001 would only repeat an error that names the cause, unless it has a fix of its own.
     if any(finding.level == "error" and finding.rule != UNCOMPUTABLE for finding in found):
         found = [finding for finding in found if finding.rule != UNCOMPUTABLE or finding.fix]
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))

@@ -42,7 +42,7 @@ SCALES = tuple(sign * 2.0**n for n in range(8) for sign in (1, -1))
 SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and where both meet.
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
-NO_PATTERN = "rows of no simple pattern come out wrong"
+NO_PATTERN = "the wrong rows share no simple pattern"
 KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
 MOST_LOOKED_AT = 8  #: Wrong lengths for which the table is identified again.
