@@ -133,7 +133,7 @@ def scale(
     original = _original(rope.formula, original_length)
     context, stretch = _stretch(original, context_length, factor)
     used = context if sequence_length is None else at_least("sequence_length", sequence_length, 1)
-    kept = _kept(rope.formula, original, stretch)
+    kept = _kept_parameters(rope.formula, original, stretch)
     given = _own_values(rope.formula, kept, parameters or {})
     plain = _place(rope, rope.formula.unscaled)
     ropes = {UNSCALED: plain}
@@ -196,7 +196,7 @@ def _stretch(original: int, context: int | None, factor: float | None) -> tuple[
     return context, context / original if factor is None else float(factor)
 
 
-def _kept(formula: Formula, original: int, factor: float) -> dict[str, Any]:
+def _kept_parameters(formula: Formula, original: int, factor: float) -> dict[str, Any]:
     """Return the parameters that the method of the encoding's own rope type keeps.
 
     An attention factor belongs to the factor and the length that it was given with.

@@ -25,7 +25,7 @@ from ropecli.files.formats.base import Source
 from ropecli.files.formats.raw import Raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_rotatable
-from ropecli.files.session import Job, Session, opened
+from ropecli.files.session import Job, Session, open_session
 from ropecli.reference.float64 import angles, rotate
 from ropecli.results import Result
 from ropecli.rotary import Rotary
@@ -102,7 +102,7 @@ def compare_file(
         FileError: A file that cannot be read, or arrays of another shape or dtype.
     """
     with (
-        opened(Job(input=Path(input), rope=rope, **options)) as session,
+        open_session(Job(input=Path(input), rope=rope, **options)) as session,
         comparison(session, Path(output)) as compare,
     ):
         return compare(progress)

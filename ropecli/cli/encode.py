@@ -200,13 +200,13 @@ class _Run:
         from ropecli.analyses.float32_tables import float32_error
         from ropecli.files.encode import default_output
         from ropecli.files.plan import Plan
-        from ropecli.files.session import opened
+        from ropecli.files.session import open_session
         from ropecli.render.encode import float32_notes, later_notes, left_out_notes
 
         target = default_output(input) if output is None else output
         model = self.rope.model
         _check_streams(input, target, model=model, json=self.page.json)
-        with opened(self._job(input)) as session:
+        with open_session(self._job(input)) as session:
             notes = self._notes(session)
             plan = Plan(session, target, sources=list(named_files(model)), **self.writing)
             self.page.note(*notes, *plan.notes)
@@ -268,9 +268,9 @@ class _Run:
         """Compare a file with the rotation of another; return whether it is that."""
         from ropecli.checks.encode_check import comparison
         from ropecli.files.formats.pipe import is_pipe
-        from ropecli.files.session import opened
+        from ropecli.files.session import open_session
 
-        with opened(self._job(input)) as session, comparison(session, output) as compare:
+        with open_session(self._job(input)) as session, comparison(session, output) as compare:
             self.page.note(*self._notes(session))
             self._show_plan(session)
             with self._progress(output.name) as progress:
@@ -357,10 +357,10 @@ class _Run:
 
     def _note_results(self, files: Sequence[Encoded], notes: tuple[str, ...]) -> None:
         """Write notes on later files and tensors, and warnings of what is not finite."""
-        from ropecli.render.encode import shortened, warnings
+        from ropecli.render.encode import shorten, warnings
 
         arrays = [array for each in files for array in each.arrays]
-        self.page.note(*shortened(notes))
+        self.page.note(*shorten(notes))
         self.page.note(*warnings(arrays), kind="warning")
 
 

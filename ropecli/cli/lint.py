@@ -84,7 +84,7 @@ class LintOptions(FileOptions):
 
         check_target(output, force=self.force, sources=list(self._sources()))
 
-    def fixed(self, report: LintReport, wanted: set[str]) -> LintReport:
+    def apply_fixes(self, report: LintReport, wanted: set[str]) -> LintReport:
         """Return the report with the copy that is to be written."""
         from ropecli.models.lint.fix import fix
 
@@ -179,7 +179,7 @@ def lint(
     if refused and page.form in ("json", "sarif"):
         raise refused[0]
     if page.fix:
-        report = page.fixed(report, wanted)
+        report = page.apply_fixes(report, wanted)
     parameters = page.parameters(
         *("rules", "explain", "output_format", "sarif", "fix", "fail_on"),
         sources=names,

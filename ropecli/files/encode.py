@@ -11,7 +11,7 @@ from ropecli.errors import FileError
 from ropecli.files.encoded import Encoded
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.plan import Plan, Progress
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, open_session
 from ropecli.rotary import Rotary
 
 
@@ -77,7 +77,7 @@ def encode_file(
         dtype=dtype,
         shape=shape,
     )
-    with opened(job) as session:
+    with open_session(job) as session:
         return Plan(session, output, force=force, scheduler=scheduler).run(progress)
 
 

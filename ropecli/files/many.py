@@ -23,7 +23,7 @@ from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
 from ropecli.files.plan import Plan, Progress, encode_on
 from ropecli.files.positions import checked_offset
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, open_session
 from ropecli.rotary.rotary import Rotary
 
 Start = Callable[[Plan], None]
@@ -163,7 +163,7 @@ class _Run:
             )
         if self.positions_continue:
             self.unknown = job.input  # until it is open
-        with opened(replace(job, offset=job.offset + self.shift)) as session:
+        with open_session(replace(job, offset=job.offset + self.shift)) as session:
             lengths = {axes.sequence for axes in session.all_axes}
             if self.positions_continue and len(lengths) == 1:
                 self.unknown = None

@@ -30,7 +30,7 @@ from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.files.formats.zarr import Zarr
 from ropecli.files.output import check_output, open_output
 from ropecli.files.pipeline import overlap_steps
-from ropecli.files.session import Job, Session, opened
+from ropecli.files.session import Job, Session, open_session
 
 Progress = Callable[[int, int], None]
 
@@ -242,7 +242,7 @@ def _encode_file(job: Job, output: Path) -> Encoded:
     The client has refused outputs that exist. One that is here now was written by a worker that
     died before it could say so.
     """
-    with opened(job) as session:
+    with open_session(job) as session:
         return Plan(session, output, force=True).run()
 
 

@@ -44,7 +44,7 @@ class Job:
 
 
 @contextlib.contextmanager
-def opened(job: Job) -> Iterator[Session]:
+def open_session(job: Job) -> Iterator[Session]:
     """Open the input of a job, once, for all that is done with it."""
     begin = time.perf_counter()
     with contextlib.ExitStack() as stack:

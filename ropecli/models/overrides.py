@@ -190,7 +190,7 @@ class _Writer:
         notes: list[str] = []
         overrides = self._overrides
         if overrides.context_length is not None:
-            self._config[self._spelled(CONTEXT)] = overrides.context_length
+            self._config[self._name_in_file(CONTEXT)] = overrides.context_length
         for settings in chosen:
             # The name of the entry from which it is read.
             kind = settings.kind if settings.kind in self._kinds else "all"
@@ -203,7 +203,7 @@ class _Writer:
                 break
         return notes
 
-    def _spelled(self, name: str) -> str:
+    def _name_in_file(self, name: str) -> str:
         """Return the name under which a key is in the file, or else its newest."""
         found = self._keys.find(name)
         return name if found is None else found[0]
@@ -283,7 +283,7 @@ class _Writer:
         if not settings.nested and self._keys.integer(ORIGINAL) is not None:  # read there first
             elsewhere[ORIGINAL] = parameters.pop(ORIGINAL, self._keys.integer(ORIGINAL))
         if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._scaling:
-            self._config[self._spelled(SHARE)] = parameters.pop(SHARE)
+            self._config[self._name_in_file(SHARE)] = parameters.pop(SHARE)
         old = self._entry(kind, add=False)
         wanted = replace(overrides, parameters=parameters)
         new, notes = scaled_entry(old, settings, wanted, elsewhere)

@@ -17,10 +17,10 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     printable,
-    styled,
+    with_style,
 )
 from ropecli.render.labels import curve_label, encoding_as_json
-from ropecli.render.table import Cell, Column, aligned, texts
+from ropecli.render.table import Cell, Column, align, texts
 from ropecli.results import Axes, Figure
 
 CLOSE = 1.5  #: Contexts of a smaller ratio have labels one below the other.
@@ -101,7 +101,7 @@ def _doublings(each: BaseBound) -> list[str]:
     for a, b, least, most in zip(first, last, low, high, strict=True):
         span = f"{a:,}" if a == b else f"{a:,} to {b:,}"
         rows.append([span, f"{least:.4f}", f"{most:.4f}"])
-    return aligned(rows)
+    return align(rows)
 
 
 def plot(shown: Sequence[BaseBound], width: int) -> str:
@@ -122,7 +122,7 @@ def plot(shown: Sequence[BaseBound], width: int) -> str:
     return draw([zero, *lines], x_label="distance", columns=width, log="x")
 
 
-@styled
+@with_style
 def figure(*shown: BaseBound) -> Figure:
     """Return the sums against distance."""
     picture = blank_figure(6.4, 4.0 + LINE * (len(shown) + 1) * (len(shown) > 1))

@@ -10,8 +10,8 @@ from ropecli.analyses.base_bound import BaseScan
 from ropecli.render import Table
 from ropecli.render.base_bound import SAVE
 from ropecli.render.console import Screen
-from ropecli.render.figure import LINE, blank_figure, colour, ink, legend_below, styled
-from ropecli.render.table import aligned
+from ropecli.render.figure import LINE, blank_figure, colour, ink, legend_below, with_style
+from ropecli.render.table import align
 from ropecli.results import Figure
 
 #: Fields of a scan in its document.
@@ -54,10 +54,10 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
     ]
     if result.proven_above is not None:
         rows.append(["proven to hold above", _base(result.proven_above)])
-    lines += [f"  {line}" for line in aligned(rows, left=1)]
+    lines += [f"  {line}" for line in align(rows, left=1)]
     runs = [["from", "to"], *([_base(a), _base(b)] for a, b in result.runs[:MOST_RUNS])]
     if len(runs) > 1:
-        lines += ["", "Runs of bases that hold", *aligned(runs)]
+        lines += ["", "Runs of bases that hold", *align(runs)]
     if len(result.runs) > MOST_RUNS:
         lines += ["", f"{MOST_RUNS} of {len(result.runs):,} runs"]
     if not screen.brief:
@@ -90,7 +90,7 @@ def _plot(result: BaseScan, width: int) -> str:
     return f"  positions held\n{draw([held], x_label='base', columns=width, log='x', least=0.0)}"
 
 
-@styled
+@with_style
 def figure(result: BaseScan) -> Figure:
     """Return the positions held against the base."""
     picture = blank_figure(6.4, 4.0 + 3 * LINE)

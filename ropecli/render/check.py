@@ -34,7 +34,7 @@ def page(
     lines = [_answer(result, console.visible(target), model)]
     if result.diagnosis is not None:
         sentence = result.diagnosis[0].upper() + result.diagnosis[1:]
-        lines += ["", *console.wrapped(f"  {sentence}.", width, indent=2)]
+        lines += ["", *console.wrap_text(f"  {sentence}.", width, indent=2)]
     if not screen.brief:
         lines += ["", *_facts(result, width)]
     elif result.loosened:
@@ -98,7 +98,7 @@ def _facts(result: Verdict, width: int) -> list[str]:
 
 
 def _fact(start: str, words: str, width: int) -> list[str]:
-    return console.wrapped(f"{start}{console.visible(words)}", width, indent=len(start))
+    return console.wrap_text(f"{start}{console.visible(words)}", width, indent=len(start))
 
 
 def _call_lines(start: str, options: str, width: int) -> list[str]:
@@ -135,7 +135,7 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
             following.setdefault(str(failed[0].follows), []).append(name)
     for cause, names in following.items():
         line = f"  FAIL  because of {cause}: {', '.join(names)}"
-        page += console.wrapped(line, width, indent=8)
+        page += console.wrap_text(line, width, indent=8)
     if brief:
         return page
     notes: dict[str, list[str]] = {}
@@ -148,7 +148,7 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         page.append("")
     for note, names in notes.items():
         said = ", ".join(dict.fromkeys(names))
-        page += console.wrapped(f"  {said}: {note}", width, indent=4)
+        page += console.wrap_text(f"  {said}: {note}", width, indent=4)
     return page
 
 
@@ -175,9 +175,9 @@ def _failure(checks: list[Check], width: int) -> list[str]:
     said = f": {check.note}" if check.note else ""
     if not said and check.tolerance:
         said = f": error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
-    page = console.wrapped(f"  FAIL  {check.name} ({dtypes}){said}", width, indent=8)
+    page = console.wrap_text(f"  FAIL  {check.name} ({dtypes}){said}", width, indent=8)
     if check.counterexample:
-        page += console.wrapped(f"        smallest case: {check.counterexample}", width, indent=8)
+        page += console.wrap_text(f"        smallest case: {check.counterexample}", width, indent=8)
     return page
 
 

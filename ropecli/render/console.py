@@ -42,7 +42,7 @@ class Screen:
     def wrap(self, *sentences: str, indent: int = 2) -> list[str]:
         """Return sentences in lines of at most 80 columns."""
         width = min(self.width, 80)
-        return [part for each in sentences for part in wrapped(each, width, indent=indent)]
+        return [part for each in sentences for part in wrap_text(each, width, indent=indent)]
 
     def offer(self, hint: str) -> list[str]:
         """Return a hint at what can be saved, below a blank line; none if brief or saved."""
@@ -77,7 +77,7 @@ def _fit(line: str, width: int) -> list[str]:
     """Break a sentence that is wider, and no row of a table, whose cells are two spaces apart."""
     if len(line) <= width or "  " in line.strip() or "\x1b" in line:
         return [line]
-    return wrapped(line, width, indent=len(line) - len(line.lstrip()))
+    return wrap_text(line, width, indent=len(line) - len(line.lstrip()))
 
 
 def out() -> Console:
@@ -110,7 +110,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def wrapped(line: str, width: int, *, indent: int) -> list[str]:
+def wrap_text(line: str, width: int, *, indent: int) -> list[str]:
     """Break a line at spaces so that no part is wider, and indent the parts after the first."""
     text = line.lstrip()
     return textwrap.wrap(
@@ -128,7 +128,7 @@ def wrap_rows(lines: Iterable[str], width: int, *, hang: int = 0) -> list[str]:
     return [
         part
         for line in lines
-        for part in wrapped(line, width, indent=_value_column(line, hang)) or [""]
+        for part in wrap_text(line, width, indent=_value_column(line, hang)) or [""]
     ]
 
 

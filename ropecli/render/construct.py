@@ -21,11 +21,11 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     plot_curve,
-    styled,
     whole_ticks,
+    with_style,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import Column, aligned, texts
+from ropecli.render.table import Column, align, texts
 from ropecli.results import Axes, Figure
 
 HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
@@ -90,7 +90,7 @@ def blocks(result: Construct, screen: Screen) -> list[list[str]]:
     scale = "Scores are not divided by sqrt(dim): a layer that does so needs |q|^2 times sqrt(dim)."
     return [
         [f"{curve_label(result)}, {title}"],
-        aligned(rows(result), left=LEFT),
+        align(rows(result), left=LEFT),
         [plot([result], screen.width)] if shows_plot else [],
         screen.wrap(_verdict(result), _meaning(result), *([] if screen.brief else [scale])),
     ]
@@ -156,7 +156,7 @@ def plot(results: Sequence[Construct], width: int) -> str:
     return title + "\n" + draw(curves, x_label="relative distance", columns=width)
 
 
-@styled
+@with_style
 def figure(*results: Construct) -> Figure:
     """Return the scores against distance, and what each pair keeps of a match.
 

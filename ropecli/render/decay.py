@@ -19,11 +19,11 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     plot_curve,
-    styled,
     whole_ticks,
+    with_style,
 )
 from ropecli.render.labels import curve_label, shortest_repr
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -216,7 +216,7 @@ def _values(curves: Sequence[Decay], *, brief: bool) -> list[str]:
         suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
         for name, column in columns_of(curve).items():
             columns.append([COLUMNS[name] + suffix, *(f"{column[i]:.6g}" for i in rows)])
-    lines = aligned(list(zip(*columns, strict=True)))
+    lines = align(list(zip(*columns, strict=True)))
     if len(rows) < count:
         all_of_them = "" if brief else "; all of them: --json, or -o decay.csv"
         lines += ["", f"{len(rows)} of {count:,} values{all_of_them}"]
@@ -230,7 +230,7 @@ def _tightness(curve: Decay) -> list[str]:
         share = curve.tightness[name]
         numbers = (values.min(), values.max(), share.max(), np.median(share))
         rows.append([BOUNDS[name], *(f"{number:.4g}" for number in numbers)])
-    return aligned(rows, left=1)
+    return align(rows, left=1)
 
 
 def _pairs(curve: Decay, bound: Bound) -> list[str]:
@@ -244,7 +244,7 @@ def _pairs(curve: Decay, bound: Bound) -> list[str]:
         rows.append([f"{i:,}", *(f"{number + 0.0:.4g}" for number in numbers)])
     count = len(size)
     which = "the pairs" if count <= MOST_PAIRS else f"the {MOST_PAIRS} largest of {count:,} pairs"
-    return [f"At distance {bound.at:g}, {which}:", "", *aligned(rows)]
+    return [f"At distance {bound.at:g}, {which}:", "", *align(rows)]
 
 
 def _interpolation(curve: Decay, bound: Bound) -> list[str]:
@@ -288,7 +288,7 @@ def _contributions(curve: Decay) -> list[str]:
         )
     vectors = "q = k of length 1 in each pair" if curve.score is None else "the vectors given"
     title = f"What each pair adds to the score of {vectors}"
-    return ["", title, *aligned(rows)]
+    return ["", title, *align(rows)]
 
 
 def _summary(curve: Decay, *, named: bool) -> list[str]:
@@ -325,7 +325,7 @@ def _distance(distance: float | None) -> str:
     return "not in this range" if distance is None else f"{distance:.10g}"
 
 
-@styled
+@with_style
 def figure(result: DecayCurves) -> Figure:
     """Return bound against relative distance; with vectors, their score and what bounds it.
 

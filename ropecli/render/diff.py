@@ -11,10 +11,17 @@ import numpy as np
 from ropecli.models.diff import THRESHOLDS, Difference, FieldDifference, LayerDifference
 from ropecli.models.model import Model
 from ropecli.render import Table
-from ropecli.render.console import Screen, visible, wrapped
-from ropecli.render.figure import blank_figure, curve_style, ink, legend_below, legend_label, styled
+from ropecli.render.console import Screen, visible, wrap_text
+from ropecli.render.figure import (
+    blank_figure,
+    curve_style,
+    ink,
+    legend_below,
+    legend_label,
+    with_style,
+)
 from ropecli.render.labels import shortest_repr
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +58,7 @@ def page(result: Difference, screen: Screen) -> list[str]:
             lines += ["", *_layer(layer, titled=len(result.layers) > 1)]
     if screen.saved is None and not screen.brief and not result.same:
         lines += ["", "Save the picture: -o diff.png    all of it: --json"]
-    return [part for line in lines for part in wrapped(line, screen.width, indent=4) or [""]]
+    return [part for line in lines for part in wrap_text(line, screen.width, indent=4) or [""]]
 
 
 def _model_label(model: Model) -> str:
@@ -85,7 +92,7 @@ def _layer(layer: LayerDifference, *, titled: bool) -> list[str]:
         ["", "a", "b", ""],
         *([f"  {f.name}", _value(f.a), _value(f.b), _remark(f, layer)] for f in layer.fields),
     ]
-    lines += aligned(rows, left=4)
+    lines += align(rows, left=4)
     if layer.phase and any(layer.per_pair):
         lines += ["", *_phases(layer)]
     return lines
@@ -126,7 +133,7 @@ def _phases(layer: LayerDifference) -> list[str]:
         f"{limit} from {'nowhere' if position is None else f'{position:,}'}"
         for limit, position in layer.first_position_over.items()
     )
-    return [*aligned(rows), "", f"  radians passed: {firsts}"]
+    return [*align(rows), "", f"  radians passed: {firsts}"]
 
 
 def table(result: Difference) -> Table:
@@ -140,7 +147,7 @@ def table(result: Difference) -> Table:
     }
 
 
-@styled
+@with_style
 def figure(result: Difference) -> Figure:
     """Draw the largest phase difference by position, and the frequency difference by pair."""
     differing = [layer for layer in result.layers if any(layer.per_pair)]

@@ -136,7 +136,7 @@ def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str,
     return tuple(found.values())
 
 
-def shortened(notes: tuple[str, ...]) -> list[str]:
+def shorten(notes: tuple[str, ...]) -> list[str]:
     """Return the first of many notes, and how many more there are."""
     more = len(notes) - LISTED
     return [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ropecli.models.source import EXAMPLE
 from ropecli.render import Table
 from ropecli.render.console import Screen, wrap_rows
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from ropecli.models.examples import ExampleList
@@ -20,7 +20,7 @@ def page(result: ExampleList, screen: Screen) -> list[str]:
         [each.name, f"{each.context_length:10,}", ", ".join(each.rope_types), each.shows]
         for each in result.examples
     ]
-    lines = aligned(rows, left=4)
+    lines = align(rows, left=4)
     if not screen.brief:
         lines += [
             "",

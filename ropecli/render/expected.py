@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 from ropecli.analyses.expected import ExpectedCurves
 from ropecli.render import Table, similarity
 from ropecli.render.console import Screen
-from ropecli.render.figure import blank_figure, curve_style, distance_label, ink, plot_curve, styled
+from ropecli.render.figure import (
+    blank_figure,
+    curve_style,
+    distance_label,
+    ink,
+    plot_curve,
+    with_style,
+)
 from ropecli.render.labels import curve_label, encoding_as_json
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.results import Figure
 
 LINEAR = 1.0  #: Scores within which the scale is linear.
@@ -94,7 +101,7 @@ def _blocks(rows: list[list[str]], width: int) -> list[str]:
     """Return the table in blocks of columns that fit, each with the distances first."""
 
     def part(begin: int, end: int) -> list[str]:
-        return aligned([[row[0], *row[begin:end]] for row in rows])
+        return align([[row[0], *row[begin:end]] for row in rows])
 
     lines: list[str] = []
     begin = 1
@@ -120,7 +127,7 @@ def _plots(result: ExpectedCurves, width: int) -> list[str]:
     return [*above, f"  {title}", draw(scores, **axis)]
 
 
-@styled
+@with_style
 def figure(result: ExpectedCurves) -> Figure:
     """Return the expected scores over distance, below RoPE's bound if there is one.
 

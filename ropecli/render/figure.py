@@ -71,7 +71,7 @@ LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
-def styled(draw: Draw) -> Draw:
+def with_style(draw: Draw) -> Draw:
     """Let a function draw in the style of all figures."""
     return style()(draw)
 
@@ -129,7 +129,7 @@ class Look:
         }
 
     @contextlib.contextmanager
-    def applied(self) -> Iterator[None]:
+    def apply(self) -> Iterator[None]:
         """Let figures be drawn in the style."""
         token = _STYLE.set(self.style)
         try:

@@ -18,10 +18,10 @@ from ropecli.render.figure import (
     legend_below,
     legend_label,
     printable,
-    styled,
+    with_style,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,7 +123,7 @@ def _pairs(result: FrequencyTables) -> list[str]:
         cells.insert(0, ["encoding", *names])
     if "axis" in columns:
         cells.append(["axis", *(str(axis) for axis in columns["axis"])])
-    return aligned(list(zip(*cells, strict=True)), left=int(names is not None))
+    return align(list(zip(*cells, strict=True)), left=int(names is not None))
 
 
 def _wavelength(wavelength: float) -> str:
@@ -144,7 +144,7 @@ def _facts(each: FrequencyTable) -> list[str]:
         rows.append(["critical dim", words])
     sine, cosine = each.granularity, each.neighbour_cosine
     rows.append(["between neighbours", f"sine {sine:.6f}, cosine {cosine:.6f} on average"])
-    return [f"  {line}" for line in aligned(rows, left=2)]
+    return [f"  {line}" for line in align(rows, left=2)]
 
 
 def _side_by_side(shown: Sequence[FrequencyTable]) -> list[str]:
@@ -163,7 +163,7 @@ def _side_by_side(shown: Sequence[FrequencyTable]) -> list[str]:
             "-" if each.critical_dim is None else str(each.critical_dim),
         ]
         rows.append(row)
-    return aligned(rows, left=1)
+    return align(rows, left=1)
 
 
 def _describe_pairs(pairs: Sequence[int], count: int) -> str:
@@ -211,7 +211,7 @@ def figure(result: FrequencyTables) -> Figure:
     )
 
 
-@styled
+@with_style
 def wavelengths_figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figure:
     """Draw the wavelength against the index of the pair, with a line for each encoding.
 

@@ -15,7 +15,7 @@ from ropecli.render import Table, console
 from ropecli.render.console import Screen
 from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import frequencies, shortest_repr
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import Pairs, layout_of
 from ropecli.units import UNIT
@@ -78,7 +78,7 @@ def page(
         lines += ["", f"  {_data_size(result)}"]
     else:
         lines = [_sentence(result, rope), ""]
-        lines += [f"  {line}" for line in aligned(_rows(result, rope), left=2)]
+        lines += [f"  {line}" for line in align(_rows(result, rope), left=2)]
         lines += ["", *_matches(result, rope, candidates or {})]
         if result.notes and not screen.brief:
             notes = (f"    {console.visible(note)}." for note in result.notes)
@@ -288,11 +288,11 @@ def _as_flags(result: Identification, models: Models | None, width: int) -> Iter
     options = flags(result, models)
     if options is None:
         in_python = "ropecli.identify(before, after).rotary"
-        yield from console.wrapped(
+        yield from console.wrap_text(
             f"  No options describe this rotation; in Python: {in_python}.", width, indent=4
         )
         return
-    lines = console.wrapped(f"  As flags: {shlex.join(options)}", width - 2, indent=4)
+    lines = console.wrap_text(f"  As flags: {shlex.join(options)}", width - 2, indent=4)
     quoted = False
     for line in lines[:-1]:
         quoted ^= line.count("'") % 2 == 1

@@ -15,7 +15,7 @@ from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.frequencies import wavelengths_figure
 from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
     lines = [f"{visible(model.source)}{kind}, as {model.stack} reads it"]
     for layer in model.layers:
         lines += ["", *([layer_title(layer)] if len(model.layers) > 1 else [])]
-        lines += [f"  {line}" for line in aligned(layer_facts(layer, model), left=2)]
+        lines += [f"  {line}" for line in align(layer_facts(layer, model), left=2)]
     if isinstance(result, Inspection):
         lines += ["", *lines_of(result.findings)]
     if screen.saved is None and not screen.brief:

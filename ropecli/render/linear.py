@@ -13,9 +13,9 @@ from ropecli.analyses.linear import Attention, Linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import Table
 from ropecli.render.console import Screen
-from ropecli.render.figure import STYLE, blank_figure, colour, ink, styled
+from ropecli.render.figure import STYLE, blank_figure, colour, ink, with_style
 from ropecli.render.labels import label
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.results import Axes, Figure
 
 HEADINGS = {
@@ -103,7 +103,7 @@ def page(result: Linear | LinearCost, _: Screen) -> list[str]:
     for heading, form in ROWS.items():
         rows.append([heading, *(form.format(each).replace("%", " %") for each in forms)])
     title = f"{attention.feature_map}, {attention.sequence_length:,} tokens"
-    return [title, "", *aligned(rows, left=1), *(["", *cost_table(costs)] if costs else [])]
+    return [title, "", *align(rows, left=1), *(["", *cost_table(costs)] if costs else [])]
 
 
 def cost_table(costs: Sequence[Cost]) -> list[str]:
@@ -116,7 +116,7 @@ def cost_table(costs: Sequence[Cost]) -> list[str]:
             marks = ["~" if each.extrapolated[i] else "" for each in costs]
             values = [with_unit(getattr(each, field)[i]) for each in costs]
             rows.append([f"{tokens:,}", *map("".join, zip(marks, values, strict=True))])
-        lines += [*aligned(rows), ""]
+        lines += [*align(rows), ""]
     source = extrapolated_from(costs)
     return lines[:-1] if source is None else [*lines, f"~ extrapolated {source}"]
 
@@ -150,7 +150,7 @@ def _with_unit(number: float, units: tuple[str, ...]) -> str:
     return f"{number:.3g} {units[-1]}" if number < 999.5 else f"{number:,.0f} {units[-1]}"
 
 
-@styled
+@with_style
 def figure(result: LinearCost) -> Figure:
     """Return seconds, and bytes, against N on logarithmic scales; dashed where extrapolated."""
     from matplotlib.lines import Line2D

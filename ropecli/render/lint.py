@@ -9,9 +9,9 @@ from typing import Any
 from ropecli.models.lint.report import LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
 from ropecli.models.source import name_of
-from ropecli.render.console import UNCUT, Screen, visible, wrapped
+from ropecli.render.console import UNCUT, Screen, visible, wrap_text
 from ropecli.render.github import annotation
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 INDENT = 17  #: Columns of level and id; messages are below the key.
 
@@ -39,7 +39,7 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
     if isinstance(result, Finding):
         return [f"{_summary(result)} {visible(result.hint)}"]
     if isinstance(result, RuleList):
-        return aligned([(each.id, each.level, each.title) for each in result.rules], left=3)
+        return align([(each.id, each.level, each.title) for each in result.rules], left=3)
     if isinstance(result, Rule):
         return _explanation(result, screen.width)
     lines: list[str] = []
@@ -82,7 +82,7 @@ def _explanation(rule: Rule, width: int) -> list[str]:
     lines = [f"{rule.id}  {rule.level}: {rule.title}", ""]
     for name, said in rows.items():
         if said:
-            lines += wrapped(f"{name + ':':<9}{said.replace('`', '')}", width, indent=9)
+            lines += wrap_text(f"{name + ':':<9}{said.replace('`', '')}", width, indent=9)
     return lines
 
 
@@ -114,10 +114,10 @@ def _block(finding: Finding, width: int, place: tuple[int, int] | None = None) -
     """Yield the lines of a finding: its title, its consequences, its fix."""
     key = f"{visible(finding.key)}: " if finding.key else ""
     where = "" if place is None else f" (line {place[0]}, column {place[1]})"
-    yield from wrapped(
+    yield from wrap_text(
         f"  {finding.level:<9}{finding.rule:<6}{key}{rules()[finding.rule].title}{where}",
         width,
         indent=INDENT,
     )
     for text in (finding.message, finding.hint):
-        yield from wrapped(f"{'':{INDENT}}{visible(text)}", width, indent=INDENT)
+        yield from wrap_text(f"{'':{INDENT}}{visible(text)}", width, indent=INDENT)

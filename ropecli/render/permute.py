@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render.console import Screen, visible
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from ropecli.files.permute.permute import Permuted
@@ -85,4 +85,4 @@ def _tensors(result: Permuted) -> list[str]:
     rows = [["  permuted", "shape", "dtype", "heads"]]
     rows += [[f"  {visible(t.name)}", f"{t.shape}", t.dtype, f"{t.heads}"] for t in moved[:LISTED]]
     more = [f"  ... and {len(moved) - LISTED} more: --json"] if len(moved) > LISTED else []
-    return [*aligned(rows, left=3), *more]
+    return [*align(rows, left=3), *more]

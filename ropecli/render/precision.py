@@ -18,10 +18,10 @@ from ropecli.render.figure import (
     curve_style,
     ink,
     legend_below,
-    styled,
+    with_style,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import Cell, Column, aligned, texts
+from ropecli.render.table import Cell, Column, align, texts
 from ropecli.results import Axes, Figure
 
 #: Fields of one policy in a document, after its name, encoding and dtypes.
@@ -84,8 +84,11 @@ def blocks(result: Precision, screen: Screen) -> list[list[str]]:
     return [
         [f"{curve_label(result)}, {extent}"],
         [plot] if plot else [],
-        ["Angles, in radians", *aligned(texts(angles(result), facts(result)), left=1)],
-        ["Tables, scores and positions", *aligned(texts((POLICY, *SCORES), facts(result)), left=1)],
+        ["Angles, in radians", *align(texts(angles(result), facts(result)), left=1)],
+        [
+            "Tables, scores and positions",
+            *align(texts((POLICY, *SCORES), facts(result)), left=1),
+        ],
     ]
 
 
@@ -182,7 +185,7 @@ def _same_curves(policies: tuple[PolicyPrecision, ...], name: str) -> dict[str, 
     return {", ".join(names[key]): values for key, values in curves.items()}
 
 
-@styled
+@with_style
 def figure(*results: Precision) -> Figure:
     """Return phase and table errors against position, a column of panels for each encoding."""
     names = dict.fromkeys(

@@ -29,12 +29,12 @@ from ropecli.models.report import DISTANCE as LAST
 from ropecli.models.report import MOST_ENCODINGS as ALL
 from ropecli.models.report import Report, ReportedEncoding
 from ropecli.render import Table, sheets
-from ropecli.render.console import Screen, visible, wrapped
+from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.results import Drawable, Figure
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[
     if result.encodings:
         shown = sheets.summary(result)
         rows = [[visible(cell.text) for cell in row] for row in shown.rows]
-        lines += [*aligned([list(shown.headings), *rows], left=2), ""]
+        lines += [*align([list(shown.headings), *rows], left=2), ""]
     for each in result.models:
         lines.append(f"{visible(each.source)}: {visible(each.problem or count(each.findings))}")
     lines += [f"{visible(each.name)}: {note}" for each in result.encodings for note in each.notes]
@@ -121,7 +121,7 @@ def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[
 
 
 def _wrap(line: str, width: int) -> list[str]:
-    return [line] if "  " in line else wrapped(line, width, indent=2) or [""]
+    return [line] if "  " in line else wrap_text(line, width, indent=2) or [""]
 
 
 # The page of HTML.

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
 from ropecli.render import Table
 from ropecli.render.console import Screen
-from ropecli.render.figure import blank_figure, colour, ink, styled
+from ropecli.render.figure import blank_figure, colour, ink, with_style
 from ropecli.render.labels import label, shortest_repr
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.results import Axes, Figure
 
 SMALL = 8  #: Head dim up to which coordinates in no pair are shown too.
@@ -68,7 +68,7 @@ def _elements(result: Rotation) -> list[str]:
         rows.append(
             [str(own), "-" if pair < 0 else str(pair), *(f"{x + 0.0:.4g}" for x in numbers)]
         )
-    return ["Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum", *aligned(rows)]
+    return ["Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum", *align(rows)]
 
 
 def _complex(result: Rotation) -> list[str]:
@@ -81,7 +81,10 @@ def _complex(result: Rotation) -> list[str]:
         angle = f"{rope.inv_freq[pair]:.4g}", f"{result.angles[pair]:.4g}"
         rows.append([str(pair), *angle, _spell(z), _spell(turned)])
     factor = "" if rope.attention_factor == 1 else f", times {rope.attention_factor:.6g}"
-    return [f"Eq. 12: each pair as a complex number z, theta in radians{factor}", *aligned(rows)]
+    return [
+        f"Eq. 12: each pair as a complex number z, theta in radians{factor}",
+        *align(rows),
+    ]
 
 
 def _matrix(result: Rotation) -> list[str]:
@@ -92,7 +95,7 @@ def _matrix(result: Rotation) -> list[str]:
     block = result.matrix[np.ix_(shown, shown)] + 0.0
     rows = [[f"{x:.4g}" for x in row] for row in block]
     some = "" if len(shown) == result.rope.head_dim else ", of these coordinates"
-    return [f"Eq. 15: the matrix R{some}; R x = sum", *aligned(rows)]
+    return [f"Eq. 15: the matrix R{some}; R x = sum", *align(rows)]
 
 
 def _walk(result: Rotation) -> list[str]:
@@ -102,7 +105,7 @@ def _walk(result: Rotation) -> list[str]:
         points = (vector[result.rope.pairs_out[pair]] for pair in result.pairs)
         cells = (f"({a:.4g}, {b:.4g})" for a, b in points)
         rows.append([shortest_repr(position), *cells])
-    return ["Figure 1, lower half: the vector at each position", *aligned(rows)]
+    return ["Figure 1, lower half: the vector at each position", *align(rows)]
 
 
 def _planes(result: Rotation, width: int) -> list[str]:
@@ -154,7 +157,7 @@ def _spell(z: complex) -> str:
     return f"{z.real:.4g} {'-' if z.imag < 0 else '+'} {abs(z.imag):.4g}i"
 
 
-@styled
+@with_style
 def figure(result: Rotation) -> Figure:
     """Return both halves of Figure 1: a panel for each pair, and the vector at each position."""
     count, rows = len(result.pairs), len(result.positions)

@@ -81,7 +81,7 @@ def content_of(
     from ropecli.render.figure import figure_bytes
 
     drawn = command_line(command, parameters | look.changes, arguments)
-    with look.applied():
+    with look.apply():
         picture = render.view_of(result).figure(result, **options)
         look.change(picture)
         return figure_bytes(picture, suffix=suffix, command=drawn, dpi=look.dpi)

@@ -20,10 +20,10 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     printable,
-    styled,
+    with_style,
 )
 from ropecli.render.labels import curve_label, shortest_repr
-from ropecli.render.table import Column, aligned, texts
+from ropecli.render.table import Column, align, texts
 from ropecli.results import Axes, Figure
 
 TITLE = 48  #: Characters of a line of a title.
@@ -140,7 +140,7 @@ def _methods(result: Scale) -> list[str]:
         return f"{row['searched']:,}+" if found is None else f"{found:,}"
 
     rows = [facts(result, each) for each in result.methods]
-    return aligned(texts((*COLUMNS, Column("holds up to", longest)), rows), left=1)
+    return align(texts((*COLUMNS, Column("holds up to", longest)), rows), left=1)
 
 
 def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
@@ -159,7 +159,7 @@ def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
     ]
     if len(pairs) < count and not screen.brief:
         notes.append(f"{len(pairs)} of {count:,} pairs; all of them: --json, or -o scale.csv")
-    return [["Frequency without scaling over that with it"], aligned(rows), notes]
+    return [["Frequency without scaling over that with it"], align(rows), notes]
 
 
 def _distinct(one: Scale) -> list[tuple[str, ScaledEncoding]]:
@@ -185,7 +185,7 @@ def _plot(one: Scale, width: int) -> str:
     return f"{title}\n{draw(curves, x_label='pair', columns=width, log='y')}"
 
 
-@styled
+@with_style
 def figure(*shown: Scale) -> Figure:
     """Return ratio by pair, bound by distance, and longest context, a column for each encoding."""
     names = list(dict.fromkeys(name for one in shown for name, _ in _distinct(one)))

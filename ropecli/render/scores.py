@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import Table
-from ropecli.render.console import Screen, wrapped
-from ropecli.render.figure import blank_figure, styled
-from ropecli.render.table import aligned
+from ropecli.render.console import Screen, wrap_text
+from ropecli.render.figure import blank_figure, with_style
+from ropecli.render.table import align
 from ropecli.results import Figure
 
 HEADINGS = {
@@ -90,16 +90,16 @@ def table(result: Scores | Invariance, **_: Any) -> Table:
     query, key = np.indices(shape).reshape(2, -1)
     none = np.full(shape, np.nan)
 
-    def joined(parts: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    def join(parts: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.concatenate([part.ravel() for part in parts])
 
     return {
         "encoding": [each.name for each in maps for _ in query],
         "query_position": np.tile(query, len(maps)),
         "key_position": np.tile(key, len(maps)),
-        "score": joined(each.scores for each in maps),
-        "attention": joined(each.attention for each in maps),
-        **{name: joined(each.terms.get(name, none) for each in maps) for name in TERMS},
+        "score": join(each.scores for each in maps),
+        "attention": join(each.attention for each in maps),
+        **{name: join(each.terms.get(name, none) for each in maps) for name in TERMS},
     }
 
 
@@ -124,7 +124,9 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
     return [
         part
         for line in lines  # a line of the table keeps its gaps
-        for part in ([line] if len(line) <= screen.width else wrapped(line, screen.width, indent=4))
+        for part in (
+            [line] if len(line) <= screen.width else wrap_text(line, screen.width, indent=4)
+        )
     ]
 
 
@@ -143,7 +145,7 @@ def _attention(result: Scores) -> list[str]:
     return [
         f"Scores, softmax and output (Eq. 2): {tokens} {queries} x {keys} positions, "
         f"head {result.head}{masked}",
-        *aligned(rows, left=1),
+        *align(rows, left=1),
         f"Entropy in nats, 0 to ln {keys} = {math.log(keys):.4g}; means over the queries.",
     ]
 
@@ -158,7 +160,7 @@ def _terms(result: Scores) -> list[str]:
     changes = [f"{each.name:<{width}}  {CHANGES[each.name]}" for each in result.maps]
     return [
         "Terms of Eq. 6, by what they are products of: root mean square over the map",
-        *aligned(rows, left=1),
+        *align(rows, left=1),
         "",
         *changes,
     ]
@@ -177,7 +179,7 @@ def properties(measured: Iterable[Invariance]) -> list[str]:
         found = [encoding.properties[name] for name in HEADINGS]
         rows.append([encoding.name, *(_measured_cell(each) for each in found)])
         rows.append(["  theory", *(f"{WORDS[each.theory]:<8}" for each in found)])
-    return aligned(rows, left=1)
+    return align(rows, left=1)
 
 
 def _measured_cell(found: Property) -> str:
@@ -196,7 +198,7 @@ def _disagreements(encoding: Invariance) -> list[str]:
     ]
 
 
-@styled
+@with_style
 def figure(result: Scores, *, attention: bool = False) -> Figure:
     """Return a heat map for each encoding, each with its own scale.
 

@@ -21,7 +21,7 @@ from ropecli.analyses.several import Several
 from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.results import Figure
 
 
@@ -72,7 +72,7 @@ def _side_by_side(view: Any, shown: tuple[Any, ...], screen: Screen) -> list[lis
     headings = view.rows(shown[0])[0]
     rows = [[curve_label(each), *row] for each in shown for row in view.rows(each)[1:]]
     plot = [view.plot(shown, screen.width)] if screen.braille and hasattr(view, "plot") else []
-    return [plot, aligned([["encoding", *headings], *rows], left=1 + view.LEFT)]
+    return [plot, align([["encoding", *headings], *rows], left=1 + view.LEFT)]
 
 
 def figure(result: Several, **_: Any) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import Table
-from ropecli.render.console import Screen, wrap_rows, wrapped
+from ropecli.render.console import Screen, wrap_rows, wrap_text
 from ropecli.render.figure import (
     blank_figure,
     curve_style,
@@ -13,10 +13,10 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     plot_curve,
-    styled,
+    with_style,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def page(result: Similarity, screen: Screen) -> list[str]:
     lines += [_plot(result, screen.width)] if screen.braille else _values(result)
     lines += ["", *wrap_rows(_summary(result), screen.width)]
     if not screen.brief:
-        lines += ["", *wrapped(MEANING, min(screen.width, 80), indent=0)]
+        lines += ["", *wrap_text(MEANING, min(screen.width, 80), indent=0)]
     return lines
 
 
@@ -66,7 +66,7 @@ def _values(result: Similarity) -> list[str]:
     count = len(result.distance)
     chosen = sorted({0, count - 1, *(2**power for power in range(40) if 2**power < count)})
     columns = [[name, *(f"{y[i]:.6g}" for i in chosen)] for name, y in table(result).items()]
-    return aligned(list(zip(*columns, strict=True)))
+    return align(list(zip(*columns, strict=True)))
 
 
 def _curves(result: Similarity) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _summary(result: Similarity) -> list[str]:
     return [f"  {name:<{width}}    {value}" for name, value in facts.items()]
 
 
-@styled
+@with_style
 def figure(result: Similarity) -> Figure:
     """Return the similarities next to their limit, above the heat map of the codes."""
     picture = blank_figure(6.4, 7.2)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 GAP = 2  #: Spaces between columns.
 
 
-def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
+def align(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
     """Return a line for each row, with cells in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -9,7 +9,7 @@ from ropecli.checks.trace import Trace, TracedLayer
 from ropecli.render import identify
 from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.labels import frequencies, rope_as_json
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
 LISTED = 4  #: Indices of layers that are written out.
@@ -65,7 +65,7 @@ def page(result: Trace, screen: Screen) -> list[str]:
         groups.setdefault(_row(layer), []).append(layer)
     rows = [["layers", "queries and keys get", "softmax scale"]]
     rows += [[_which(layers), *row[1:]] for row, layers in groups.items()]
-    return wrap_rows([*lines, *(f"  {line}" for line in aligned(rows, left=3))], screen.width)
+    return wrap_rows([*lines, *(f"  {line}" for line in align(rows, left=3))], screen.width)
 
 
 def _headline(result: Trace) -> str:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ropecli.render import Table
 from ropecli.render.console import Screen
-from ropecli.render.figure import blank_figure, styled, whole_ticks
+from ropecli.render.figure import blank_figure, whole_ticks, with_style
 from ropecli.render.labels import curve_label
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def _values(result: Usage, means: list[NDArray[np.float64]]) -> list[str]:
     rows += [
         [f"{i:,}", f"{wavelength[i]:,.4g}", *(f"{mean[i]:.4g}" for mean in means)] for i in chosen
     ]
-    lines = aligned(rows)
+    lines = align(rows)
     if len(chosen) < count:
         lines += ["", f"{len(chosen)} of {count:,} pairs, means over all heads"]
     return lines
@@ -112,7 +112,11 @@ def _heads(result: Usage) -> list[str]:
             ]
         )
     of = f", {len(order)} of {half.size:,}" if len(order) < half.size else ""
-    return [f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:", "", *aligned(rows)]
+    return [
+        f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:",
+        "",
+        *align(rows),
+    ]
 
 
 def _plot(means: list[NDArray[np.float64]], width: int) -> str:
@@ -125,7 +129,7 @@ def _plot(means: list[NDArray[np.float64]], width: int) -> str:
     return draw(curves, x_label="pair", columns=width, least=0)
 
 
-@styled
+@with_style
 def figure(result: Usage) -> Figure:
     """Return a heat map for q and one for k: one row per head, one column per pair."""
     picture = blank_figure(7.6, 5.0)

@@ -10,7 +10,7 @@ from ropecli.checks.verify import Verification
 from ropecli.render import console
 from ropecli.render.console import Screen
 from ropecli.render.labels import label
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
 
@@ -61,7 +61,7 @@ def _heading(
     layouts = "both layouts" if len(ropes) > 1 else f"layout {ropes[0].layout}"
     reach = f"positions up to {result.max_position:,}, seed {result.seed}"
     named = "" if name is None else f"{console.visible(name)}: "
-    facts = console.wrapped(f"{named}{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
+    facts = console.wrap_text(f"{named}{label(ropes[0])}, {layouts}, {reach}", width, indent=0)
     return ["Checking ropecli's own rotation against an independent reference", *facts]
 
 
@@ -72,7 +72,7 @@ def _ratios(result: Verification) -> list[str]:
     for law, checks in _by_law(result.checks).items():
         cells = [_ratio(_worst([c for c in checks if c.dtype == dtype])) for dtype in dtypes]
         rows.append([verdict(checks), law, checks[0].equation, *cells])
-    lines = aligned(rows, left=3)
+    lines = align(rows, left=3)
     return [f"{'worst ratio of error to tolerance':>{max(map(len, lines))}}", *lines]
 
 
@@ -87,7 +87,7 @@ def _errors(result: Verification) -> list[list[str]]:
                 numbers = [f"{worst.max_error:.3g}", f"{worst.tolerance:.3g}", _ratio(worst)]
                 samples = f"{sum(check.samples for check in checks):,}"
                 rows.append([verdict(checks), law, worst.equation, *numbers, samples])
-        tables.append(aligned(rows, left=3))
+        tables.append(align(rows, left=3))
     return tables
 
 
@@ -127,7 +127,7 @@ def _failure(check: Check, width: int) -> list[str]:
         f"error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
     ]
     lines += [f"      {text}" for text in (check.note, check.counterexample) if text]
-    return [part for line in lines for part in console.wrapped(line, width, indent=6)]
+    return [part for line in lines for part in console.wrap_text(line, width, indent=6)]
 
 
 def source_of(check: Check) -> str:
@@ -138,7 +138,7 @@ def source_of(check: Check) -> str:
 def _explanations(result: Verification, width: int) -> list[str]:
     lines = ["Where each tolerance comes from"]
     for law, checks in _by_law(result.checks).items():
-        lines += console.wrapped(f"  {law}: {checks[0].because}", width, indent=4)
+        lines += console.wrap_text(f"  {law}: {checks[0].because}", width, indent=4)
     return lines
 
 

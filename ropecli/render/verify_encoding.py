@@ -7,7 +7,7 @@ from typing import Any
 from ropecli.checks.verify_encoding import EncodingVerification, EncodingVerifications
 from ropecli.render import verify
 from ropecli.render.console import Screen
-from ropecli.render.table import aligned
+from ropecli.render.table import align
 from ropecli.render.verify import source_of, verdict
 
 THEORY = {"holds": "holds", "fails": "fails, as it must"}
@@ -56,7 +56,7 @@ def _against_theory(result: EncodingVerification, *, errors: bool) -> list[str]:
         cells = [f"{check.max_error:.3g}", f"{check.tolerance:.3g}", f"{check.samples:,}"]
         words = [verdict([check]), check.name, source_of(check), THEORY[check.expected]]
         rows.append([*words, *(cells if errors else [])])
-    return aligned(rows, left=4)
+    return align(rows, left=4)
 
 
 def _count(result: EncodingVerification) -> str:

@@ -22,7 +22,7 @@ from ropecli import ArgumentError, Rotary, encode_file, rope, rotate
 from ropecli.checks import encode_check
 from ropecli.checks.encode_check import Compared, compare_file, comparison
 from ropecli.files import arrays
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, open_session
 
 ROPE = Rotary(head_dim=8)
 DTYPES = ["float64", "float32", "float16", ml_dtypes.bfloat16]
@@ -45,7 +45,7 @@ def job(path: Path, rope: Rotary = ROPE, **options: Any) -> Job:
 
 
 def compare(job: Job, output: Path, progress: Any = None) -> Compared:
-    with opened(job) as session, comparison(session, output) as run:
+    with open_session(job) as session, comparison(session, output) as run:
         return run(progress)
 
 
@@ -53,7 +53,7 @@ def why_refused(job: Job, output: Path, **error: Any) -> str:
     """What is refused before anything is read."""
 
     def begin() -> None:
-        with opened(job) as session, comparison(session, output):
+        with open_session(job) as session, comparison(session, output):
             pytest.fail("not refused")
 
     return refused(begin, **error)

@@ -33,7 +33,7 @@ from ropecli.files import array_job
 from ropecli.files.encode import default_output
 from ropecli.files.formats.stored import Stored
 from ropecli.files.plan import Plan
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, open_session
 
 ROPE = Rotary(head_dim=8)
 
@@ -306,7 +306,7 @@ def said(
     """The refusal, of which no trace is left."""
     with (
         pytest.raises(error) as caught,
-        opened(Job(input=Path(path), rope=ROPE, **job)) as session,
+        open_session(Job(input=Path(path), rope=ROPE, **job)) as session,
     ):
         Plan(session, output, **(needs or {}))
     return str(caught.value)
@@ -314,7 +314,7 @@ def said(
 
 def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, X)
-    with opened(Job(input=path, rope=ROPE)) as session:
+    with open_session(Job(input=path, rope=ROPE)) as session:
         for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
             Plan(session, tmp_path / name)
             Plan(session, tmp_path / name, scheduler=AT)

@@ -15,7 +15,7 @@ from helpers import ROOT, random_array
 from safetensors.numpy import save_file
 
 from ropecli import Rotary, encode_file
-from ropecli.files.session import Job, opened
+from ropecli.files.session import Job, open_session
 
 ROPE = Rotary(head_dim=8)
 
@@ -83,7 +83,7 @@ def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
         Job(input=tmp_path / name, rope=lambda width: Rotary(head_dim=width)),
         Job(input=tmp_path / name, rope=ROPE, positions=tmp_path / "x.npy"),
     ):
-        with opened(job) as session:
+        with open_session(job) as session:
             assert session.axes.head_dim == 8
             if job.positions is not None:
                 with pytest.raises(ValueError, match=r"positions of .* must have shape"):

@@ -88,7 +88,7 @@ def test_no_braille_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wrapped_breaks_at_spaces_only() -> None:
     line = "      m = 1e-16, q = e_0: got (0.5403023058681398 at 0), expected 1"
-    lines = console.wrapped(line, 40, indent=6)
+    lines = console.wrap_text(line, 40, indent=6)
     assert lines == [
         "      m = 1e-16, q = e_0: got",
         "      (0.5403023058681398 at 0),",
@@ -97,7 +97,7 @@ def test_wrapped_breaks_at_spaces_only() -> None:
 
 
 def test_wrapped_leaves_a_short_line_alone() -> None:
-    assert console.wrapped("FAIL  norm", 80, indent=6) == ["FAIL  norm"]
+    assert console.wrap_text("FAIL  norm", 80, indent=6) == ["FAIL  norm"]
 
 
 def test_sentences_fit_a_terminal_and_tables_are_left_alone(
@@ -116,7 +116,7 @@ def test_sentences_fit_a_terminal_and_tables_are_left_alone(
 
 
 def test_wrapped_never_cuts_a_word() -> None:
-    assert console.wrapped("x " + 30 * "9", 10, indent=2) == ["x", "  " + 30 * "9"]
+    assert console.wrap_text("x " + 30 * "9", 10, indent=2) == ["x", "  " + 30 * "9"]
 
 
 def test_a_note_that_nobody_can_read_is_left_out(

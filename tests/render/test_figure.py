@@ -141,7 +141,7 @@ def test_neighbours_differ_in_both_colour_and_line() -> None:
 
 def picture_with(**look: Any) -> Figure:
     wanted = Look(**look)
-    with wanted.applied():
+    with wanted.apply():
         picture = FIGURES["decay"]()
         wanted.change(picture)
     return picture
@@ -194,7 +194,7 @@ COLOURED: dict[str, Callable[[], Figure]] = {
 def test_all_colours_are_those_of_the_style(name: str, tmp_path: Path) -> None:
     path = tmp_path / "my.mplstyle"
     path.write_text("axes.prop_cycle: cycler('color', ['00ff00'])\ntext.color: ff00ff\n")
-    with Look(style=str(path)).applied():
+    with Look(style=str(path)).apply():
         picture = COLOURED[name]()
     colours = [line.get_color() for axes in picture.axes for line in axes.get_lines()]
     colours += [patch.get_facecolor() for axes in picture.axes for patch in axes.patches]

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from ropecli import Rotary, base_bound, base_scan, precision, rope, scale
 from ropecli.analyses.several import Several
 from ropecli.render import columns
-from ropecli.render.table import Column, aligned, texts
+from ropecli.render.table import Column, align, texts
 
 cells = st.text("abc0123.-e", min_size=1, max_size=12)
 
 
 def test_words_left_and_numbers_right() -> None:
     rows = [["law", "Eq.", "float64"], ["norm", "16", "0.5"], ["inverse", "15, 34", "0.25"]]
-    assert aligned(rows, left=2) == [
+    assert align(rows, left=2) == [
         "law      Eq.     float64",
         "norm     16          0.5",
         "inverse  15, 34     0.25",
@@ -32,15 +32,15 @@ def test_words_left_and_numbers_right() -> None:
     )
 )
 def test_no_cell_is_cut(rows: list[list[str]]) -> None:
-    assert [line.split() for line in aligned(rows)] == rows
+    assert [line.split() for line in align(rows)] == rows
 
 
 def test_one_row_of_one_cell() -> None:
-    assert aligned([["x"]]) == ["x"]
+    assert align([["x"]]) == ["x"]
 
 
 def test_lines_have_no_trailing_space() -> None:
-    assert aligned([["a", "heading"], ["b", ""]], left=2) == ["a  heading", "b"]
+    assert align([["a", "heading"], ["b", ""]], left=2) == ["a  heading", "b"]
 
 
 @pytest.mark.parametrize(

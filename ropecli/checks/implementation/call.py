@@ -32,8 +32,8 @@ class Request:
     #: Gradients of the results, q's and perhaps k's, to be taken back to q and k.
     gradient: tuple[NDArray[Any], ...] | None = None
     then: tuple[Request, ...] = ()  #: Later calls, after which the first result is read once more.
-    beside: Request | None = None  #: A call that another thread makes at the same time,
-    apart: bool = False  #: of another instance.
+    concurrent: Request | None = None  #: A call that another thread makes at the same time.
+    on_other_instance: bool = False  #: That call is of another instance.
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -90,7 +90,7 @@ class ScaledRequest:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Unlike:
+class RaceMismatch:
     """A result unlike that of the same call alone; heads of keys follow those of queries."""
 
     when: str  #: What the other thread did.
@@ -113,7 +113,7 @@ class Response:
     gradient: tuple[NDArray[Any], ...] | None = None  #: As in the request.
     note: str | None = None  #: What a reader should know of the gradient.
     reread: NDArray[Any] | None = None  #: The first result after the later calls.
-    unlike: Unlike | None = None  #: What two calls at the same time gave that they do not alone.
+    mismatch: RaceMismatch | None = None  #: Of two calls at the same time.
 
 
 class ImplementationError(Exception):

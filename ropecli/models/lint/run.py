@@ -82,7 +82,7 @@ def _config_subjects(raw: Mapping[str, Any]) -> list[object]:
         for each in value_or_none(lambda: parts(raw)) or ()
     ]
     # Sizes alone may be of any kind of network.
-    found = [each for each in found if each.is_rotary or each.given(CONTEXT)][:MOST_PARTS]
+    found = [each for each in found if each.is_rotary or each.get_all(CONTEXT)][:MOST_PARTS]
     rotates = any(part.is_rotary for part in found) or (bool(found) and problem is None)
     file = File(format="config.json", raw=raw, settings=settings, problem=problem, rotates=rotates)
     if not rotates:

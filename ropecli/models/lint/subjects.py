@@ -82,7 +82,7 @@ class ConfigPart(Part):
         """Return the dotted path of one of its keys."""
         return f"{self.path}.{name}".lstrip(".")
 
-    def given(self, name: str) -> dict[str, Any]:
+    def get_all(self, name: str) -> dict[str, Any]:
         """Return the values of the file under all of a key's names, without null."""
         names = (name, *ALIASES.get(name, ()))
         return {key: self.config[key] for key in names if self.config.get(key) is not None}

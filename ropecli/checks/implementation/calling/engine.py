@@ -101,8 +101,8 @@ class Engine:
         """Call an instance."""
         instance, request = self._instances[number], request.whole()
         with translate_errors():
-            if request.beside is not None:
-                return instance.respond_twice(request, request.beside)
+            if request.concurrent is not None:
+                return instance.respond_twice(request, request.concurrent)
             return instance.respond(request)
 
     def drop(self, number: int) -> None:
@@ -176,20 +176,20 @@ class _Instance:
         value = self._evaluate(self._call, handed)
         return self._response(request, handed, value)
 
-    def respond_twice(self, request: Request, beside: Request) -> Response:
+    def respond_twice(self, request: Request, concurrent: Request) -> Response:
         """Make two calls at the same time, in two threads."""
         other = copy.copy(self)
-        if request.apart:
+        if request.on_other_instance:
             other._objects = {}
-            other._object(other._arguments(beside))
+            other._object(other._arguments(concurrent))
 
         def rows(instance: _Instance, alone: Request) -> NDArray[Any]:
             response = instance.respond(alone)
             keys = [] if response.k is None else [response.k]
             return np.concatenate([response.q, *keys], axis=1)
 
-        unlike = call_together(lambda: rows(self, request), lambda: rows(other, beside))
-        return Response(q=request.q, unlike=unlike)
+        mismatch = call_together(lambda: rows(self, request), lambda: rows(other, concurrent))
+        return Response(q=request.q, mismatch=mismatch)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the framework's arguments of a request."""
@@ -278,7 +278,7 @@ class _Instance:
         handed = self._arguments(request)
         if "qkv" in handed:
             raise Unsupported("it takes q, k and v in one array")
-        # Beside queries, x only says for which dtype tables are made.
+        # With queries, x only says for which dtype tables are made.
         known = [name for name in VECTORS if name in handed and not (name == "x" and "q" in handed)]
         names = known[: len(request.gradient)]
         text = self._convention.axes_of_x

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.checks.implementation.call import ImplementationError, Unlike, Unsupported
+from ropecli.checks.implementation.call import ImplementationError, RaceMismatch, Unsupported
 from ropecli.checks.implementation.calling.foreign import describe_exception
 
 Call = Callable[[], "NDArray[Any]"]
@@ -41,7 +41,7 @@ WRITES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR", "STORE_DEREF", "STORE_SL
 TRUSTED = {"ropecli", "numpy", "torch", "jax", "ml_dtypes"}
 
 
-def call_together(one: Call, other: Call) -> Unlike | None:
+def call_together(one: Call, other: Call) -> RaceMismatch | None:
     """Return a result that is unlike that of the same call alone; None if all are alike.
 
     The first call is stopped after operations that may write into memory, and the other one is
@@ -56,10 +56,10 @@ def call_together(one: Call, other: Call) -> Unlike | None:
         raise Unsupported(f"it cannot be called from another thread: {error}")
     both.add(1, found, None, FROM_ANOTHER)
     for way in (_stop_at_points, _run_freely):
-        if both.unlike is None:
+        if both.mismatch is None:
             way(one, other, thread, both)
     thread.end()
-    return both.unlike
+    return both.mismatch
 
 
 class _Compared:
@@ -68,7 +68,7 @@ class _Compared:
     def __init__(self, alone: tuple[NDArray[Any], NDArray[Any]]) -> None:
         self._alone = alone
         self._most = 0.0
-        self.unlike: Unlike | None = None
+        self.mismatch: RaceMismatch | None = None
 
     def add(self, which: int, result: Any, error: str | None, when: str) -> None:
         """Compare a result, or what was raised in its place."""
@@ -81,9 +81,9 @@ class _Compared:
         else:
             with np.errstate(all="ignore"):
                 off = float(np.abs(result.astype(np.float64) - alone.astype(np.float64)).max())
-        if self.unlike is None or not off <= self._most:
+        if self.mismatch is None or not off <= self._most:
             self._most = off
-            self.unlike = Unlike(
+            self.mismatch = RaceMismatch(
                 when=when, second=bool(which), alone=alone, together=result, error=error
             )
 
@@ -207,7 +207,7 @@ def _stop_at_points(one: Call, other: Call, thread: _Thread, both: _Compared) ->
         stopped = _Tracer(stop, point)
         both.add(0, *_result_of(functools.partial(stopped.run, one)), AT_ONCE)
         _wait_for(thread, both)
-        if both.unlike is not None or time.process_time() > end:
+        if both.mismatch is not None or time.process_time() > end:
             return
 
 
@@ -227,7 +227,7 @@ def _run_freely(one: Call, other: Call, thread: _Thread, both: _Compared) -> Non
             runs[which] = False
             both.add(which, result, error, AT_ONCE)
             enough = count >= FREE or time.process_time() > end
-            if both.unlike is not None or (enough and (met >= MET or time.monotonic() > latest)):
+            if both.mismatch is not None or (enough and (met >= MET or time.monotonic() > latest)):
                 return
 
     sys.setswitchinterval(SWITCH)

@@ -193,7 +193,7 @@ def every_position(subject: Subject) -> Outcome:
     *_, taken = survey.make_all([*_short_runs(subject), _run(subject, 0, length)])
     while not taken:
         if length == 1:
-            return no_verdict(survey.refused() or "it cannot be called with consecutive positions")
+            return no_verdict(survey.refusal() or "it cannot be called with consecutive positions")
         length = (length + 1) // 2
         taken = survey.make(_run(subject, 0, length))
     longest = length

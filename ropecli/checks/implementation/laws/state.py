@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import (
     ImplementationError,
-    Unlike,
+    RaceMismatch,
     Unsupported,
     WrongResult,
     as_float64,
@@ -367,8 +367,10 @@ def two_threads(subject: Subject) -> Outcome:
     if implementation.form == "decoder":  # one decoder has one sequence
         ways = ways[:1]
     checked = []
-    for apart, length in ways:
-        outcome = _call_concurrently(subject, apart=apart, length=min(length, subject.context))
+    for other_instance, length in ways:
+        outcome = _call_concurrently(
+            subject, other_instance=other_instance, length=min(length, subject.context)
+        )
         checked.append(outcome)
         if outcome.passed is False:
             if len(checked) == len(ways) > 1 and length == OTHER_LENGTH:
@@ -380,7 +382,7 @@ def two_threads(subject: Subject) -> Outcome:
     return Outcome(passed=True, samples=len(checked))
 
 
-def _call_concurrently(subject: Subject, *, apart: bool, length: int) -> Outcome:
+def _call_concurrently(subject: Subject, *, other_instance: bool, length: int) -> Outcome:
     """Make two calls at the same time, the second one of another length."""
     count = min(SAME_LENGTH, subject.context)
     decoder = subject.implementation.form == "decoder"
@@ -391,28 +393,28 @@ def _call_concurrently(subject: Subject, *, apart: bool, length: int) -> Outcome
             subject.request(places, salt, heads=heads, stepwise=decoder, prefilled=len(places) - 2)
             for salt, places in ((51, range(count)), (52, range(begin, begin + length)))
         )
-        both = replace(one, beside=other, apart=apart)
+        both = replace(one, concurrent=other, on_other_instance=other_instance)
         try:
             response = subject.implementation.fresh().request(both)
         except (ImplementationError, Unsupported) as error:
             refused = refused or str(error)
             continue
-        if response.unlike is None:
+        if response.mismatch is None:
             return Outcome(passed=True, samples=1)
-        which = other if response.unlike.second else one
-        return _check_concurrent(subject, response.unlike, which.positions)
+        which = other if response.mismatch.second else one
+        return _check_concurrent(subject, response.mismatch, which.positions)
     return no_verdict(refused)
 
 
-def _check_concurrent(subject: Subject, unlike: Unlike, places: NDArray[Any]) -> Outcome:
+def _check_concurrent(subject: Subject, mismatch: RaceMismatch, places: NDArray[Any]) -> Outcome:
     """Check a result that is unlike that of the same call alone."""
-    words = f"a call comes out wrong {unlike.when}"
-    if unlike.together is None:
-        text = f"{unlike.error}"
+    words = f"a call comes out wrong {mismatch.when}"
+    if mismatch.together is None:
+        text = f"{mismatch.error}"
         return Outcome(passed=False, samples=1, counterexample=text, note=f"{words}: {text}")
     before, got = (
         np.asarray(each, dtype=np.float64).reshape(-1, subject.dim)
-        for each in (unlike.alone, unlike.together)
+        for each in (mismatch.alone, mismatch.together)
     )
     step = Step(got, repeat_positions(places, len(got)), subject.dtype)
     outcome = compare_repeats(subject, step, got, before, "alone, next to the other one")

@@ -251,7 +251,7 @@ class Survey:
         typical = float(np.median(self.errors))
         return f"every row of {' and '.join(dtypes)} is off by {typical:.1g}, position 0 too"
 
-    def refused(self) -> str | None:
+    def refusal(self) -> str | None:
         """Return which calls are refused, and the first error."""
         if not self.refusals:
             return None
@@ -286,7 +286,7 @@ class Survey:
             tolerance=self.tolerance,
             samples=self.calls,
             counterexample=None if self.smallest is None else self.smallest[1],
-            note=note if self.failed else self.refused(),
+            note=note if self.failed else self.refusal(),
             explains=explains,
         )
 

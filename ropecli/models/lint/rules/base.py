@@ -166,7 +166,7 @@ def two_bases(entry: ScalingKeys) -> Iterator[Hit]:
     """Two different bases: at the top level and among the scaling keys, or under two names."""
     if entry.part.architecture.fixes_base:
         return
-    found = {entry.part.key(k): v for k, v in entry.part.given("rope_theta").items()}
+    found = {entry.part.key(k): v for k, v in entry.part.get_all("rope_theta").items()}
     if entry.has("rope_theta") and not entry.nested:
         found = {entry.key("rope_theta"): entry.values["rope_theta"]} | found
     used = next((key for key, value in found.items() if number(value) == entry.base), None)
@@ -190,7 +190,7 @@ def base_inside(entry: ScalingKeys) -> Iterator[Hit]:
     """`rope_theta` in `rope_scaling` and nowhere else, where a stack does not find it."""
     part = entry.part
     own = part.holder == "rope_scaling" and entry.has("rope_theta") and not entry.nested
-    if not own or part.given("rope_theta"):
+    if not own or part.get_all("rope_theta"):
         return
     texts = by_stack(part.effects({part.key("rope_theta"): entry.values["rope_theta"]}))
     if texts:
@@ -238,7 +238,7 @@ def new_form_only(part: ConfigPart) -> Iterator[Hit]:
     held = part.config.get("rope_parameters")
     if part.name or part.holder != "rope_parameters" or not isinstance(held, dict):
         return
-    if part.given("rope_theta"):
+    if part.get_all("rope_theta"):
         return
     key = part.key("rope_parameters")
     older = part.effects({key: ..., part.key("rope_theta"): _USUAL})
@@ -266,7 +266,7 @@ def new_form_only(part: ConfigPart) -> Iterator[Hit]:
 def unread_base(part: ConfigPart) -> Iterator[Hit]:
     """A base that differs from the one in use, under a key that the model_type ignores."""
     architecture = part.architecture
-    given = {part.key(name): value for name, value in part.given("rope_theta").items()}
+    given = {part.key(name): value for name, value in part.get_all("rope_theta").items()}
     ignored = {part.key(name) for name in part.keys.unread_keys}
     for holder in HOLDERS:
         held = part.config.get(holder)
@@ -315,7 +315,7 @@ def _no_base(entry: ScalingKeys) -> bool:
     part = entry.part
     if part.name or entry.rope_type == "axial" or "rope_theta" in entry.values:
         return False
-    return not part.given("rope_theta") and not any(part.config.get(k) for k in _OTHER)
+    return not part.get_all("rope_theta") and not any(part.config.get(k) for k in _OTHER)
 
 
 def _base_key(entry: ScalingKeys) -> str:

@@ -75,7 +75,7 @@ def no_base(header: GgufHeader) -> Iterator[Hit]:
     Not in architectures such as gptneox, whose converter never writes one.
     """
     name = header.key("rope.freq_base")
-    written = [facts.get("writes", ("base",)) for facts in _converted(header)]
+    written = [facts.get("writes", ("base",)) for facts in _converter_facts(header)]
     if written and not any("base" in names for names in written):
         return
     if header.get("rope.freq_base") is None and any(
@@ -84,7 +84,7 @@ def no_base(header: GgufHeader) -> Iterator[Hit]:
         yield Hit(name, "llama.cpp uses 10000; no key confirms it.")
 
 
-def _converted(header: GgufHeader) -> list[Mapping[str, Any]]:
+def _converter_facts(header: GgufHeader) -> list[Mapping[str, Any]]:
     """Return what the converter writes, for each model_type that it gives the architecture."""
     return [facts for facts in converter.table().values() if facts["arch"] == header.architecture]
 
@@ -99,7 +99,7 @@ def _converted(header: GgufHeader) -> list[Mapping[str, Any]]:
 )
 def no_count(header: GgufHeader) -> Iterator[Hit]:
     """No `rope.dimension_count` in an architecture whose converter writes a share of the head."""
-    facts = _converted(header)
+    facts = _converter_facts(header)
     shared = bool(facts) and all(each.get("count") in {"share", "rotary_pct"} for each in facts)
     if shared and header.get("rope.dimension_count") is None:
         head = f", {header.dim} coordinates" if header.dim else ""

@@ -30,7 +30,7 @@ def odd(entry: ScalingKeys) -> Iterator[Hit]:
     if dim is None or dim % 2 == 0 or (dim != entry.head_dim and _share(entry) is not None):
         return
     named = ("qk_rope_head_dim", "rotary_dim", "head_dim")
-    name = next((each for each in named if entry.part.given(each)), "hidden_size")
+    name = next((each for each in named if entry.part.get_all(each)), "hidden_size")
     yield Hit(entry.part.key(name), f"{dim} coordinates are rotated, which is odd.")
 
 
@@ -83,9 +83,13 @@ def share_range(entry: ScalingKeys) -> Iterator[Hit]:
 def uneven(part: ConfigPart) -> Iterator[Hit]:
     """No head dim, and a `hidden_size` that `num_attention_heads` does not divide."""
     width, heads = part.integer("hidden_size"), part.integer("num_attention_heads")
-    if part.given("head_dim") or part.config.get("qk_rope_head_dim") or not width or not heads:
+    if part.get_all("head_dim") or part.config.get("qk_rope_head_dim") or not width or not heads:
         return
-    if part.given("hidden_size") and width % heads and "head_dim" not in part.architecture.defaults:
+    if (
+        part.get_all("hidden_size")
+        and width % heads
+        and "head_dim" not in part.architecture.defaults
+    ):
         yield Hit(
             part.key("hidden_size"), f"{shown(width)} / {shown(heads)} is {shown(width / heads)}."
         )
@@ -110,7 +114,7 @@ def two_shares(entry: ScalingKeys) -> Iterator[Hit]:
     """Two names or places of the share that differ, or one that contradicts `rotary_dim`."""
     if entry.nested:
         return
-    places: dict[str, Any] = {entry.part.key(k): v for k, v in entry.part.given(SHARE).items()}
+    places: dict[str, Any] = {entry.part.key(k): v for k, v in entry.part.get_all(SHARE).items()}
     if entry.has(SHARE):
         places = {entry.key(SHARE): entry.values[SHARE]} | places
     found = list(places.items())
@@ -118,7 +122,7 @@ def two_shares(entry: ScalingKeys) -> Iterator[Hit]:
         if value != found[0][1]:
             yield Hit(key, f"It is {value!r:.20} here and {found[0][1]!r:.20} at {found[0][0]}.")
             return
-    given = entry.part.given("rotary_dim")
+    given = entry.part.get_all("rotary_dim")
     share = number(found[0][1]) if found else None
     for name, dim in given.items():
         if (
@@ -169,7 +173,7 @@ def unread_share(entry: ScalingKeys) -> Iterator[Hit]:
 def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
     """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
     of_its_own = entry.part.keys.facts.get("ignores", ())  # MiniMax-M3 has such a key
-    for name, value in entry.part.given("rotary_dim").items():
+    for name, value in entry.part.get_all("rotary_dim").items():
         ignored = name in entry.part.keys.unread_keys and name not in of_its_own
         if ignored and entry.dim not in (None, value):
             yield Hit(
@@ -191,7 +195,7 @@ def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
 def default_share(entry: ScalingKeys) -> Iterator[Hit]:
     """No key of the share, in an architecture whose default is a part of the head."""
     share = number(entry.part.architecture.defaults.get(SHARE))
-    if share is None or share == 1 or _share(entry) is not None or entry.part.given("rotary_dim"):
+    if share is None or share == 1 or _share(entry) is not None or entry.part.get_all("rotary_dim"):
         return
     if entry.part.name or entry.nested or entry.settings is None or _share_is_ignored(entry):
         return
@@ -215,7 +219,7 @@ def _share(entry: ScalingKeys) -> tuple[str, Any] | None:
     """Return the key of the share and its value, if the file has one."""
     if entry.has(SHARE):
         return entry.key(SHARE), entry.values[SHARE]
-    for name, value in entry.part.given(SHARE).items():
+    for name, value in entry.part.get_all(SHARE).items():
         return entry.part.key(name), value
     return None
 

@@ -62,7 +62,7 @@ def misspelt_at_the_top(part: ConfigPart) -> Iterator[Hit]:
     """
     for name in islice(part.config, MOST_NAMES):
         right = intended_name(name) if name not in TOP else None
-        if right is not None and not part.given(right):
+        if right is not None and not part.get_all(right):
             yield from _rightly_named(part, part.key(name), part.key(right), part.config[name])
 
 
@@ -331,7 +331,7 @@ def foreign(part: ConfigPart) -> Iterator[Hit]:
     """A key that has no effect, where the one that it stands for is missing."""
     held = part.held
     scales = any(name in held for name in ("rope_type", "type"))
-    missing = {"rope_theta": not part.given("rope_theta") and "rope_theta" not in held}
+    missing = {"rope_theta": not part.get_all("rope_theta") and "rope_theta" not in held}
     missing["rope_scaling"] = not scales and not any(isinstance(v, dict) for v in held.values())
     for right, names in _FOREIGN.items():
         found = [name for name in names if part.config.get(name) not in (None, False)]

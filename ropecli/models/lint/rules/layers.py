@@ -242,7 +242,7 @@ def other_interval(part: ConfigPart) -> Iterator[Hit]:
 )
 def wrong_count(part: ConfigPart) -> Iterator[Hit]:
     """`layer_types` or `no_rope_layers` whose length is not `num_hidden_layers`."""
-    count = next((whole(v) for v in part.given("num_hidden_layers").values()), None)
+    count = next((whole(v) for v in part.get_all("num_hidden_layers").values()), None)
     for name in ("layer_types", "no_rope_layers"):
         given = part.config.get(name)
         if count and isinstance(given, list) and given and len(given) != count:

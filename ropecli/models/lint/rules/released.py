@@ -48,7 +48,7 @@ def unlike_released(part: ConfigPart) -> Iterator[Hit]:
     another list of layers without position.
     """
     rotating = [each for each in part.settings if each.rope_type is not None]
-    whole_file = part.given("num_hidden_layers")  # a few keys of a file are of any model
+    whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
     for row in released_values(part.architecture.model_type):
