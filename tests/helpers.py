@@ -47,7 +47,7 @@ def turn(x, positions):
 """
 
 
-def tiered(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
+def mark_slow(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
     """Return values of a parameter, all but some of which only the slow tier tries."""
     rows = list(values)
     assert all(value in rows for value in quick)

@@ -33,7 +33,7 @@ def exact_sum_of_base(base: float, dim: int, m: int) -> Any:
 
 
 def error_bound(inv_freq: NDArray[np.float64], m: int) -> float:
-    """How far the kernel's B(m) may be off.
+    """The largest error of the kernel's B(m).
 
     Per pair: u m theta for angles, 2 u for each of cos and sin of the centre, up to RUN - 1 steps
     and the offset's two parts, sqrt(5) u for each product of those, and the roundings of the sum.

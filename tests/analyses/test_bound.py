@@ -19,7 +19,7 @@ U = 2.0**-53
 ROPE = Rotary(head_dim=128)
 
 
-def scored(made: Rotary, q: object, k: object, **options: Any) -> tuple[Any, Bound]:
+def curve_and_bound(made: Rotary, q: object, k: object, **options: Any) -> tuple[Any, Bound]:
     """Curves of two vectors' score and its bounds, and what bounds it at every distance."""
     curve = decay(made, q=q, k=k, **options)
     assert curve.bound is not None
@@ -44,7 +44,7 @@ def test_every_bound_holds_and_parts_add_up(
     made: Rotary, seed: int, at: float, step: float
 ) -> None:
     q, k = np.random.default_rng(seed).standard_normal((2, made.head_dim))
-    curve, found = scored(made, q, k, max_distance=20, step=step, at=at)
+    curve, found = curve_and_bound(made, q, k, max_distance=20, step=step, at=at)
     # Angles up to 100 times the fastest, and a rounding for each of pairs' products and sums.
     unit = (400 * float(np.abs(made.inv_freq).max()) + 8 * made.head_dim) * U
     slack = 4 * unit * found.norms * made.head_dim
@@ -64,7 +64,7 @@ def test_every_bound_holds_and_parts_add_up(
 def test_abel_summation_is_an_identity(seed: int, at: float) -> None:
     """Eq. 36: sum h_i (S_{i+1} - S_i) = -sum S_{i+1} (h_{i+1} - h_i), with h_{d/2} = 0."""
     q, k = np.random.default_rng(seed).standard_normal((2, 128))
-    _, found = scored(ROPE, q, k, max_distance=1, at=at)
+    _, found = curve_and_bound(ROPE, q, k, max_distance=1, at=at)
     h, sums = found.products, found.partial_sums
     left = (h * np.diff(sums, prepend=0)).sum()
     right = -(sums * np.diff(h, append=0)).sum()
@@ -76,7 +76,7 @@ def test_without_the_last_difference_the_abel_bound_is_false() -> None:
     """For ones every other difference is 0, and the score is not."""
     ones = np.zeros(128)
     ones[::2] = 1
-    curve, found = scored(ROPE, ones, ones, max_distance=100)
+    curve, found = curve_and_bound(ROPE, ones, ones, max_distance=100)
     assert (np.abs(np.diff(found.products)) == 0).all()
     assert (np.abs(curve.score) > 1).any()
     assert_within(
@@ -91,12 +91,12 @@ def test_without_the_last_difference_the_abel_bound_is_false() -> None:
 def test_aligned_phases_reach_the_envelope() -> None:
     q, k = np.random.default_rng(0).standard_normal((2, 16))
     made = Rotary(head_dim=16)
-    _, found = scored(made, q, k, max_distance=5)
+    _, found = curve_and_bound(made, q, k, max_distance=5)
     h = found.products
     # k turned by the phase of h has h_i = |h_i|, and the score at 0 is their sum.
     aligned = (k[::2] + 1j * k[1::2]) * np.exp(1j * np.angle(h))
     key = np.stack([aligned.real, aligned.imag], axis=1).ravel()
-    again, bound = scored(made, q, key, max_distance=5)
+    again, bound = curve_and_bound(made, q, key, max_distance=5)
     assert again.score[0] == pytest.approx(found.envelope, rel=1e-12)
     assert bound.envelope == pytest.approx(found.envelope, rel=1e-12)
     assert again.tightness["envelope"].argmax() == 0
@@ -106,14 +106,14 @@ def test_rms_is_that_over_many_distances() -> None:
     """Phases of 8 pairs with irrational ratios fill the torus (Weyl)."""
     made = Rotary(head_dim=16, base=3.0)
     q, k = np.random.default_rng(1).standard_normal((2, 16))
-    curve, found = scored(made, q, k, max_distance=200_000)
+    curve, found = curve_and_bound(made, q, k, max_distance=200_000)
     assert math.sqrt(float((curve.score**2).mean())) == pytest.approx(found.rms, rel=0.01)
 
 
 def test_pairs_at_rest_and_coordinates_in_no_pair_are_constant() -> None:
     made = rope("p-rope", head_dim=8, rotary_dim=4, p=0.5)
     q, k = np.arange(8.0), np.ones(8)
-    _, found = scored(made, q, k, max_distance=3)
+    _, found = curve_and_bound(made, q, k, max_distance=3)
     still = 2.0 + 3 + 4 + 5 + 6 + 7  # the second pair, and the last four coordinates
     assert found.rms == pytest.approx(math.sqrt(abs(found.products[0]) ** 2 / 2 + still**2))
 
@@ -123,7 +123,7 @@ def test_pairs_at_rest_and_coordinates_in_no_pair_are_constant() -> None:
 
 def test_theorem_2_1_is_false_as_printed() -> None:
     """0.493876 is above d max|h| / (32 ln 10000) = 128 / 294.7309 = 0.434294."""
-    curve, found = scored(ROPE, *counterexample(ROPE))
+    curve, found = curve_and_bound(ROPE, *counterexample(ROPE))
     assert found.interpolation_error[0] == pytest.approx(0.493876, abs=5e-7)
     assert found.printed_bound == pytest.approx(0.434294, abs=5e-7)
     assert found.printed_bound == pytest.approx(128 / 294.7309, rel=1e-6)
@@ -142,7 +142,7 @@ def test_the_step_of_its_proof_that_fails() -> None:
 
 def test_how_much_smaller_than_the_bound_of_extrapolation_it_is() -> None:
     """571 and 512 times, where the paper has 600; and B(s) >= d fails beyond 4096."""
-    _, found = scored(ROPE, *counterexample(ROPE))
+    _, found = curve_and_bound(ROPE, *counterexample(ROPE))
     smallest = decay(ROPE, max_distance=4095, reduce="sum").lowest[0]
     assert 2 * smallest / found.interpolation_bound == pytest.approx(571, abs=1)
     assert 2 * 128 / found.interpolation_bound == pytest.approx(512, abs=0.5)
@@ -153,13 +153,13 @@ def test_how_much_smaller_than_the_bound_of_extrapolation_it_is() -> None:
 
 def test_the_printed_bound_is_that_of_plain_rope() -> None:
     q = np.ones(8)
-    assert scored(rope("linear", head_dim=8, factor=2.0), q, q)[1].printed_bound is None
-    assert scored(Rotary(head_dim=8, base=1.0), q, q)[1].printed_bound is None
-    assert scored(Rotary(head_dim=8), q, q)[1].printed_bound is not None
+    assert curve_and_bound(rope("linear", head_dim=8, factor=2.0), q, q)[1].printed_bound is None
+    assert curve_and_bound(Rotary(head_dim=8, base=1.0), q, q)[1].printed_bound is None
+    assert curve_and_bound(Rotary(head_dim=8), q, q)[1].printed_bound is not None
 
 
 def test_vectors_of_zero() -> None:
-    curve, _ = scored(Rotary(head_dim=4), np.zeros(4), np.ones(4), max_distance=3)
+    curve, _ = curve_and_bound(Rotary(head_dim=4), np.zeros(4), np.ones(4), max_distance=3)
     assert all((share == 1).all() for share in curve.tightness.values())
     assert "score" in str(curve)
     assert curve.figure().axes[0].get_yscale() == "linear"
@@ -184,7 +184,7 @@ def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
 
 def test_the_figure_has_the_score_its_bounds_the_pairs_and_the_sums() -> None:
     q, k = np.random.default_rng(0).standard_normal((2, 16))
-    curve, found = scored(Rotary(head_dim=16), q, k, max_distance=30, at=3)
+    curve, found = curve_and_bound(Rotary(head_dim=16), q, k, max_distance=30, at=3)
     above, _, pairs, sums = curve.figure().axes
     for line, expected in zip(
         above.lines, [np.abs(curve.score), *curve.bounds.values()], strict=True

@@ -29,7 +29,7 @@ def weight(rope: Rotary, q: NDArray[np.float64], k: NDArray[np.float64]) -> floa
     return float(inside + np.abs(q[rest] * k[rest]).sum())
 
 
-def summed(rope: Rotary, distance: float) -> float:
+def rounding_of_sum(rope: Rotary, distance: float) -> float:
     """Roundings of a sum over pairs of h_i e^{i r theta_i}, in parts of sum |h_i|.
 
     The angle of the block start and that of the offset round by u |r theta| in all, cos, sin and
@@ -64,7 +64,7 @@ def test_curves_are_those_of_the_reference(
         abel_bound, max_bound = (float(bound.high[0]) for bound in bounds)
         # |S_j| is at most j, and a difference at most the sum of its two sizes, of which the
         # largest may meet every |S_j|: a pair's rounding counts up to 2 pairs^2 times.
-        unit = summed(rope, r)
+        unit = rounding_of_sum(rope, r)
         slack = unit * weight(rope, q, k)
         for name, expected, tolerance in (
             ("relative_upper_bound", reference.relative_upper_bound(turn)[0], unit * pairs),
@@ -106,7 +106,7 @@ def test_a_rotary_of_any_table_has_a_bound() -> None:
     turn = cos_sin(np.array([1.5]), rope.inv_freq)
     expected = float(reference.relative_upper_bound(turn)[0])
     # |S_j| is at most j, so the sum over j weighs the roundings of a pair up to 3 times.
-    tolerance = 3 * summed(rope, 1.5)
+    tolerance = 3 * rounding_of_sum(rope, 1.5)
     assert_within("bound", got=curve.start, expected=expected, tolerance=tolerance)
 
 
@@ -150,7 +150,9 @@ def tolerance_of_score(
     """
     fastest = float(np.abs(rope.inv_freq).max())
     rotations = 2 * 7e-16 + 1.2e-16 * (abs(m) + abs(n)) * fastest
-    return (summed(rope, abs(m - n)) + rotations + 2 * rope.head_dim * U) * weight(rope, q, k)
+    return (rounding_of_sum(rope, abs(m - n)) + rotations + 2 * rope.head_dim * U) * weight(
+        rope, q, k
+    )
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
@@ -231,10 +233,10 @@ def test_chain_of_bounds(data: st.DataObject) -> None:
     # |S_j| <= j, and a difference is at most the sum of its two sizes: a pair's rounding counts
     # up to 2 pairs times in a bound, once in the score.
     pairs = rope.rotary_dim // 2
-    slack = summed(rope, start + 20 * step) * (2 * pairs + 1) * weight(rope, q, k)
+    slack = rounding_of_sum(rope, start + 20 * step) * (2 * pairs + 1) * weight(rope, q, k)
     assert (np.abs(curve.score) <= curve.abel_bound + slack).all()
     assert (curve.abel_bound <= curve.max_bound + slack).all()
-    assert (curve.relative_upper_bound <= (pairs + 1) / 2 * (1 + summed(rope, 0))).all()
+    assert (curve.relative_upper_bound <= (pairs + 1) / 2 * (1 + rounding_of_sum(rope, 0))).all()
 
 
 def test_vectors_of_zeros() -> None:
@@ -302,7 +304,7 @@ def test_contributions_add_up_to_the_score(rope: Rotary, seed: int) -> None:
     assert found.score is not None
     rest = np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in)
     total = found.contributions.sum(axis=0) + q[rest] @ k[rest]
-    tolerance = 2 * summed(rope, 20.5) * weight(rope, q, k)
+    tolerance = 2 * rounding_of_sum(rope, 20.5) * weight(rope, q, k)
     assert_within("score", got=found.score, expected=total, tolerance=tolerance)
     alone = decay(rope, max_distance=20, contributions=True).contributions
     assert alone is not None

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from helpers import tiered
+from helpers import mark_slow
 
 from ropecli import ArgumentError, ArgumentTypeError, RopecliError, rope
 from ropecli.analyses import expected
@@ -23,7 +23,7 @@ def test_every_encoding_has_a_curve(name: str) -> None:
     assert np.isfinite(curve.expected_score).all()
 
 
-@pytest.mark.parametrize("name", tiered(ENCODINGS, quick=("rope", "shaw", "cope")))
+@pytest.mark.parametrize("name", mark_slow(ENCODINGS, quick=("rope", "shaw", "cope")))
 def test_blocks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = with_table(name, 41, model_dim=16, heads=2)
     whole = expected_score(made, max_distance=40)

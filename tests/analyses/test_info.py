@@ -1,4 +1,4 @@
-"""What `info` says is so."""
+"""Check the facts that `info` reports."""
 
 from __future__ import annotations
 

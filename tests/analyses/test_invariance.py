@@ -66,12 +66,12 @@ class Coded(Biased):
         return made
 
 
-def biased(bias: Any) -> Invariance:
+def invariance_of_bias(bias: Any) -> Invariance:
     made = encoding("nope", model_dim=16, heads=2)
     return invariance(Biased(sizes=made.sizes, weights=made.weights, bias=bias))
 
 
-def coded(codes: Any) -> Property:
+def linear_shift_of(codes: Any) -> Property:
     made = encoding("nope", model_dim=16, heads=2)
     kind = Coded(sizes=made.sizes, weights=made.weights, bias=lambda m, _: 0 * m, codes=codes)
     return invariance(kind).linear_shift
@@ -171,7 +171,7 @@ def test_theory_follows_the_options(name: str, options: dict[str, Any]) -> None:
     ],
 )
 def test_properties_of_a_bias(bias: Any, expected: dict[str, bool | None]) -> None:
-    found = biased(bias).properties
+    found = invariance_of_bias(bias).properties
     assert {name: found[name].holds for name in expected} == expected
 
 
@@ -191,7 +191,7 @@ def test_properties_of_a_bias(bias: Any, expected: dict[str, bool | None]) -> No
 )
 def test_error_of_a_bias(bias: Any, name: str, error: float) -> None:
     """The bias is exact, and the scores are rounded: at most the tolerance, twice a rounding."""
-    found = biased(bias).properties[name]
+    found = invariance_of_bias(bias).properties[name]
     assert found.tolerance is not None
     assert found.max_error is not None
     if not error or np.isinf(error):
@@ -241,14 +241,14 @@ def test_a_code_that_turns_is_linear_under_shift() -> None:
     def turning(m: Array) -> Array:
         return np.concatenate([np.cos(m[:, None] * angles), np.sin(m[:, None] * angles)], axis=1)
 
-    assert coded(turning).holds
-    bent = coded(lambda m: turning(m) + 1e-6 * m[:, None] ** 0.5)
+    assert linear_shift_of(turning).holds
+    bent = linear_shift_of(lambda m: turning(m) + 1e-6 * m[:, None] ** 0.5)
     assert bent.holds is False
 
 
 def test_a_code_drawn_for_each_position_is_not_linear() -> None:
     table = np.random.default_rng(0).standard_normal((200, 6))
-    assert coded(lambda m: table[m.astype(int)]).holds is False
+    assert linear_shift_of(lambda m: table[m.astype(int)]).holds is False
 
 
 def test_agreement_is_about_what_is_known() -> None:

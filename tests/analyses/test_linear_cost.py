@@ -1,4 +1,4 @@
-"""What attention costs: the forms that are timed, and how their cost is told."""
+"""The cost of attention: the forms that are timed, and how their cost is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def measure(q: Array, k: Array, v: Array, rope: Rotary, **options: Any) -> tuple
     return run(q, k, v, rope, **options).costs
 
 
-def computed(name: str, q: Array, k: Array, v: Array, rope: Rotary, rows: list[int]) -> Array:
+def compute(name: str, q: Array, k: Array, v: Array, rope: Rotary, rows: list[int]) -> Array:
     form = FORMS[name]
     return form.finish(form.prepare(q, k, rope, "elu"), v, np.array(rows))
 
@@ -69,7 +69,7 @@ def test_softmax_attention_is_eq_2(tokens: int, half: int, seed: int, factor: fl
     largest = np.linalg.norm(q, axis=1).max() * np.linalg.norm(k, axis=1).max()
     allowed = 4 * 2.0**-53 * np.abs(v).max() * (largest * factor * (half + 12) + tokens + 4)
     assert_within(
-        "output", got=computed("softmax", q, k, v, rope, rows), expected=expected, tolerance=allowed
+        "output", got=compute("softmax", q, k, v, rope, rows), expected=expected, tolerance=allowed
     )
 
 
@@ -81,15 +81,15 @@ def test_linear_forms_are_eq_19(name: str) -> None:
     expected = reference.attention(*phi, v, rope.inv_freq, causal=name == "linear_causal")
     # Weights of at most 1, with some fifty roundings each, in 20 terms.
     allowed = 4 * 50 * 2.0**-53 * 20 * np.abs(v).max()
-    got = computed(name, q, k, v, rope, list(range(20)))
+    got = compute(name, q, k, v, rope, list(range(20)))
     assert_within(name, got=got, expected=expected, tolerance=allowed)
 
 
 def test_some_rows_are_rows_of_all() -> None:
     q, k, v = random_heads(2, 20, 6)
     for name in ("linear_quadratic", "softmax"):
-        some = computed(name, q, k, v, Rotary(head_dim=6), [0, 7, 19])
-        every = computed(name, q, k, v, Rotary(head_dim=6), list(range(20)))
+        some = compute(name, q, k, v, Rotary(head_dim=6), [0, 7, 19])
+        every = compute(name, q, k, v, Rotary(head_dim=6), list(range(20)))
         # The same sums, perhaps in another order: 20 terms of size 1 at most.
         allowed = 4 * 26 * 2.0**-53 * 20 * np.abs(v).max()
         assert_within(name, got=some, expected=every[[0, 7, 19]], tolerance=allowed)
@@ -158,7 +158,7 @@ def test_fewer_rows_where_their_weights_would_not_fit(monkeypatch: pytest.Monkey
 def test_softmax_attention_of_large_scores() -> None:
     q = np.array([[1000.0, 0.0], [0.0, 0.0]])
     # Scores up to 7e5, of which no exponential is a float64: all weight lies on one key.
-    got = computed("softmax", q, q, np.array([[1.0], [2.0]]), Rotary(head_dim=2), [0, 1])
+    got = compute("softmax", q, q, np.array([[1.0], [2.0]]), Rotary(head_dim=2), [0, 1])
     assert got.ravel().tolist() == [1.0, 1.5]
 
 

@@ -1,4 +1,4 @@
-"""Published errors of reduced precision, and regression values beside them."""
+"""Published errors of reduced precision, with regression values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_sglang_jax_1473_bfloat16_frequencies_at_position_4095() -> None:
 @pytest.mark.parametrize(
     ("dtype", "position"),
     [
-        ("bfloat16", 257),  # gpt-neox issue 1016: 256 and 257 can't be told apart
+        ("bfloat16", 257),  # gpt-neox issue 1016: 256 and 257 can't be distinguished
         ("float16", 2049),
         ("float32", 2**24 + 1),
         ("float8_e4m3fn", 17),

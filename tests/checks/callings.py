@@ -233,7 +233,7 @@ def pack(y: Array, like: Array, axes: str) -> Array:
 
 
 @st.composite
-def called(draw: st.DrawFn, *, largest: int = 64) -> Called:
+def calls(draw: st.DrawFn, *, largest: int = 64) -> Called:
     """Any right implementation, called in any way that can say its positions."""
     convention = draw(conventions(largest=largest))
     rope = convention.rope

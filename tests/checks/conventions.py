@@ -29,14 +29,14 @@ factors = st.one_of(st.sampled_from([2.0, 4.0, 8.0]), st.floats(1.1, 40.0))
 
 @dataclass(frozen=True, kw_only=True)
 class Convention:
-    """An implementation, and what `check` is told of it."""
+    """An implementation, and what `check` knows about it."""
 
     rope: ropecli.Rotary
     at_length: Callable[[int], ropecli.Rotary] | None  #: Where the table changes with the length.
     table: type  #: float64, or float32 as in Transformers: frequencies, angles, cos and sin.
     own_dtype: bool  #: Whether vectors are multiplied in their own dtype, or in float64.
     told: bool  #: Whether check is told what to expect.
-    original: int | None  #: Trained length, where check is told of it.
+    original: int | None  #: Trained length, where check is given it.
     dtypes: tuple[str, ...]
     context: int | None
     seed: int
@@ -153,7 +153,7 @@ def by_length(
 
 @st.composite
 def placements(draw: st.DrawFn, head_dim: int, rope_type: str) -> dict[str, Any]:
-    """Which coordinates are rotated, in which pairs, where they are written and which way."""
+    """The coordinates that are rotated, their pairs, where they are written and which way."""
     where: dict[str, Any] = {"direction": draw(st.sampled_from(["forward", "reversed"]))}
     pairs = head_dim // 2
     if rope_type not in (*OF_WHOLE_HEADS, "axial") and draw(st.booleans()):
@@ -181,7 +181,7 @@ def placements(draw: st.DrawFn, head_dim: int, rope_type: str) -> dict[str, Any]
 def parameters(  # noqa: PLR0911
     draw: st.DrawFn, rope_type: str, rotary_dim: int
 ) -> dict[str, Any]:
-    """Of the rope type."""
+    """Parameters of the rope type."""
     given: dict[str, Any] = {}
     if rope_type == "default":
         return given

@@ -245,14 +245,14 @@ class Operator:
         signature, memory = inspect.signature(target), Memory()
 
         @functools.wraps(target)
-        def wrapped(*args: Any, **keywords: Any) -> Any:
+        def wrapper(*args: Any, **keywords: Any) -> Any:
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
             if base.kind == "score":
                 return target(self.queries(base, bound.args), *bound.args[1:])
             return self.change(base, bound.args, lambda: target(*args, **keywords), memory)
 
-        return wrapped
+        return wrapper
 
     def _class(self, base: Base) -> type:
         made = base.target
@@ -394,7 +394,7 @@ def changes(operator: Operator, base: Base) -> bool:
         might = _most_changes(operator.effect, operator.slice.axis, base, call, dtype)
         for instance, strided in itertools.product(instances, (False, True)):
             results = _results(base, instance, call, dtype, strided=strided)
-            changed = _changed(results, _right_results(base, call, dtype))
+            changed = _changed_rows(results, _right_results(base, call, dtype))
             wrong |= any(each.any() for each in changed)
             right |= any((~one & all_).any() for one, all_ in zip(changed, might, strict=True))
             several |= not _is_one_head(base, call, dtype, results)
@@ -412,7 +412,7 @@ def _is_one_head(base: Base, call: _Call, dtype: str, results: Sequence[Array]) 
     expected = [y.copy() for y in _right_results(base, call, dtype)]
     for times, y in enumerate(expected, 1):
         y[..., dim:] = times * x[..., dim:]
-    return not any(each.any() for each in _changed(results, expected))
+    return not any(each.any() for each in _changed_rows(results, expected))
 
 
 @functools.cache
@@ -422,10 +422,10 @@ def _most_changes(effect: str, axis: str, base: Base, call: _Call, dtype: str) -
     made = operator.apply(base)
     instance = made() if inspect.isclass(made) else made
     results = _results(base, instance, call, dtype, strided=False)
-    return _changed(results, _right_results(base, call, dtype))
+    return _changed_rows(results, _right_results(base, call, dtype))
 
 
-def _changed(results: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+def _changed_rows(results: Sequence[Array], right: Sequence[Array]) -> list[Array]:
     """Return which rows of each result differ from the right ones."""
     return [
         np.abs(got.astype(np.float64) - was).max(axis=-1) > 1e-2 * np.abs(was).max(initial=1)
@@ -497,7 +497,7 @@ def second(given: Sequence[Any], _: int) -> Any:
     return given[-1]
 
 
-def counted(given: Sequence[Any], length: int) -> Array:
+def count_positions(given: Sequence[Any], length: int) -> Array:
     """Positions of (x, offset), or of x alone."""
     offset = given[-1] if np.ndim(given[-1]) == 0 else 0
     return int(offset) + np.arange(length)
@@ -547,7 +547,7 @@ SMALL_ROPES = (
 )
 
 
-def tabled(rope: Rotary, arguments: str) -> tuple[Places, Any]:
+def tables_of_call(rope: Rotary, arguments: str) -> tuple[Places, Any]:
     """Reader and maker of the tables of a call."""
     theta = rope.inv_freq
 
@@ -574,7 +574,7 @@ def tabled(rope: Rotary, arguments: str) -> tuple[Places, Any]:
     return places, others
 
 
-def declared(number: int, arguments: str, axes: str) -> Base:
+def make_base(number: int, arguments: str, axes: str) -> Base:
     """One that is called with certain arguments, in certain axes."""
     ropes = [rope for rope in SMALL_ROPES if rope.direction == "forward" or arguments not in TABLES]
     rope = ropes[number % len(ropes)]
@@ -607,12 +607,12 @@ def declared(number: int, arguments: str, axes: str) -> Base:
         places = lambda given, _: given[0]  # noqa: E731
     elif arguments in COUNTED:
         with_offset = arguments in {"x, offset", "q, k, start_pos"}
-        places = counted if with_offset else (lambda _, length: np.arange(length))
+        places = count_positions if with_offset else (lambda _, length: np.arange(length))
         others = given_offset if with_offset else from_zero
         if arguments == "x, seq_len":
             others = lambda x, m: None if from_zero(x, m) is None else (m.shape[-1],)  # noqa: E731
     elif arguments in TABLES:
-        places, others = tabled(rope, arguments)
+        places, others = tables_of_call(rope, arguments)
     return Base(
         name=f"{arguments} in {axes}",
         target=Called(convention=convention, calling=calling).implementation(),
@@ -715,12 +715,12 @@ def _generic() -> Iterator[Base]:
     yield base(rows_of_a_kernel, axes={2: ("s d",)})
     yield base(by_position)
     yield base(both, vectors=2)
-    yield base(by_offset, places=counted, others=given_offset)
-    yield base(by_itself, places=counted, others=from_zero)
+    yield base(by_offset, places=count_positions, others=given_offset)
+    yield base(by_itself, places=count_positions, others=from_zero)
     yield base(in_place)
     yield base(of_neighbouring_heads, axes=HEADS_LAST)
     for target, arguments in ((with_tables, "q, k, cos, sin"), (with_angles, "x, freqs")):
-        places, others = tabled(halves, arguments)
+        places, others = tables_of_call(halves, arguments)
         yield base(
             target,
             halves,
@@ -739,7 +739,7 @@ def all_bases() -> tuple[list[Base], list[Base]]:
     calls = itertools.product((*POSITIONS, *COUNTED, *TABLES), DECLARED)
     return (
         [*(zoo(case) for case in RIGHT), *_generic()],
-        [declared(number, *call) for number, call in enumerate(calls)],
+        [make_base(number, *call) for number, call in enumerate(calls)],
     )
 
 

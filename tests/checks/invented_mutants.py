@@ -36,7 +36,7 @@ _far = Group("invented", context_length=FULL)
 _decoded = Group("invented", "decoder")
 
 
-def _aliased(call: Call) -> Array:
+def _overwrite_half(call: Call) -> Array:
     """The first half is overwritten before the second one has read it."""
     half, angle = DIM // 2, call.m[..., None] * THETA
     first = call.turn()[..., :half]
@@ -81,7 +81,7 @@ def _in_one_pool(call: Call, y: Array) -> Array:
     return view
 
 
-ALIASED = Fault(name="half overwritten before it is read", rows=_aliased)
+ALIASED = Fault(name="half overwritten before it is read", rows=_overwrite_half)
 TABLES = Fault(name="tables in bfloat16", rows=_tables_of_bfloat16)
 OFFSET = Fault(name="offset of 16 bits", rows=_offset_of_16_bits)
 LAST_PAIR = Fault(name="last pair left alone", rows=_last_pair_fixed, spares=True)
@@ -96,7 +96,7 @@ TURNS = Fault(name="two buffers in turn", effect=_in_turns)
 POOL = Fault(name="one buffer for all shapes", effect=_in_one_pool)
 
 
-def _padded(call: Call) -> Array:
+def _padding(call: Call) -> Array:
     padded: Array = (call.positions[:, :1] == 0) & (call.positions == 0)
     where: Array = call.own & (padded.sum(axis=1) > 1)[:, None, None]
     return where
@@ -213,7 +213,7 @@ _CASES: list[tuple[Fault, Place]] = [
         NEXT,
         _sizes(
             "sequences padded on the left",
-            _padded,
+            _padding,
             "padding|padded|own positions|positions of each",
             Sample(positions=((0, 0, 1, 2, 3), (0, 0, 0, 1, 2))),
             Sample(positions=((0, 1, 2, 3, 4), (3, 4, 5, 6, 7))),

@@ -134,7 +134,7 @@ def sign_lost(a: Array, b: Array, c: Array, s: Array) -> tuple[Array, Array]:
     return a * c + b * s, b * c + a * s
 
 
-def exchanged(a: Array, b: Array, c: Array, s: Array) -> tuple[Array, Array]:
+def exchange(a: Array, b: Array, c: Array, s: Array) -> tuple[Array, Array]:
     return a * s - b * c, b * s + a * c
 
 
@@ -142,7 +142,7 @@ def half_of_it(a: Array, b: Array, c: Array, s: Array) -> tuple[Array, Array]:
     return a * c - b * s, b
 
 
-def moved(m: Callable[[Seen], Any]) -> Rows:
+def move(m: Callable[[Seen], Any]) -> Rows:
     return lambda s: s.turn(m(s))
 
 
@@ -164,19 +164,19 @@ PLACES: dict[str, Where] = {
 FAULTS: dict[str, Rows] = {
     "copied": lambda s: s.x,
     "zeros": lambda s: np.zeros_like(s.x),
-    "backwards": moved(lambda s: -s.m),
-    "one late": moved(lambda s: s.m + 1),
-    "one early": moved(lambda s: s.m - 1),
-    "by index": moved(lambda s: s.row + 0 * s.m),
-    "at 0": moved(lambda s: 0 * s.m),
-    "from the first on": moved(lambda s: s.m[..., :1] + s.row),
-    "at half the position": moved(lambda s: s.m / 2),
-    "plus the head": moved(lambda s: s.m + s.head),
-    "plus the sequence": moved(lambda s: s.m + s.sequence),
-    "running on": moved(lambda s: s.m + s.sequence * s.x.shape[2]),
-    "by the first sequence": moved(lambda s: s.m[:1]),
-    "by the next sequence": moved(lambda s: np.roll(s.m, -1, axis=0)),
-    "by bfloat16 positions": moved(lambda s: s.m.astype(bfloat16).astype(float)),
+    "backwards": move(lambda s: -s.m),
+    "one late": move(lambda s: s.m + 1),
+    "one early": move(lambda s: s.m - 1),
+    "by index": move(lambda s: s.row + 0 * s.m),
+    "at 0": move(lambda s: 0 * s.m),
+    "from the first on": move(lambda s: s.m[..., :1] + s.row),
+    "at half the position": move(lambda s: s.m / 2),
+    "plus the head": move(lambda s: s.m + s.head),
+    "plus the sequence": move(lambda s: s.m + s.sequence),
+    "running on": move(lambda s: s.m + s.sequence * s.x.shape[2]),
+    "by the first sequence": move(lambda s: s.m[:1]),
+    "by the next sequence": move(lambda s: np.roll(s.m, -1, axis=0)),
+    "by bfloat16 positions": move(lambda s: s.m.astype(bfloat16).astype(float)),
     "twice": lambda s: s.turn(x=s.turn()),
     "too long": lambda s: 2 * s.turn(),
     "interleaved": lambda s: s.turn(apart_by=1),
@@ -190,7 +190,7 @@ FAULTS: dict[str, Rows] = {
     "overwritten": lambda s: s.matrix(overwritten),
     "overwritten from the end": lambda s: s.matrix(overwritten_last),
     "sign lost": lambda s: s.matrix(sign_lost),
-    "exchanged": lambda s: s.matrix(exchanged),
+    "exchanged": lambda s: s.matrix(exchange),
     "half of a pair": lambda s: s.matrix(half_of_it),
     "other heads": lambda s: s.turn()[:, ::-1],
     "other sequences": lambda s: s.turn()[::-1],

@@ -173,7 +173,7 @@ def in_float16(call: Call) -> Array:
     return rotate(call.x, np.cos(angle), np.sin(angle))
 
 
-def truncated(call: Call) -> Array:
+def truncate(call: Call) -> Array:
     """Rounded towards zero, as a conversion that drops bits does."""
     exact = call.turn(x=call.x.astype(np.float64))
     y = exact.astype(call.x.dtype)
@@ -221,7 +221,7 @@ def of_queries(call: Call) -> Array:
     return call.turn(x=np.take(tokens, places, mode="wrap"))
 
 
-def crossed(call: Call) -> Array:
+def cross(call: Call) -> Array:
     """The first half is computed from the other of q and k."""
     assert call.other is not None
     heads = np.minimum(np.arange(call.heads), call.other.shape[1] - 1)
@@ -252,7 +252,7 @@ FLOAT16 = Fault(name="angle in float16", rows=in_float16)
 #: Faults that may show anywhere.
 GENERAL = (NOT_TURNED, NEXT, SIGN, NAN, ZEROS, STALE, FACTOR, PAIR, LAYOUT, FLOAT16)
 
-TRUNCATED = Fault(name="truncated", rows=truncated, called="towards zero")
+TRUNCATED = Fault(name="truncated", rows=truncate, called="towards zero")
 INDEX = position_fault("turned by its index", lambda call: call.row + 0.0 * call.m)
 FIRST_SEQUENCE = position_fault("positions of the first sequence", lambda call: call.m[:1])
 FIRST_POSITION = position_fault(
@@ -289,7 +289,7 @@ FROM_START = Fault(
     name="offset of the storage ignored", rows=lambda call: from_memory(call, from_start=True)
 )
 OF_QUERIES = Fault(name="heads of q used for k", rows=of_queries)
-CROSSED = Fault(name="half of it from the other one", rows=crossed)
+CROSSED = Fault(name="half of it from the other one", rows=cross)
 WORDS = Fault(name="int64 positions read as int32", rows=words_of_32_bits, spares=True)
 FAST_SINE = Fault(  # an argument reduced in single precision
     name="phase lost far out",
@@ -907,7 +907,7 @@ def generate() -> list[Mutant]:
 GENERATED = generate()
 
 
-def reported(fault: Fault, place: Place, thread: str = "", *, escapes: str = "") -> Mutant:
+def from_thread(fault: Fault, place: Place, thread: str = "", *, escapes: str = "") -> Mutant:
     return Mutant(fault=fault, place=place, thread=thread, escapes=escapes)
 
 
@@ -964,10 +964,10 @@ HEADS_OF_ONE = _sizes(
 )
 
 REPORTED = [
-    reported(ZEROS, ONE_OF_MANY, "ml-explore/mlx#3949"),
-    reported(BY_HEAD, HEADS_OF_ONE, "elixir-nx/emlx#121"),
-    reported(RUNS_ON, sequence_from(1), "turboderp/exllama#101"),
-    reported(
+    from_thread(ZEROS, ONE_OF_MANY, "ml-explore/mlx#3949"),
+    from_thread(BY_HEAD, HEADS_OF_ONE, "elixir-nx/emlx#121"),
+    from_thread(RUNS_ON, sequence_from(1), "turboderp/exllama#101"),
+    from_thread(
         CROSSED,
         _pairs(
             "q in each call",
@@ -978,7 +978,7 @@ REPORTED = [
         ),
         "hpcaitech/ColossalAI#6444",
     ),
-    reported(
+    from_thread(
         ZEROS,
         _pairs(
             "heads of k beyond half of those of q",
@@ -994,7 +994,7 @@ REPORTED = [
         ),
         "hpcaitech/ColossalAI#6444",
     ),
-    reported(
+    from_thread(
         ZEROS,
         _pairs(
             "heads of q that those of k do not divide",
@@ -1012,7 +1012,7 @@ REPORTED = [
         ),
         "fla-org/flash-linear-attention#1029",
     ),
-    reported(
+    from_thread(
         AFTER,
         _pairs(
             "q of one token",
@@ -1023,7 +1023,7 @@ REPORTED = [
         ),
         "ml-explore/mlx-lm#1805",
     ),
-    reported(
+    from_thread(
         OF_QUERIES,
         _pairs(
             "tokens of a k with one head",
@@ -1040,7 +1040,7 @@ REPORTED = [
         ),
         "sgl-project/sglang#20598",
     ),
-    reported(
+    from_thread(
         CONTIGUOUS,
         _pairs(
             "a k that is not contiguous",
@@ -1051,11 +1051,11 @@ REPORTED = [
         ),
         "vllm-project/vllm#17091",
     ),
-    reported(  # the limit of a grid in CUDA
+    from_thread(  # the limit of a grid in CUDA
         NOT_TURNED,
         replace(longer(65_535, "real kernels"), options={"context_length": FULL}),
     ),
-    reported(
+    from_thread(
         ALONG_HEADS,
         _sizes(
             "as many heads as tokens",
@@ -1067,7 +1067,7 @@ REPORTED = [
         ),
         "deepspeedai/DeepSpeed#8052",
     ),
-    reported(
+    from_thread(
         EXCHANGED,
         _sizes(
             "as many sequences as tokens",
@@ -1077,7 +1077,7 @@ REPORTED = [
             Sample(shape=(3, 2, 2), positions=((3, 4), (10, 11), (20, 21))),
         ),
     ),
-    reported(
+    from_thread(
         COUNTS_ON,
         _sizes(
             "first token of a packed sequence",
@@ -1090,7 +1090,7 @@ REPORTED = [
             np.s_[:, :, 3:4],
         ),
     ),
-    reported(
+    from_thread(
         FIRST_POSITION,
         _kept(
             "the second call of a length",
@@ -1101,7 +1101,7 @@ REPORTED = [
         ),
         "lucidrains/rotary-embedding-torch#11",
     ),
-    reported(
+    from_thread(
         FACTOR,
         _kept(
             "after eight lengths",  # the limit of a cache of compiled kernels
@@ -1111,7 +1111,7 @@ REPORTED = [
             Sample(after=tuple(Sample(shape=(1, 1, n)) for n in range(1, 8))),
         ),
     ),
-    reported(
+    from_thread(
         FAST_SINE,
         _far(
             "positions from 40,000 of long calls",
@@ -1123,7 +1123,7 @@ REPORTED = [
         ),
         "kekzl/imp#1316",
     ),
-    reported(
+    from_thread(
         BFLOAT16,
         _halves(
             "long calls in bfloat16",
@@ -1140,7 +1140,7 @@ REPORTED = [
         ),
         "huggingface/candle#3520",
     ),
-    reported(
+    from_thread(
         ZEROS,
         _sizes(
             "heads that fill no group of 4",
@@ -1151,7 +1151,7 @@ REPORTED = [
             np.s_[:, 4:],
         ),
     ),
-    reported(
+    from_thread(
         INTO_INPUT,
         _sizes(
             "one token, in place",
@@ -1161,7 +1161,7 @@ REPORTED = [
             Sample(shape=(1, 2, 2)),
         ),
     ),
-    reported(
+    from_thread(
         SQUEEZED,
         _sizes(
             "one token, fewer axes",
@@ -1171,7 +1171,7 @@ REPORTED = [
             Sample(shape=(1, 2, 2)),
         ),
     ),
-    reported(
+    from_thread(
         WIDENED,
         _halves(
             "one token of half precision",
@@ -1181,7 +1181,7 @@ REPORTED = [
             Sample(shape=(1, 2, 2), dtype="float16"),
         ),
     ),
-    reported(
+    from_thread(
         SIGN,
         _sizes(
             "an odd number of heads, from nine on",
@@ -1191,7 +1191,7 @@ REPORTED = [
             Sample(shape=(1, 10, 3)),
         ),
     ),
-    reported(
+    from_thread(
         NEXT,
         _sizes(
             "the last row of sequences of more than one token",
@@ -1202,7 +1202,7 @@ REPORTED = [
             np.s_[:, :, -1:],
         ),
     ),
-    reported(
+    from_thread(
         STALE,
         _sizes(
             "the last sequence of a batch of three or more",
@@ -1213,7 +1213,7 @@ REPORTED = [
             np.s_[3:],
         ),
     ),
-    reported(
+    from_thread(
         ZEROS,
         _sizes(
             "more than 32 heads in sequences of more than 64",
@@ -1223,7 +1223,7 @@ REPORTED = [
             Sample(shape=(1, 33, 64)),
         ),
     ),
-    reported(
+    from_thread(
         FACTOR,
         _sizes(
             "exactly 3,000 rows",
@@ -1234,7 +1234,7 @@ REPORTED = [
         ),
         escapes="one length in thousands, on neither side of a power of two or of a tile",
     ),
-    reported(
+    from_thread(
         NEXT,
         _kept(
             "after a thousand calls",

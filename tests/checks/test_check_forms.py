@@ -130,13 +130,13 @@ def interleaved_tables(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Arra
     """Tables (sequence, pairs), interleaved pairs."""
     assert cos.ndim == 2
 
-    def turned(x: Array) -> Array:
+    def turn_pairs(x: Array) -> Array:
         y = np.empty_like(x)
         y[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
         y[..., 1::2] = x[..., ::2] * sin + x[..., 1::2] * cos
         return y
 
-    return turned(q), turned(k)
+    return turn_pairs(q), turn_pairs(k)
 
 
 def test_tables_are_applied() -> None:

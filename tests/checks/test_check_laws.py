@@ -85,7 +85,7 @@ def test_what_differs_is_named(convention: dict[str, Any], words: list[str]) -> 
 )
 def test_what_to_do_about_an_attention_factor(factor: float, cure: str) -> None:
     expect = ropecli.Rotary(head_dim=DIM, layout="half", attention_factor=1.25)
-    verdict = judge_once(stretched(lambda p: factor), expect=expect)
+    verdict = judge_once(stretch(lambda p: factor), expect=expect)
     assert f"attention factor {factor:g}, expected 1.25: {cure}" in str(verdict.diagnosis)
 
 
@@ -118,16 +118,16 @@ def at(change: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
     return lambda x, positions: turn(x, change(np.asarray(positions)))
 
 
-def rounded(dtype: Any) -> Callable[[Array], Array]:
+def round_to(dtype: Any) -> Callable[[Array], Array]:
     return lambda positions: positions.astype(dtype).astype(np.float64)
 
 
-def stretched(factor: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
+def stretch(factor: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
     """Longer by a factor of the position."""
     return lambda x, p: turn(x, p, factor=factor(np.asarray(p)[..., None]))
 
 
-def mixed(x: Array, positions: Array) -> Array:
+def mix_layouts(x: Array, positions: Array) -> Array:
     """Tables repeated for neighbours, but x rotated by halves."""
     angle = np.repeat(np.asarray(positions, float)[..., None] * THETA, 2, axis=-1)
     angle = angle[:, None] if angle.ndim == 3 and x.ndim == 4 else angle
@@ -136,7 +136,7 @@ def mixed(x: Array, positions: Array) -> Array:
 
 
 def test_what_is_no_rotation_is_not_said_to_look_rows_up() -> None:
-    (law,) = checks_of(judge_once(mixed, expect=HALF), "negative positions")
+    (law,) = checks_of(judge_once(mix_layouts, expect=HALF), "negative positions")
     assert "table" not in str(law.note)
 
 
@@ -150,7 +150,7 @@ def runs_on(p: Array) -> Array:
     ("target", "laws", "words"),
     [
         (lambda x, p: x.copy(), ["rotation"], "nothing is rotated"),
-        (mixed, ["rotation", "norm", "relative position"], ""),
+        (mix_layouts, ["rotation", "norm", "relative position"], ""),
         (lambda x, p: turn(x, np.arange(x.shape[-2])), ["offset positions"], "ignored"),
         (at(np.abs), ["negative positions"], "sign"),
         (at(lambda p: np.maximum(p, 0)), ["negative positions"], "as 0"),
@@ -158,8 +158,8 @@ def runs_on(p: Array) -> Array:
         (at(lambda p: np.minimum(p, 1023)), ["long positions"],
          "positions from 1024 on are taken as 1023"),
         (at(lambda p: p % CONTEXT), ["beyond the cache"], "4096"),
-        (at(rounded(ml_dtypes.bfloat16)), ["precision"], "bfloat16 positions"),
-        (at(rounded(np.float16)), ["precision"],
+        (at(round_to(ml_dtypes.bfloat16)), ["precision"], "bfloat16 positions"),
+        (at(round_to(np.float16)), ["precision"],
          "float16 positions under float32 data: compute them in float32 at least"),
         (lambda x, p: turn(x, p, THETA.astype(np.float16).astype(float)), ["precision"],
          "float16"),
@@ -212,11 +212,11 @@ def frequency(pair: int, times: float) -> Callable[[Array, Array], Array]:
 #: A few times what rounding may do. Sixteen roundings of float32 are 2^-20, or 9.5e-7; 6.6 of
 #: them, 4e-7, are allowed to a frequency of 0.56.
 SLIGHT: list[tuple[Any, dict[str, Any], str]] = [
-    (stretched(lambda p: 1 + 2e-6 * np.maximum(p - 4, 0)), {}, "norm"),
-    (stretched(lambda p: 1 + 1e-3 * np.maximum(p - 4, 0)), {}, "relative position"),
+    (stretch(lambda p: 1 + 2e-6 * np.maximum(p - 4, 0)), {}, "norm"),
+    (stretch(lambda p: 1 + 1e-3 * np.maximum(p - 4, 0)), {}, "relative position"),
     (at(lambda p: p + 1e-3 * (p > 4)), {}, "composition"),
-    (stretched(lambda p: 1 + 1.5e-6), {"expect": HALF}, "attention factor"),
-    (stretched(lambda p: 1 + 4e-6), {"expect": HALF}, "convention"),
+    (stretch(lambda p: 1 + 1.5e-6), {"expect": HALF}, "attention factor"),
+    (stretch(lambda p: 1 + 4e-6), {"expect": HALF}, "convention"),
     (frequency(1, 1 + 1.5e-6), {"expect": HALF}, "convention"),
 ]
 
@@ -278,7 +278,7 @@ def test_a_rounded_period_is_less_than_float32_keeps() -> None:
 
 
 def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
-    verdict = judge_once(stretched(lambda p: np.where(p >= 3000, 1.25, 1.0)))
+    verdict = judge_once(stretch(lambda p: np.where(p >= 3000, 1.25, 1.0)))
     assert assert_failed(verdict, "long positions").note == (
         "rows are right up to position 2999 and wrong from 3000 on; "
         "wrong rows are 1.25 times as long as they should be"
@@ -287,7 +287,7 @@ def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
 
 
 def test_what_is_not_a_number_far_out_is_wrong() -> None:
-    verdict = judge_once(stretched(lambda p: np.where(p > 3000, np.nan, 1)))
+    verdict = judge_once(stretch(lambda p: np.where(p > 3000, np.nan, 1)))
     assert str(assert_failed(verdict, "long positions").note).endswith("rows are not finite")
     assert failures(verdict) == ["long positions", "beyond the cache"]
 
@@ -337,11 +337,11 @@ def test_axes_that_are_added_up_are_named() -> None:
 def test_a_batch_may_be_wrong_where_one_sequence_is_not() -> None:
     """Rows of a batch, and its heads, each by another table; twice, and the other way round."""
 
-    def shifted(wrong: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
+    def shift_where(wrong: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
         return lambda x, p: turn(x, p + 1 if wrong(x, p) else p)
 
-    batches = shifted(lambda x, p: p.ndim == 1 and len(x) > 2)
-    heads = shifted(lambda x, p: p.ndim == 1 and x.shape[1] > 2)
+    batches = shift_where(lambda x, p: p.ndim == 1 and len(x) > 2)
+    heads = shift_where(lambda x, p: p.ndim == 1 and x.shape[1] > 2)
     for target in (batches, heads):
         assert failures(judge_once(target, **SHORT)) == ["dtype and shape"]
 

@@ -229,7 +229,7 @@ def test_measured_frequencies_are_as_sure_as_the_rows_show_them() -> None:
     assert failures(judge_once(by(CUSTOM), **options)) == []
 
 
-def scaled(pair: int, times: float) -> Array:
+def scale_pair(pair: int, times: float) -> Array:
     theta = THETA.copy()
     theta[pair] *= times
     return theta
@@ -237,13 +237,13 @@ def scaled(pair: int, times: float) -> Array:
 
 def test_a_frequency_that_half_precision_nearly_shows_is_measured() -> None:
     """1 + 3e-4 times the formula's is recognised as the formula, and 0.04 rad off at 2,304."""
-    verdict = judge(by(scaled(5, 1 + 3e-4)), dtypes=["bfloat16"])
+    verdict = judge(by(scale_pair(5, 1 + 3e-4)), dtypes=["bfloat16"])
     assert failures(verdict) == []
     assert verdict.identified is not None
     assert verdict.identified.rope_type == "default"
 
 
-@pytest.mark.parametrize("beyond", [scaled(0, 1 + 8e-4), -THETA], ids=["drift", "other way"])
+@pytest.mark.parametrize("beyond", [scale_pair(0, 1 + 8e-4), -THETA], ids=["drift", "other way"])
 def test_what_only_drifts_or_turns_the_other_way_is_no_other_table(beyond: Array) -> None:
     assert_failed(judge_once(by(THETA, beyond)), "long positions")
 

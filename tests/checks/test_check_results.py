@@ -181,8 +181,10 @@ def test_far_positions_in_float32_are_right() -> None:
 def test_what_float32_keeps_of_far_positions_may_not_be_lost() -> None:
     """One position more beyond 2^22, and eight beyond 2^24, where float32 counts in twos."""
 
-    def shifted(by: int, beyond: int) -> Any:
+    def shift_beyond(by: int, beyond: int) -> Any:
         return lambda x, p: turn_small(x, np.where(np.asarray(p) >= beyond, np.asarray(p) + by, p))
 
     for by, beyond, context in ((1, 2**22, 2**23), (8, 2**24, 10_485_760)):
-        assert not judge_small(shifted(by, beyond), context_length=context, expect=SMALL).passed
+        assert not judge_small(
+            shift_beyond(by, beyond), context_length=context, expect=SMALL
+        ).passed

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conventions import Convention, conventions, implement
-from helpers import tiered
+from helpers import mark_slow
 from hypothesis import given, seed, settings
 from implementations.plain import half, inv_freq
 from judging import Array, check_here, checks_of, failures, refusals
@@ -40,7 +40,7 @@ ROPES = {
     "expected",
     [pytest.param(True, marks=pytest.mark.slow, id="expected"), pytest.param(False, id="found")],
 )
-@pytest.mark.parametrize("name", tiered(ROPES, quick=("half", "one pair", "reordered", "axes")))
+@pytest.mark.parametrize("name", mark_slow(ROPES, quick=("half", "one pair", "reordered", "axes")))
 def test_right_in_any_convention(name: str, expected: bool) -> None:
     rope = ROPES[name]
     expect = rope if expected else None
@@ -219,7 +219,7 @@ def test_negative_indices_of_a_table_are_no_fault(rows: int) -> None:
     assert negative_positions(verdict) == (None, note)
 
 
-def clamped(table: Array, index: Array) -> Array:
+def clamp(table: Array, index: Array) -> Array:
     """Indices as JAX takes them: from the end, and none is too large or too small."""
     from_zero = np.where(index < 0, index + len(table), index)
     taken: Array = table[np.clip(from_zero, 0, len(table) - 1)]
@@ -227,7 +227,7 @@ def clamped(table: Array, index: Array) -> Array:
 
 
 @pytest.mark.parametrize(
-    "look_up", [lambda table, index: table[index], pytest.param(clamped, marks=pytest.mark.slow)]
+    "look_up", [lambda table, index: table[index], pytest.param(clamp, marks=pytest.mark.slow)]
 )
 def test_negative_indices_of_a_long_table_of_float32_are_no_fault(look_up: Any) -> None:
     """So far out, what float32 loses of a phase hides which row it is."""

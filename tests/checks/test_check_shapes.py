@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow_rows, tiered
+from helpers import mark_slow, slow_rows
 from judging import HALF, Array, assert_failed, check_here, failures, judge, turn
 
 import ropecli
@@ -78,7 +78,7 @@ def test_sizes_are_those_on_both_sides() -> None:
 # What wrong rows have in common.
 
 
-def seen() -> dict[str, Array]:
+def row_attributes() -> dict[str, Array]:
     """The attributes of rows of many calls."""
     columns: dict[str, list[Any]] = {}
     for batch, heads, length, dtype, first in itertools.product(
@@ -98,7 +98,7 @@ def seen() -> dict[str, Array]:
     return {name: np.concatenate(values) for name, values in columns.items()}
 
 
-SEEN = seen()
+SEEN = row_attributes()
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def large_batch(x: Array, positions: Any) -> Array:
     return y
 
 
-def truncated(x: Array, positions: Any) -> Array:
+def truncate(x: Array, positions: Any) -> Array:
     return cut_off(turn(x.astype(np.float64), positions), x.dtype)
 
 
@@ -270,7 +270,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "transposed": (transposition_ignored, "every shape", "calls of transposed input come out"),
     "dtype": (turned_round, "every shape", "calls of float16 come out wrong"),
     "batch": (large_batch, "every shape", "sequences of a batch from the 5th on come out wrong"),
-    "truncation": (truncated, "rounding", "rounded towards zero, by 0.50 ulp on average"),
+    "truncation": (truncate, "rounding", "rounded towards zero, by 0.50 ulp on average"),
     "precision": (imprecise, "every position", "every row of float32 is off by"),
     "buffer": (Kept(), "memory", "a buffer that later calls overwrite"),
     "steps": (Tires(), "many steps", "out wrong"),
@@ -278,7 +278,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
 SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
 
 
-@pytest.mark.parametrize("name", tiered(FAULTS, quick=("one row", "buffer")))
+@pytest.mark.parametrize("name", mark_slow(FAULTS, quick=("one row", "buffer")))
 def test_each_fault_is_caught_and_named(name: str) -> None:
     fault, law, says = FAULTS[name]
     verdict = judge(fault, select=law, form="apply")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import slow, tiered
+from helpers import mark_slow, slow
 from implementations.plain import inv_freq
 from judging import SMALL, SMALL_THETA, Array, failures, judge_small, turn_small
 
 
-def stepped(dim: int, step: float) -> object:
+def step_by(dim: int, step: float) -> object:
     theta = inv_freq(dim)
     return lambda x, p: turn_small(x, np.asarray(p, float) * step, theta)
 
@@ -17,7 +17,7 @@ def stepped(dim: int, step: float) -> object:
 @pytest.mark.parametrize("dim", [64, *slow(8)])
 @pytest.mark.parametrize("step", [1.5, 2.0, *slow(3.0, 4.0, 100.0)])
 def test_positions_that_count_more_than_once_are_one_fault(dim: int, step: float) -> None:
-    verdict = judge_small(stepped(dim, step), head_dim=dim)
+    verdict = judge_small(step_by(dim, step), head_dim=dim)
     assert failures(verdict) == ["rotation"]
     times = "twice" if step == 2 else f"{step:g} times"
     assert verdict.diagnosis == (
@@ -27,14 +27,14 @@ def test_positions_that_count_more_than_once_are_one_fault(dim: int, step: float
 
 def test_pairs_that_make_whole_turns_seem_to_stand_still() -> None:
     """The first one does: what is left begins at 2 pi 10000^(-1/32)."""
-    verdict = judge_small(stepped(64, 2 * np.pi), head_dim=64)
+    verdict = judge_small(step_by(64, 2 * np.pi), head_dim=64)
     assert failures(verdict) == ["rotation"]
     assert str(verdict.diagnosis).startswith("positions count 4.7117")
 
 
 @pytest.mark.parametrize("step", [0.5, -1.0, *slow(0.25)])
 def test_slower_positions_are_a_linear_factor(step: float) -> None:
-    verdict = judge_small(stepped(64, step), head_dim=64)
+    verdict = judge_small(step_by(64, step), head_dim=64)
     assert verdict.passed
 
 
@@ -49,7 +49,7 @@ CUSTOM = {
 }
 
 
-@pytest.mark.parametrize("name", tiered(CUSTOM, quick=["drawn"]))
+@pytest.mark.parametrize("name", mark_slow(CUSTOM, quick=["drawn"]))
 def test_a_table_of_its_own_is_a_convention(name: str) -> None:
     theta: Array = CUSTOM[name]
     verdict = judge_small(lambda x, p: turn_small(x, p, theta), head_dim=64)
@@ -57,7 +57,7 @@ def test_a_table_of_its_own_is_a_convention(name: str) -> None:
 
 
 def test_the_step_is_part_of_the_convention_where_one_is_expected() -> None:
-    verdict = judge_small(stepped(8, 2.0), expect=SMALL)
+    verdict = judge_small(step_by(8, 2.0), expect=SMALL)
     assert failures(verdict) == ["convention"]
     assert str(verdict.diagnosis).startswith("positions count twice: multiplied by 2")
 

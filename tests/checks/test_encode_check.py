@@ -1,4 +1,4 @@
-"""Whether a file is the rotation of another."""
+"""Check that a file is the rotation of another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import refused, saved
+from files.folders import refusal_of, save
 from helpers import random_array, slow
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,17 +50,17 @@ def compare(job: Job, output: Path, progress: Any = None) -> Compared:
 
 
 def why_refused(job: Job, output: Path, **error: Any) -> str:
-    """What is refused before anything is read."""
+    """The error of a comparison that is refused before anything is read."""
 
     def begin() -> None:
         with open_session(job) as session, comparison(session, output):
             pytest.fail("not refused")
 
-    return refused(begin, **error)
+    return refusal_of(begin, **error)
 
 
-def compared(folder: Path, x: NDArray[Any], y: NDArray[Any], **options: Any) -> Compared:
-    return compare(job(saved(folder, x), **options), saved(folder, y, "y.npy"))
+def compare_files(folder: Path, x: NDArray[Any], y: NDArray[Any], **options: Any) -> Compared:
+    return compare(job(save(folder, x), **options), save(folder, y, "y.npy"))
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -71,7 +71,7 @@ def test_what_encode_writes_is_the_rotation_to_the_bit(
 ) -> None:
     monkeypatch.setattr(encode_check, "COMPARED_BYTES", 500)
     rope = ROPES[kind]
-    path = saved(tmp_path, random_array(2, 7, 2 * rope.head_dim, dtype=dtype))
+    path = save(tmp_path, random_array(2, 7, 2 * rope.head_dim, dtype=dtype))
     how = job(path, rope, inverse=inverse, offset=100)
     encode_file(path, tmp_path / "y.npy", rope, inverse=inverse, offset=100, dtype=how.dtype)
     told: list[tuple[int, int]] = []
@@ -91,7 +91,7 @@ def test_one_changed_number_is_found_and_named(data: st.DataObject) -> None:
     # Four times what is allowed at position 40: 8 roundings and 13 steps of the angle.
     y[place] += 4 * (8 + 13 * 40) * 2.0**-24 * pair + 1e-30
     with tempfile.TemporaryDirectory() as folder:
-        result = compared(Path(folder), x, y)
+        result = compare_files(Path(folder), x, y)
     assert (result.passed, result.identical, result.differing) == (False, False, 1)
     assert result.first is not None
     assert result.first.index == place[:2]
@@ -101,7 +101,7 @@ def test_one_changed_number_is_found_and_named(data: st.DataObject) -> None:
 
 
 def float32_tables(x: NDArray[Any]) -> NDArray[Any]:
-    """As models rotate: tables of cos and sin computed in float32, half-split."""
+    """Rotate as models do: tables of cos and sin computed in float32, half-split."""
     exponent = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
     angle = np.outer(np.arange(x.shape[-2], dtype=np.float32), np.float32(1e4) ** -exponent)
     return half(x, np.cos(angle), np.sin(angle))
@@ -110,16 +110,16 @@ def float32_tables(x: NDArray[Any]) -> NDArray[Any]:
 def test_tables_in_float32_are_right_and_their_error_is_shown(tmp_path: Path) -> None:
     rope = Rotary(head_dim=64, layout="half")
     x = random_array(5_000, 64)
-    result = compared(tmp_path, x, float32_tables(x), rope=rope)
+    result = compare_files(tmp_path, x, float32_tables(x), rope=rope)
     assert (result.passed, result.identical) == (True, False)
     # Half an ulp of a float32 angle of 4,999 is 2.4e-4.
     assert 1e-5 < result.max_phase_error < 1e-2
     assert result.max_length_error < 8 * 2.0**-24
     wide = x[:50].astype("f8")
-    assert not compared(tmp_path, wide, float32_tables(wide), rope=rope).passed
+    assert not compare_files(tmp_path, wide, float32_tables(wide), rope=rope).passed
 
 
-def turned(
+def turn_pair(
     x: NDArray[Any], *, pair: int = 1, angle: float = 0.0, factor: float = 1.0
 ) -> NDArray[Any]:
     """The rotation, with a pair of position 1,000 turned and stretched once more."""
@@ -149,7 +149,7 @@ def test_angle_and_length_are_judged_apart(
     tmp_path: Path, dtype: str, wrong: dict[str, Any], passed: bool
 ) -> None:
     x = random_array(1_001, 8, dtype=dtype)
-    assert compared(tmp_path, x, turned(x, **wrong)).passed is passed
+    assert compare_files(tmp_path, x, turn_pair(x, **wrong)).passed is passed
 
 
 def test_the_first_that_differs_is_named_by_its_place_in_the_array(
@@ -160,7 +160,7 @@ def test_the_first_that_differs_is_named_by_its_place_in_the_array(
     y = rotate(x.reshape(3, 10, 3, 8).swapaxes(1, 2), ROPE).swapaxes(1, 2).reshape(x.shape)
     y[1, 6, 17] += 1
     y[2, 8, 3] += 1
-    result = compared(tmp_path, x, y)
+    result = compare_files(tmp_path, x, y)
     assert result.differing == 2
     assert result.first is not None
     assert (result.first.index, result.first.head) == ((1, 6), 2)
@@ -182,7 +182,7 @@ def test_another_convention_is_not_the_rotation(tmp_path: Path, name: str, dtype
     if (name, dtype) == ("another factor", ml_dtypes.bfloat16):
         return  # 1 per cent is within eight roundings of 2^-8
     x = random_array(300, 8, dtype=dtype)
-    result = compared(tmp_path, x, rotate(x, WRONG[name]))
+    result = compare_files(tmp_path, x, rotate(x, WRONG[name]))
     assert not result.passed
     assert result.first is not None
     assert result.first.index in {(0,), (1,), (2,)}, "position 0 turns nothing"
@@ -193,7 +193,7 @@ def test_coordinates_in_no_pair_must_be_equal(tmp_path: Path) -> None:
     x = random_array(3, 8)
     y = rotate(x, rope)
     y[2, 6] = np.nextafter(y[2, 6], np.float32(9))
-    result = compared(tmp_path, x, y, rope=rope)
+    result = compare_files(tmp_path, x, y, rope=rope)
     assert result.first is not None
     assert (result.first.index, result.first.coordinate) == ((2,), 6)
 
@@ -203,17 +203,17 @@ def test_what_is_not_finite_stays_so(tmp_path: Path) -> None:
     x[1, 2], x[2, 5] = np.nan, np.inf
     with np.errstate(invalid="ignore"):
         y = rotate(x, ROPE)
-    assert compared(tmp_path, x, y).passed
+    assert compare_files(tmp_path, x, y).passed
     y[1, 2:4] = 1.0  # a NaN that was lost
-    assert not compared(tmp_path, x, y).passed
+    assert not compare_files(tmp_path, x, y).passed
     y = rotate(random_array(4, 8), ROPE)
     y[3, 0] = np.nan  # a NaN that came
-    assert compared(tmp_path, random_array(4, 8), y).differing == 1
+    assert compare_files(tmp_path, random_array(4, 8), y).differing == 1
 
 
 def test_orders_and_formats_may_differ(tmp_path: Path) -> None:
     x = random_array(3, 50, 16)
-    path = saved(tmp_path, np.asfortranarray(x).astype(">f4"))
+    path = save(tmp_path, np.asfortranarray(x).astype(">f4"))
     encode_file(path, tmp_path / "y.safetensors", ROPE)
     encode_file(tmp_path / "y.safetensors", tmp_path / "z.npz", Rotary(head_dim=8), inverse=True)
     assert compare(job(path), tmp_path / "y.safetensors").identical
@@ -226,8 +226,8 @@ def test_a_packed_output_is_read_in_the_order_of_the_input(
 ) -> None:
     monkeypatch.setattr(encode_check, "COMPARED_BYTES", 500)
     x = random_array(3, 50, 16)
-    encode_file(saved(tmp_path, x), tmp_path / "y.npz", ROPE)
-    path = saved(tmp_path, np.asfortranarray(x), "f.npy")
+    encode_file(save(tmp_path, x), tmp_path / "y.npz", ROPE)
+    path = save(tmp_path, np.asfortranarray(x), "f.npy")
     assert compare(job(path), tmp_path / "y.npz").identical
 
 
@@ -249,9 +249,9 @@ def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_compared_is_refused_before(tmp_path: Path) -> None:
-    path = job(saved(tmp_path, random_array(5, 8)))
+    path = job(save(tmp_path, random_array(5, 8)))
     for other in (random_array(4, 8), random_array(5, 8, dtype="f8"), random_array(40)):
-        message = why_refused(path, saved(tmp_path, other, "y.npy"))
+        message = why_refused(path, save(tmp_path, other, "y.npy"))
         assert "y.npy is " in message
         assert "expected (5, 8) float32 as in" in message
     assert "No such file" in why_refused(path, tmp_path / "none.npy")
@@ -260,12 +260,12 @@ def test_what_can_not_be_compared_is_refused_before(tmp_path: Path) -> None:
 
 
 def test_an_empty_array_is_the_rotation_of_an_empty_array(tmp_path: Path) -> None:
-    result = compared(tmp_path, random_array(0, 8), random_array(0, 8))
+    result = compare_files(tmp_path, random_array(0, 8), random_array(0, 8))
     assert (result.passed, result.identical, result.vectors) == (True, True, 0)
 
 
 def test_a_call_of_its_own_takes_the_options_of_encode_file(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(3, 50, 8))
+    path = save(tmp_path, random_array(3, 50, 8))
     how: dict[str, Any] = {"offset": 5, "sequence_axis": 0, "inverse": True}
     encode_file(path, tmp_path / "y.npy", ROPE, **how)
     assert compare_file(path, tmp_path / "y.npy", ROPE, **how).identical
@@ -284,7 +284,7 @@ def test_a_tensor_that_is_missing_is_not_taken_for_another(tmp_path: Path) -> No
 
 def test_one_tensor_of_several_is_never_taken_for_another(tmp_path: Path) -> None:
     x = random_array(5, 8)
-    path = saved(tmp_path, x)
+    path = save(tmp_path, x)
     other = tensors(tmp_path / "y.safetensors", a_q=rotate(x, ROPE), b_q=rotate(x, ROPE))
     said = why_refused(Job(input=path, rope=ROPE), other)
     assert said == (
@@ -295,7 +295,7 @@ def test_one_tensor_of_several_is_never_taken_for_another(tmp_path: Path) -> Non
 def test_tensors_by_name_are_not_one_without_a_name(tmp_path: Path) -> None:
     x = random_array(5, 8)
     path = tensors(tmp_path / "x.safetensors", a=x, b=x)
-    other = saved(tmp_path, rotate(x, ROPE), "y.npy")
+    other = save(tmp_path, rotate(x, ROPE), "y.npy")
     said = why_refused(Job(input=path, rope=ROPE, tensor="*"), other)
     assert said == (
         f"{other} holds one array without a name, got several tensors of {path}; "
@@ -329,11 +329,11 @@ def test_big_endian_elements_without_a_header(tmp_path: Path) -> None:
 
 
 def test_an_output_without_a_header_of_an_input_with_one(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(4, 8, dtype=">f8"))
+    path = save(tmp_path, random_array(4, 8, dtype=">f8"))
     encode_file(path, tmp_path / "y.bin", ROPE)
     assert compare_file(path, tmp_path / "y.bin", ROPE).identical
     (tmp_path / "y.bin").write_bytes(bytes(100))
-    said = refused(compare_file, path, tmp_path / "y.bin", ROPE)
+    said = refusal_of(compare_file, path, tmp_path / "y.bin", ROPE)
     assert "y.bin holds 100 bytes, but shape (4, 8) of float64 needs 256" in said
 
 
@@ -344,14 +344,14 @@ def test_what_is_read_in_order_is_not_held_in_memory(
     monkeypatch.setattr(encode_check, "COMPARED_BYTES", 500)
     monkeypatch.setattr(arrays, "LARGEST", 100)  # what may be held
     x = random_array(50, 16)
-    encode_file(saved(tmp_path, x), tmp_path / f"y{suffix}", ROPE)
-    path = saved(tmp_path, np.asfortranarray(x), "f.npy")
+    encode_file(save(tmp_path, x), tmp_path / f"y{suffix}", ROPE)
+    path = save(tmp_path, np.asfortranarray(x), "f.npy")
     assert compare(Job(input=path, rope=ROPE), tmp_path / f"y{suffix}").identical
 
 
 @pytest.mark.parametrize("inverse", [False, True])
 def test_growth_beyond_float64_is_no_warning(tmp_path: Path, inverse: bool) -> None:
-    path = saved(tmp_path, random_array(3, 8))
+    path = save(tmp_path, random_array(3, 8))
     how: dict[str, Any] = {"offset": 10**7, "inverse": inverse}
     xpos = rope("xpos", head_dim=8)
     encode_file(path, tmp_path / "y.npy", xpos, **how)

@@ -101,16 +101,16 @@ def test_options_that_are_chosen_stay() -> None:
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_scores_that_are_a_millionth_off_are_caught(name: str) -> None:
-    assert "scores = reference" in wrong_laws(mutant(name, scaled(1 + 1e-6)))
+    assert "scores = reference" in wrong_laws(mutant(name, scale_by(1 + 1e-6)))
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_scores_that_are_no_numbers_violate_nothing(name: str) -> None:
-    wrong = wrong_laws(mutant(name, scaled(np.nan)))
+    wrong = wrong_laws(mutant(name, scale_by(np.nan)))
     assert {"scores = reference", "translation invariance"} <= wrong
 
 
-def changed(**options: Any) -> Mutation:
+def with_options(**options: Any) -> Mutation:
     """The encoding with other options than it says; a function is called with what it says."""
 
     def values(self: Any) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def weights_changed(**changes: Callable[[Any], Array]) -> Mutation:
     return wrong
 
 
-def scaled(factor: float) -> Mutation:
+def scale_by(factor: float) -> Mutation:
     return lambda own: lambda *given: own(*given) * factor
 
 
@@ -221,32 +221,32 @@ def last_bucket_late(own: Scores) -> Scores:
 
 #: Faults in what an option, a bound or a table's end does.
 FAULTS: dict[str, tuple[str, Mutation]] = {
-    "ALiBi in both directions as in one": ("alibi", changed(absolute=False)),
+    "ALiBi in both directions as in one": ("alibi", with_options(absolute=False)),
     "ALiBi's slopes of 20 heads": ("alibi", geometric_slopes),
-    "CoPE as listed": ("cope", changed(as_listed=False)),
-    "CoPE clamped one row early": ("cope", changed(p_max=lambda p: max(p - 1, 1))),
-    "DeBERTa as printed": ("deberta", changed(as_printed=False)),
-    "DeBERTa clipped one early": ("deberta", changed(clip=lambda k: max(k - 1, 1))),
+    "CoPE as listed": ("cope", with_options(as_listed=False)),
+    "CoPE clamped one row early": ("cope", with_options(p_max=lambda p: max(p - 1, 1))),
+    "DeBERTa as printed": ("deberta", with_options(as_printed=False)),
+    "DeBERTa clipped one early": ("deberta", with_options(clip=lambda k: max(k - 1, 1))),
     "DeBERTa's own projections as shared": (
         "deberta",
         weights_changed(position_key=lambda w: w["key"]),
     ),
     "FIRE beyond L": ("fire", one_denominator),
-    "FIRE's c": ("fire", changed(c=0.1)),
-    "FIRE's L": ("fire", changed(threshold=512.0)),
+    "FIRE's c": ("fire", with_options(c=0.1)),
+    "FIRE's L": ("fire", with_options(threshold=512.0)),
     "KERPLE's exponent above 2": ("kerple", kerple(0.01, 0.01, 9.0)),
     "KERPLE's exponent above 1": ("kerple", kerple(0.01, 0.01, 1.0)),
     "KERPLE's least r1": ("kerple", kerple(0.0, 0.01, 2.0)),
     "KERPLE's least r2": ("kerple", kerple(0.01, 0.0, 2.0)),
-    "KERPLE's kind": ("kerple", changed(kind="log")),
+    "KERPLE's kind": ("kerple", with_options(kind="log")),
     "learned, the last row": ("learned", last_row_twice),
-    "RoPE, another rotation": ("rope", changed(rotary=None)),
+    "RoPE, another rotation": ("rope", with_options(rotary=None)),
     "Shaw as printed": ("shaw", mirrored_as_printed),
-    "Shaw clipped one early": ("shaw", changed(clip=lambda k: max(k - 1, 1))),
-    "sinusoidal exponent": ("sinusoidal", changed(exponent="2t/d")),
-    "sinusoidal order": ("sinusoidal", changed(order="interleaved")),
-    "T5, causal": ("t5", changed(bidirectional=True)),
-    "T5's largest distance": ("t5", changed(max_distance=128)),
+    "Shaw clipped one early": ("shaw", with_options(clip=lambda k: max(k - 1, 1))),
+    "sinusoidal exponent": ("sinusoidal", with_options(exponent="2t/d")),
+    "sinusoidal order": ("sinusoidal", with_options(order="interleaved")),
+    "T5, causal": ("t5", with_options(bidirectional=True)),
+    "T5's largest distance": ("t5", with_options(max_distance=128)),
     "T5's last bucket": ("t5", last_bucket_late),
     "Transformer-XL as printed": ("transformer_xl", mirrored_as_printed),
     "TUPE, [CLS] untied": (
@@ -254,9 +254,9 @@ FAULTS: dict[str, tuple[str, Mutation]] = {
         weights_changed(theta1=lambda w: w["theta2"], theta2=lambda w: w["theta1"]),
     ),
     "TUPE, the last row": ("tupe", last_row_twice),
-    "xPos, base": ("xpos", changed(base=10_000.0)),
-    "xPos, scale": ("xpos", changed(scale_base=512.0)),
-    "xPos, gamma": ("xpos", changed(gamma=0.4)),
+    "xPos, base": ("xpos", with_options(base=10_000.0)),
+    "xPos, scale": ("xpos", with_options(scale_base=512.0)),
+    "xPos, gamma": ("xpos", with_options(gamma=0.4)),
 }
 
 
@@ -301,9 +301,9 @@ def fractions_cut_off(own: Scores) -> Scores:
 #: For each law, a fault that it alone sees, and the method that has it.
 ALONE: dict[str, tuple[str, Mutation]] = {
     "scores = reference": ("scores", with_other_options),
-    "outputs = reference": ("output", scaled(1 + 1e-6)),
+    "outputs = reference": ("output", scale_by(1 + 1e-6)),
     "translation invariance": ("scores", far_away),
-    "codes = reference": ("code", scaled(1 + 1e-6)),
+    "codes = reference": ("code", scale_by(1 + 1e-6)),
     "refuses positions that its table lacks": ("scores", clipped_to_table),
 }
 LAWS = [(name, law.name) for name in ENCODINGS for law in laws_of(make_encoding(name, **FEW))]
@@ -345,7 +345,7 @@ def test_any_other_violation_is_not_the_one_that_theory_asks_for(name: str) -> N
 def test_a_counterexample_names_the_option() -> None:
     (check,) = (
         each
-        for each in verify_instance(mutant("alibi", changed(absolute=False))).checks
+        for each in verify_instance(mutant("alibi", with_options(absolute=False))).checks
         if each.passed is False
     )
     assert str(check.counterexample).startswith("absolute = True")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow, tiered
+from helpers import mark_slow, slow
 from rotated import Array, normals, value_of
 
 from ropecli import Identification, Rotary, identify, rotate
@@ -61,7 +61,7 @@ PARTING: dict[str, tuple[Callable[[Array], Array], int, str]] = {
 FEW = ("one vector", "a tail", "a head of another offset", "heads of another layout")
 
 
-@pytest.mark.parametrize("name", tiered(PARTING, quick=FEW))
+@pytest.mark.parametrize("name", mark_slow(PARTING, quick=FEW))
 @pytest.mark.parametrize("given", [WHERE, *slow(None)], ids=["positions", "no positions"])
 @pytest.mark.parametrize("dtype", ["float32", *slow("float64", "bfloat16")])
 def test_vectors_that_part(name: str, given: Array | None, dtype: str) -> None:

@@ -66,7 +66,7 @@ def plain(
     return y.astype(x.dtype)
 
 
-def rounded(dtype: Any) -> Step:
+def round_to(dtype: Any) -> Step:
     return lambda value: value.astype(dtype).astype(np.float64)
 
 
@@ -85,11 +85,11 @@ def last_pair_left_out(x: Array, positions: Array) -> Array:
     return y
 
 
-def stretched(factor: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
+def stretch(factor: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
     return lambda x, m: (plain(x, m).astype(np.float64) * factor(m)).astype(x.dtype)
 
 
-def reflected(x: Array, positions: Array) -> Array:
+def reflect(x: Array, positions: Array) -> Array:
     """The first pair mirrored as well as turned."""
     y = plain(x, positions)
     y[:, 1] *= -1
@@ -141,7 +141,7 @@ def bounds_swapped(*arguments: Any, **keywords: Any) -> Decay:
     return replace(right, abel_bound=right.max_bound, max_bound=right.abel_bound)
 
 
-def changed(**steps: Any) -> Any:
+def mutant(**steps: Any) -> Any:
     return functools.partial(plain, **steps)
 
 
@@ -152,52 +152,52 @@ STILL = {"identity at 0"}
 MUTANTS = {
     # name: (rotation, laws that must fail, laws that must hold, words of the note on convention)
     "sign of the angle": (
-        changed(position=np.negative), {"2-D case"} | EXACT, HONEST,
+        mutant(position=np.negative), {"2-D case"} | EXACT, HONEST,
         "direction reversed, expected forward"),
     "other layout": (
-        changed(layout="half"), {"2-D case"} | EXACT, HONEST,
+        mutant(layout="half"), {"2-D case"} | EXACT, HONEST,
         "layout half, expected interleaved"),
     "other layout, backwards": (
-        changed(layout="half", position=np.negative), EXACT, HONEST,
+        mutant(layout="half", position=np.negative), EXACT, HONEST,
         "layout half, expected interleaved; direction reversed, expected forward"),
     "layouts mixed": (
         mixed_layout, {"relative position"} | EXACT | LENGTHS, STILL, None),
     "base 500000": (
-        changed(frequencies=theta(base=500_000.0)), EXACT, HONEST,
+        mutant(frequencies=theta(base=500_000.0)), EXACT, HONEST,
         "frequencies: pair 1 turns by 0.19"),
     "frequencies one index late": (
-        changed(frequencies=theta() * 10_000 ** (-2 / DIM)), EXACT, HONEST,
+        mutant(frequencies=theta() * 10_000 ** (-2 / DIM)), EXACT, HONEST,
         "frequencies: pair 0 turns by 0.31"),
     "exponents over dim + 2": (
-        changed(frequencies=theta(DIM + 2)[:-1]), EXACT, HONEST, "frequencies: pair "),
+        mutant(frequencies=theta(DIM + 2)[:-1]), EXACT, HONEST, "frequencies: pair "),
     "last pair left out": (last_pair_left_out, {"2-D case"} | EXACT, HONEST, None),
     "angles in float32": (
-        changed(angle=rounded(np.float32)), {"relative position"} | EXACT, LENGTHS | STILL, None),
+        mutant(angle=round_to(np.float32)), {"relative position"} | EXACT, LENGTHS | STILL, None),
     "frequencies in bfloat16": (
-        changed(frequencies=rounded(BFLOAT16)(theta())), EXACT, HONEST, None),
+        mutant(frequencies=round_to(BFLOAT16)(theta())), EXACT, HONEST, None),
     "positions in bfloat16": (
-        changed(position=rounded(BFLOAT16)), {"relative position"} | EXACT, LENGTHS | STILL, None),
+        mutant(position=round_to(BFLOAT16)), {"relative position"} | EXACT, LENGTHS | STILL, None),
     "position one too late": (
-        changed(position=lambda m: m + 1), EXACT | STILL, {"relative position"} | LENGTHS, None),
+        mutant(position=lambda m: m + 1), EXACT | STILL, {"relative position"} | LENGTHS, None),
     "positions times 2": (
-        changed(position=lambda m: m * 2), EXACT, HONEST, "frequencies: pair 0 turns by 2"),
+        mutant(position=lambda m: m * 2), EXACT, HONEST, "frequencies: pair 0 turns by 2"),
     "negative positions taken as positive": (
-        changed(position=np.abs), {"relative position"} | EXACT, LENGTHS | STILL, None),
+        mutant(position=np.abs), {"relative position"} | EXACT, LENGTHS | STILL, None),
     "fractional positions cut off": (
-        changed(position=np.trunc), {"relative position"} | EXACT, LENGTHS | STILL, None),
+        mutant(position=np.trunc), {"relative position"} | EXACT, LENGTHS | STILL, None),
     "positions wrapped at a table's end": (
-        changed(position=lambda m: np.fmod(m, 4096.0)),
+        mutant(position=lambda m: np.fmod(m, 4096.0)),
         {"relative position"} | EXACT, LENGTHS | STILL, None),
     "table shorter than the positions": (
-        changed(position=lambda m: np.clip(m, -8191.0, 8191.0)), {"relative position"} | EXACT,
+        mutant(position=lambda m: np.clip(m, -8191.0, 8191.0)), {"relative position"} | EXACT,
         LENGTHS | STILL, None),
-    "cos and sin in bfloat16": (changed(table=rounded(BFLOAT16)), LENGTHS | EXACT, STILL, None),
+    "cos and sin in bfloat16": (mutant(table=round_to(BFLOAT16)), LENGTHS | EXACT, STILL, None),
     "float32 arithmetic on float64": (
-        changed(arithmetic=np.float32), LENGTHS | EXACT, set(), None),
-    "reflection": (reflected, {"2-D case"} | STILL, LENGTHS, None),
-    "a sign lost in one row": (changed(rows=((1, 1), (1, 1))), LENGTHS | EXACT, STILL, None),
+        mutant(arithmetic=np.float32), LENGTHS | EXACT, set(), None),
+    "reflection": (reflect, {"2-D case"} | STILL, LENGTHS, None),
+    "a sign lost in one row": (mutant(rows=((1, 1), (1, 1))), LENGTHS | EXACT, STILL, None),
     "stretched more at larger positions": (
-        stretched(lambda m: 1.0 + np.abs(m)[:, None] * 2.0**-20),
+        stretch(lambda m: 1.0 + np.abs(m)[:, None] * 2.0**-20),
         {"relative position"} | LENGTHS | EXACT, set(), None),
     "added instead of turned": (additive, LENGTHS | EXACT, set(), None),
     "NaN": (lambda x, _: np.full_like(x, np.nan), HONEST | EXACT, set(), None),
@@ -248,10 +248,10 @@ AXES = Rotary(head_dim=DIM, axis=[0, 1, 2, 0, 1, 2, 0, 1])
 
 #: For each law, a fault that it alone sees.
 ALONE: dict[str, dict[str, Any]] = {
-    "relative position": {"rotate": changed(position=lambda m: np.clip(m, -131_072, 131_072))},
+    "relative position": {"rotate": mutant(position=lambda m: np.clip(m, -131_072, 131_072))},
     "orthogonality": {"rotate": tilted_by_its_data},
     "identity at 0": {"rotate": one_ulp_at_0},
-    "attention factor": {"rotate": stretched(lambda _: 1.125)},
+    "attention factor": {"rotate": stretch(lambda _: 1.125)},
     "frequencies": {},
     "2-D case": {"rotate": nan_for_a_pair_of_zeros},
     "axes": {"rope": AXES, "rotate": lambda x, points: rotate(x, AXES, points[:, [0, 2, 1]])},
@@ -270,7 +270,7 @@ def test_each_law_sees_a_fault_that_no_other_sees(
         off = theta() * (1 + 1e-12)
         monkeypatch.setattr("ropecli.rotary.types.default.plain", lambda *_: off)
         case["rope"] = ropecli.rope("default", head_dim=DIM)
-    assert failed(verify(dtype="float64", **case)) == {law}
+    assert failed_laws(verify(dtype="float64", **case)) == {law}
 
 
 def test_every_law_has_a_fault_of_its_own() -> None:
@@ -282,7 +282,7 @@ def test_every_law_has_a_fault_of_its_own() -> None:
 def test_a_wrong_row_and_a_wrong_position_are_seen_in_every_dtype(
     rotation: Callable[[Array, Array], Array], dtype: str
 ) -> None:
-    assert failed(verify(ROPE, dtype=dtype, rotate=rotation)) == EXACT
+    assert failed_laws(verify(ROPE, dtype=dtype, rotate=rotation)) == EXACT
 
 
 @pytest.mark.parametrize("dim", [64, 128, 256])
@@ -299,22 +299,22 @@ def test_determinants_of_minus_1_and_0_are_seen_in_bfloat16(
         y[:, -1] = other(y[:, -1], y[:, -2])
         return y
 
-    assert "2-D case" in failed(verify(rope, dtype="bfloat16", rotate=broken))
+    assert "2-D case" in failed_laws(verify(rope, dtype="bfloat16", rotate=broken))
 
 
-def failed(result: Any) -> set[str]:
+def failed_laws(result: Any) -> set[str]:
     return {check.name for check in result.checks if check.passed is False}
 
 
 def test_the_plain_rotation_that_mutants_are_made_of_breaks_no_convention() -> None:
     # NumPy's cos and sin of one rounded angle: within the accuracy promised for float64.
-    assert not failed(verify(ROPE, dtype="float64", rotate=plain))
+    assert not failed_laws(verify(ROPE, dtype="float64", rotate=plain))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_lengths_that_are_all_multiplied_fail_one_law(dtype: str) -> None:
     result = verify(ROPE, dtype=dtype, rotate=lambda x, m: 3 * plain(x, m))
-    assert failed(result) == {"attention factor"}
+    assert failed_laws(result) == {"attention factor"}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -322,8 +322,8 @@ def test_mutant_is_caught_by_the_law_that_names_it(name: str) -> None:
     rotation, must_fail, must_hold, note = MUTANTS[name]
     result = verify(ROPE, dtype="float64", rotate=rotation)
     assert not result.passed
-    assert must_fail <= failed(result)
-    assert not must_hold & failed(result)
+    assert must_fail <= failed_laws(result)
+    assert not must_hold & failed_laws(result)
     for check in result.checks:
         if check.passed is False:
             assert check.counterexample, check.name
@@ -336,12 +336,12 @@ def test_mutant_is_caught_by_the_law_that_names_it(name: str) -> None:
 @pytest.mark.parametrize("name", ["sign of the angle", "other layout", "base 500000", "reflection"])
 def test_coarse_mutants_are_caught_in_every_dtype(name: str, dtype: str) -> None:
     rotation, must_fail, _, _ = MUTANTS[name]
-    assert must_fail <= failed(verify(ROPE, dtype=dtype, rotate=rotation))
+    assert must_fail <= failed_laws(verify(ROPE, dtype=dtype, rotate=rotation))
 
 
 def test_bfloat16_arithmetic_on_bfloat16_data_is_caught() -> None:
-    rotation = changed(arithmetic=BFLOAT16)
-    assert "kernel = reference" in failed(verify(ROPE, dtype="bfloat16", rotate=rotation))
+    rotation = mutant(arithmetic=BFLOAT16)
+    assert "kernel = reference" in failed_laws(verify(ROPE, dtype="bfloat16", rotate=rotation))
 
 
 BOUND_MUTANTS = {
@@ -356,8 +356,8 @@ BOUND_MUTANTS = {
 def test_broken_bound_is_caught(name: str) -> None:
     analysis, law = BOUND_MUTANTS[name]
     result = verify(ROPE, dtype="float64", decay=analysis)
-    assert law in failed(result)
-    assert failed(result) <= {"Abel identity", "bounds = reference"}
+    assert law in failed_laws(result)
+    assert failed_laws(result) <= {"Abel identity", "bounds = reference"}
 
 
 def test_partial_rotation_of_the_wrong_part_is_caught() -> None:
@@ -368,7 +368,7 @@ def test_partial_rotation_of_the_wrong_part_is_caught() -> None:
         y[:, :8] = plain(x[:, :8], positions, frequencies=theta(8))
         return y
 
-    assert failed(verify(rope, rotate=first_part)) >= EXACT
+    assert failed_laws(verify(rope, rotate=first_part)) >= EXACT
 
 
 def test_a_coordinate_in_no_pair_that_is_off_by_a_bit_is_caught() -> None:
@@ -379,11 +379,11 @@ def test_a_coordinate_in_no_pair_that_is_off_by_a_bit_is_caught() -> None:
         y[:, -1] = np.nextafter(y[:, -1], np.inf)
         return y
 
-    assert failed(verify(rope, dtype="float64", rotate=touched)) >= EXACT
+    assert failed_laws(verify(rope, dtype="float64", rotate=touched)) >= EXACT
 
 
 def test_counterexample_can_be_typed_in() -> None:
-    result = verify(ROPE, dtype="float64", rotate=changed(layout="half"))
+    result = verify(ROPE, dtype="float64", rotate=mutant(layout="half"))
     text = next(c.counterexample for c in result.checks if c.name == "kernel = reference")
     assert text is not None
     assert "m = 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 8)" in text

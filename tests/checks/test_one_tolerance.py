@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import saved
+from files.folders import save
 from helpers import random_array
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -57,7 +57,7 @@ BASES = st.one_of(
 )
 
 
-def blended(base: float, dim: int, factor: float, context: int) -> Array:
+def blend(base: float, dim: int, factor: float, context: int) -> Array:
     """The table of llama3 as Transformers computes it, all in float32."""
     theta = WAYS["Transformers"](base, dim)
     turns = Single(context) / (Single(2 * np.pi) / theta)
@@ -91,7 +91,7 @@ def test_a_blend_magnifies_what_rounds_in_it(
         "llama3", head_dim=dim, rope_theta=base, factor=factor, low_freq_factor=1.0,
         high_freq_factor=4.0, original_max_position_embeddings=context,
     )  # fmt: skip
-    error = np.abs(blended(base, dim, factor, context) - exact.inv_freq)
+    error = np.abs(blend(base, dim, factor, context) - exact.inv_freq)
     allowed = phase_tolerance(1.0, exact.inv_freq, table_roundings(exact))
     assert (error <= allowed).all(), (error / allowed).max()
 
@@ -213,7 +213,7 @@ def answers(table: Table) -> dict[str, bool]:
     alike = any(each.name == "expected" and each.matches for each in found.matches)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        compared = compare_file(saved(folder, x), saved(folder, y, "y.npy"), expect)
+        compared = compare_file(save(folder, x), save(folder, y, "y.npy"), expect)
     return {
         "check": bool(verdict.passed),
         "identify": alike and found.precision in ("exact", "float32 angles"),

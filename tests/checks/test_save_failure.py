@@ -139,7 +139,7 @@ def test_the_script_shows_the_smallest_call(
 
 @pytest.mark.slow
 def test_a_configuration_is_left_to_be_made(source: Path, tmp_path: Path) -> None:
-    """What ropecli gave has all names that models use, and is no object of theirs."""
+    """An object that ropecli gave has all names that models use, but is not one of theirs."""
     case = tmp_path / "case.npz"
     check_here(f"{source}:Configured", **SHORT, save_failure=case)
     script = case.with_suffix(".py")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow, tiered
+from helpers import mark_slow, slow
 
 from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate, verify
 from ropecli.checks.law import Check
@@ -29,7 +29,7 @@ ROPES = {
 
 
 @pytest.mark.parametrize(
-    "name", tiered(ROPES, quick=("partial", "a table with zeros", "reordered output"))
+    "name", mark_slow(ROPES, quick=("partial", "a table with zeros", "reordered output"))
 )
 def test_the_built_in_rotation_holds_every_law(name: str) -> None:
     result = verify(ROPES[name])

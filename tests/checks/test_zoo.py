@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from helpers import assert_within, for_each, tiered
+from helpers import assert_within, for_each, mark_slow
 from implementations.intended import DIM, LONGEST, ORIGINAL
 from implementations.registry import RIGHT, WRONG, Case, Right, Wrong
 from judging import LAWS, assert_caught, assert_passed
@@ -111,7 +111,7 @@ def call(
     return Call(x, kept, positions, rope or case.intended(), got)
 
 
-def expected(case: Case, one: Call) -> Array:
+def expected_rotation(case: Case, one: Call) -> Array:
     """The rotation in float64, by the length of each row where the table depends on it."""
     x = one.x.astype(np.float64)
     if case.at_length is None:
@@ -161,7 +161,7 @@ def fault(case: Case, one: Call, tables: str) -> str | None:
         return "input modified"
     if one.got.dtype != one.x.dtype or one.got.shape != one.x.shape:
         return f"{one.got.dtype} {one.got.shape} from {one.x.dtype} {one.x.shape}"
-    error = np.abs(one.got.astype(np.float64) - expected(case, one))
+    error = np.abs(one.got.astype(np.float64) - expected_rotation(case, one))
     if (error <= tolerance(one, tables)).all():
         return None
     return f"off by {np.nanmax(error):.3g}" if not np.isnan(error).all() else "NaN"
@@ -171,7 +171,7 @@ def fault(case: Case, one: Call, tables: str) -> str | None:
 ROTATIONS = {c.target: c for c in RIGHT if c.kind in ("function", "class")}.values()
 
 
-@pytest.mark.parametrize("dtype", tiered(DTYPES, quick=["float32"]))
+@pytest.mark.parametrize("dtype", mark_slow(DTYPES, quick=["float32"]))
 @for_each("case", ROTATIONS)
 def test_right_implementation_agrees_with_rotate(case: Right, dtype: str) -> None:
     for one in calls(case, dtype):
@@ -180,7 +180,7 @@ def test_right_implementation_agrees_with_rotate(case: Right, dtype: str) -> Non
         assert_within(
             f"{case.name} at {one.positions.tolist()}",
             got=one.got.astype(np.float64),
-            expected=expected(case, one),
+            expected=expected_rotation(case, one),
             tolerance=tolerance(one, case.tables),
         )
 
@@ -192,7 +192,7 @@ def test_wrong_implementation_differs_from_what_it_means_to_be(case: Wrong) -> N
     assert any(fault(case, one, "float32") for one in given)
 
 
-def decoded(case: Case, x: Array) -> Array:
+def decode(case: Case, x: Array) -> Array:
     """A prompt of 16, then one token after another; twice, since prefill begins again."""
     target = make(case)
     target.prefill(x[..., :5, :])
@@ -207,7 +207,7 @@ DECODERS = [case for case in (*RIGHT, *WRONG) if case.kind == "decoder"]
 @pytest.mark.parametrize("case", DECODERS, ids=lambda case: case.name)
 def test_decoder_is_right_or_wrong_token_by_token(case: Case) -> None:
     x = vectors((2, 20, DIM), "float32")
-    one = Call(x, x, np.arange(20.0), case.intended(), decoded(case, x))
+    one = Call(x, x, np.arange(20.0), case.intended(), decode(case, x))
     assert (fault(case, one, "float64") is None) == isinstance(case, Right)
     prompt = Call(x[:, :16], x[:, :16], np.arange(16.0), one.rope, one.got[:, :16])
     assert fault(case, prompt, "float64") is None

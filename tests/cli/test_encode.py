@@ -143,10 +143,10 @@ def test_progress_is_drawn_on_a_terminal_only(here: Path) -> None:
 def test_interrupt_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ropecli.files import array_job
 
-    def interrupted(*_: Any, **__: Any) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(array_job, "rotate_into", interrupted)
+    monkeypatch.setattr(array_job, "rotate_into", interrupt)
     read_output("encode", "x.npy", code=130)
     assert [path.name for path in here.iterdir()] == ["x.npy"]
 

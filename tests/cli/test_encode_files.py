@@ -297,10 +297,10 @@ def test_what_overflowed_is_counted_by_dtype() -> None:
 def test_an_interrupt_is_said(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from ropecli.files import array_job
 
-    def interrupted(*_: Any, **__: Any) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(array_job, "rotate_into", interrupted)
+    monkeypatch.setattr(array_job, "rotate_into", interrupt)
     _, err = read_output("encode", *names, code=130)
     assert err == "error: interrupted\n"
 
@@ -320,7 +320,7 @@ def test_tensors_with_names_that_are_no_text() -> None:
     assert_spelt_out(out, 1)
     save_file({HOSTILE: random_array(4, 8)}, "y.safetensors")
     out, _ = read_output("encode", "x.safetensors", "--check", "y.safetensors", code=1)
-    assert_spelt_out(out, 3)  # in the plan, beside the first that differs, and in the hint
+    assert_spelt_out(out, 3)  # in the plan, next to the first that differs, and in the hint
 
 
 def test_files_with_names_that_are_no_text() -> None:

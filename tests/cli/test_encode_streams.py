@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.hostile import fed
+from files.hostile import feed_stdin
 from helpers import ROOT, assert_refused, assert_same_bits, random_array, run_in_terminal
 
 from ropecli import Rotary, rotate
@@ -85,13 +85,13 @@ def test_a_file_as_output_leaves_stdout_to_words(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = (here / "x.npy").read_bytes()
-    with fed(content):
+    with feed_stdin(content):
         assert run(["encode", "-", "-o", "z.npy"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert out.startswith(PLAN)
     assert (here / "z.npy").read_bytes() == (here / "y.npy").read_bytes()
-    with fed(content):
+    with feed_stdin(content):
         assert run(["encode", "-", "-o", "z2.npy", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["output"] == "z2.npy"
 
@@ -99,10 +99,10 @@ def test_a_file_as_output_leaves_stdout_to_words(
 def test_what_comes_through_stdin_is_compared(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with fed((here / "x.npy").read_bytes()):
+    with feed_stdin((here / "x.npy").read_bytes()):
         assert run(["encode", "-", "--check", "y.npy"]) == 0
     assert "y.npy is the rotation of stdin, to the bit" in capsys.readouterr().out
-    with fed((here / "x.npy").read_bytes()):
+    with feed_stdin((here / "x.npy").read_bytes()):
         assert run(["encode", "-", "--check", "x.npy"]) == 1
     assert "identify" not in capsys.readouterr().out, "stdin is gone"
 
@@ -162,7 +162,7 @@ def test_terminals_are_no_place_for_data(here: Path) -> None:
     ],
 )
 def test_what_is_refused(here: Path, length: int, words: str, said: str) -> None:
-    with fed((here / "x.npy").read_bytes()[:length]):
+    with feed_stdin((here / "x.npy").read_bytes()[:length]):
         assert said in assert_refused("encode", "-", *words.split())
     assert {path.name for path in here.iterdir()} == {"x.npy", "y.npy"}
 

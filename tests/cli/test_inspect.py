@@ -14,7 +14,7 @@ from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, QWEN
 from ropecli import load_model
 
 
-def saved(folder: Path, config: dict[str, Any]) -> str:
+def save(folder: Path, config: dict[str, Any]) -> str:
     path = folder / "config.json"
     path.write_text(json.dumps(config))
     return str(path)
@@ -22,7 +22,7 @@ def saved(folder: Path, config: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", ALL)
 def test_document_has_the_keys_of_the_contract(name: str, tmp_path: Path) -> None:
-    path = saved(tmp_path, ALL[name])
+    path = save(tmp_path, ALL[name])
     result = read_json("inspect", path)["result"]
     assert (result["source"], result["format"]) == (path, "config.json")
     assert {"layers", "findings"} <= set(result)
@@ -69,24 +69,24 @@ def test_document_has_the_keys_of_the_contract(name: str, tmp_path: Path) -> Non
 def test_what_is_used_stands_in_words(
     config: dict[str, Any], rows: list[str], tmp_path: Path
 ) -> None:
-    text = read_stdout("inspect", saved(tmp_path, config))
+    text = read_stdout("inspect", save(tmp_path, config))
     assert [row for row in rows if row not in text] == []
     assert bool(re.search(r"^ +axes ", text, re.MULTILINE)) is (config is QWEN2_VL)
 
 
 def test_each_kind_of_layer_has_its_rows(tmp_path: Path) -> None:
-    text = read_stdout("inspect", saved(tmp_path, GEMMA_3))
+    text = read_stdout("inspect", save(tmp_path, GEMMA_3))
     assert {line for line in text.splitlines() if line.startswith("layers ")} == {
         "layers full_attention",
         "layers sliding_attention",
     }
-    one = read_stdout("inspect", saved(tmp_path, GEMMA_3), "--layer", "full_attention")
+    one = read_stdout("inspect", save(tmp_path, GEMMA_3), "--layer", "full_attention")
     assert "linear: factor 8" in one
     assert "sliding_attention\n" not in one.partition("lint:")[0]
 
 
 def test_a_table_that_changes_with_length(tmp_path: Path) -> None:
-    path = saved(tmp_path, PHI_3)
+    path = save(tmp_path, PHI_3)
     short = read_stdout("inspect", path)
     assert "the table for short sequences" in short
     assert "within the context, with this table\n" in short
@@ -108,22 +108,22 @@ def test_a_table_that_changes_with_length(tmp_path: Path) -> None:
 def test_which_sequences_a_table_is_for(
     config: dict[str, Any], reading: str, row: str | None, tmp_path: Path
 ) -> None:
-    text = read_stdout("inspect", saved(tmp_path, config), "--as", reading)
+    text = read_stdout("inspect", save(tmp_path, config), "--as", reading)
     assert ("at length" in text) is (row is not None)
     assert row is None or f"  at length         {row}\n" in text
 
 
 def test_another_reading(tmp_path: Path) -> None:
-    text = read_stdout("inspect", saved(tmp_path, GPT_OSS), "--as", "llama.cpp")
+    text = read_stdout("inspect", save(tmp_path, GPT_OSS), "--as", "llama.cpp")
     assert ", as llama.cpp 0c1e570 reads it\n" in text
     assert "truncate true" in text
 
 
 def test_an_error_of_lint_is_exit_code_1(tmp_path: Path) -> None:
     odd = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.8782}}
-    text = read_stdout("inspect", saved(tmp_path, odd), code=1)
+    text = read_stdout("inspect", save(tmp_path, odd), code=1)
     assert "  error " in text
-    found = read_json("inspect", saved(tmp_path, odd), code=1)["result"]["findings"]
+    found = read_json("inspect", save(tmp_path, odd), code=1)["result"]["findings"]
     assert "error" in [each["level"] for each in found]
 
 
@@ -145,12 +145,12 @@ def test_window_of_sliding_layers_counts_for_complete_turns(tmp_path: Path) -> N
         "rope_local_base_freq": 1e4,
         "sliding_window": 512,
     }
-    text = read_stdout("inspect", saved(tmp_path, keys))
+    text = read_stdout("inspect", save(tmp_path, keys))
     sliding, full = re.findall(r"slow pairs +(.*)\n", text)
     assert full.endswith("within the context")
     # 512 / 10000^(i/32) < 2 pi from i = 15.3 on: 16 of 32 pairs.
     assert sliding == "16 of 32 never complete a turn within the window"
-    one = read_stdout("inspect", saved(tmp_path, keys), "--layer", "sliding_attention")
+    one = read_stdout("inspect", save(tmp_path, keys), "--layer", "sliding_attention")
     assert re.search(r"window +512 positions\n", one)
 
 
@@ -172,7 +172,7 @@ def test_several_models_are_told_in_their_order(tmp_path: Path) -> None:
 
 def test_models_that_can_be_read_are_told_beside_those_that_cannot(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text('{"model_type": "bert"}')
-    llama = saved(tmp_path, LLAMA_31)
+    llama = save(tmp_path, LLAMA_31)
     done = run_here("inspect", str(tmp_path / "none.json"), llama, "-q")
     assert done.returncode == 1
     assert done.stdout == read_stdout("inspect", llama, "-q")

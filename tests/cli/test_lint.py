@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from helpers import assert_refused, read_stdout, run_here
-from models.gguf.writer import gguf, saved
+from models.gguf.writer import gguf, save
 from models.lint.cases import CASES, config, llama
 
 import ropecli
@@ -38,7 +38,7 @@ def test_only_an_error_is_exit_code_1() -> None:
 
 
 def test_several_files_are_told_in_their_order() -> None:
-    path = saved(Path(), gguf(llama(rope__freq_base=None)))
+    path = save(Path(), gguf(llama(rope__freq_base=None)))
     text = read_stdout("lint", "sound", "wrong/config.json", str(path), "-q", code=1)
     assert [line.split(": ")[:2] for line in text.splitlines()] == [
         ["wrong/config.json:11:3", "error R012"],
@@ -265,7 +265,7 @@ def test_fixes_that_are_refused() -> None:
     Path("config.fixed.json").touch()
     assert "exists; pass --force" in assert_refused("lint", "config.json", "--fix")
     assert "takes one config.json, got 2" in assert_refused("lint", "wrong", "sound", "--fix")
-    path = saved(Path(), gguf(llama(rope__freq_base=None)))
+    path = save(Path(), gguf(llama(rope__freq_base=None)))
     line = "only a config.json can be fixed, got x.gguf"
     assert assert_refused("lint", str(path), "--fix") == line
     got = json.loads(read_stdout("lint", "config.json", "--fix", "--force", "--json", code=1))

@@ -212,7 +212,7 @@ def test_encode_rotates_with_overrides(files: Path) -> None:
     [("decay", "gemma.json"), *slow_rows(("linear", "gemma.json"), ("vectors", "-"))],
 )
 def test_what_is_written_is_what_is_shown(command: str, source: str, here: Path) -> None:
-    """inspect says of the written file what the command computed with."""
+    """inspect reports for the written file the values that the command computed with."""
     (here / "gemma.json").write_text(json.dumps(GEMMA_3))
     own = {"vectors": ["-o", "out", "--length", "1"], "linear": ["--length", "4"]}.get(command, [])
     own += ["--model", source, "--layer", "full_attention", "--write", "new.json"]
@@ -294,37 +294,45 @@ UNKNOWN = PLAIN | {"model_type": "mystery"}  #: It may have scaling keys for eac
 ODD_NAMES = ("$\\frac{$", "_y", "日本")
 
 
-def saved(folder: Path, config: dict[str, Any], name: str = "config.json") -> Path:
+def save(folder: Path, config: dict[str, Any], name: str = "config.json") -> Path:
     path = folder / name
     path.write_text(json.dumps(config))
     return path
 
 
-def scaled(config: dict[str, Any], **more: Any) -> dict[str, Any]:
+def with_scaling(config: dict[str, Any], **more: Any) -> dict[str, Any]:
     return config | {"rope_scaling": config["rope_scaling"] | more}
 
 
 @pytest.mark.parametrize(
     ("config", "reading", "message"),
     [
-        (scaled(GPT_OSS, llama_4_scaling_beta=10**400), "transformers", "beta must be finite"),
-        (scaled(GPT_OSS, llama_4_scaling_beta=1e400), "transformers", "beta must be finite"),
-        (scaled(DEEPSEEK_V3, mscale_all_dim=1e308), "transformers", "must leave the score finite"),
-        (scaled(DEEPSEEK_V3, mscale_all_dim=-1e308), "mlx-lm", "must leave the score finite"),
-        (scaled(DYNAMIC, factor=1e308), "vllm", "alpha must be finite"),
-        (scaled(GPT_OSS, beta_fast=1e308), "transformers", "no finite value"),
+        (
+            with_scaling(GPT_OSS, llama_4_scaling_beta=10**400),
+            "transformers",
+            "beta must be finite",
+        ),
+        (with_scaling(GPT_OSS, llama_4_scaling_beta=1e400), "transformers", "beta must be finite"),
+        (
+            with_scaling(DEEPSEEK_V3, mscale_all_dim=1e308),
+            "transformers",
+            "must leave the score finite",
+        ),
+        (with_scaling(DEEPSEEK_V3, mscale_all_dim=-1e308), "mlx-lm", "must leave the score finite"),
+        (with_scaling(DYNAMIC, factor=1e308), "vllm", "alpha must be finite"),
+        (with_scaling(GPT_OSS, beta_fast=1e308), "transformers", "no finite value"),
     ],
 )
 def test_numbers_that_no_formula_takes(
     config: dict[str, Any], reading: str, message: str, here: Path
 ) -> None:
-    path = saved(here, config)
+    path = save(here, config)
     assert message in assert_refused("inspect", path, "--as", reading)
 
 
 def test_a_temperature_that_is_no_number_is_refused(here: Path) -> None:
     tuned = SMOLLM3 | {"attn_temperature_tuning": True, "attn_scale": 0.1, "floor_scale": -1}
-    line = assert_refused("inspect", saved(here, tuned))
+    line = assert_refused("inspect", save(here, tuned))
     assert "floor_scale must be finite and above 0, got -1" in line
 
 
@@ -344,14 +352,14 @@ def test_a_temperature_that_is_no_number_is_refused(here: Path) -> None:
     ids=["bases", "nested", "parts", "list"],
 )
 def test_every_layer_a_kind_of_its_own(config: dict[str, Any], here: Path) -> None:
-    path = saved(here, config)
+    path = save(here, config)
     with soon():  # a tenth of a second, mostly JSON; without the limit it would be 20
         assert "at most 64 kinds of layers" in assert_refused("inspect", path)
 
 
 def test_as_many_kinds_as_a_file_may_have(here: Path) -> None:
     kinds = {f"kind {i}": {"rope_type": "default", "rope_theta": 1e4 + i} for i in range(64)}
-    path = saved(here, UNKNOWN | {"rope_parameters": kinds})
+    path = save(here, UNKNOWN | {"rope_parameters": kinds})
     assert len(read_json("inspect", path)["result"]["layers"]) == 64
     line = assert_refused("verify", "--model", path)
     assert "(kind 0, kind 1, kind 2, kind 3, kind 4, kind 5, kind 6, kind 7, ...)" in line
@@ -366,12 +374,12 @@ def test_as_many_kinds_as_a_file_may_have(here: Path) -> None:
     ],
 )
 def test_names_as_long_as_a_page(config: dict[str, Any], here: Path) -> None:
-    line = assert_refused("inspect", saved(here, config))
+    line = assert_refused("inspect", save(here, config))
     assert line.endswith("names may have at most 200 letters, got 'mmmmmmmmmmmmmmmmmmmm'... of 201")
 
 
 def test_a_name_of_200_letters(here: Path) -> None:
-    path = saved(here, PLAIN | {"model_type": "m" * 200, "rope_theta": 1e4})
+    path = save(here, PLAIN | {"model_type": "m" * 200, "rope_theta": 1e4})
     assert "m" * 200 in read_output("decay", "--model", path, "--max-dist", "2", "--json")[0]
 
 
@@ -380,8 +388,8 @@ def test_a_name_of_200_letters(here: Path) -> None:
 def test_pictures_of_odd_names(suffix: str, here: Path) -> None:
     """A letter that is mathematics to Matplotlib, one that hides a label, and no glyph at all."""
     kinds = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ODD_NAMES}
-    odd = saved(here, UNKNOWN | {"rope_parameters": kinds}, "$\\frac{$.json")
-    other = saved(here, PLAIN | {"rope_theta": 5e5}, "other.json")
+    odd = save(here, UNKNOWN | {"rope_parameters": kinds}, "$\\frac{$.json")
+    other = save(here, PLAIN | {"rope_theta": 5e5}, "other.json")
     target = here / f"x{suffix}"
     assert read_stdout("diff", odd, other, "-o", target, code=1)
     assert read_stdout("inspect", odd, "-o", target, "--force")
@@ -389,7 +397,7 @@ def test_pictures_of_odd_names(suffix: str, here: Path) -> None:
 
 def test_positions_with_axes_that_nobody_gave(here: Path) -> None:
     np.save(here / "x.npy", np.ones((6, 128), np.float32))
-    path = saved(here, QWEN2_VL)
+    path = save(here, QWEN2_VL)
     command: list[str | Path] = ["encode", "x.npy", "--model", path, "--layer", "all"]
     _, err = read_output(*command)
     assert err.startswith("note: positions have 3 axes, alike without --positions, as in text\n")
@@ -402,6 +410,6 @@ def test_positions_with_axes_that_nobody_gave(here: Path) -> None:
 def test_positions_of_another_shape(shape: tuple[int, ...], here: Path) -> None:
     np.save(here / "x.npy", np.ones((6, 128), np.float32))
     np.save(here / "p.npy", np.ones(shape))
-    path, more = saved(here, QWEN2_VL), ["--positions", "p.npy"]
+    path, more = save(here, QWEN2_VL), ["--positions", "p.npy"]
     line = assert_refused(*words("encode"), "--model", path, "--layer", "all", *more)
     assert line == f"positions of p.npy must have shape (6, 3), got {shape}"

@@ -171,8 +171,8 @@ DEEPSEEK = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64}
 LATENT = {"qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "kv_lora_rank": 8}
 
 
-def scaled(config: Values, words: str) -> Values:
-    """What a configuration becomes."""
+def scale_file(config: Values, words: str) -> Values:
+    """Write a scaled configuration and return it."""
     Path("source.json").write_text(json.dumps(config))
     Path("target.json").unlink(missing_ok=True)
     words += " --model source.json --write target.json"
@@ -187,21 +187,21 @@ def keys_of(config: Values) -> Values:
 
 
 def test_a_linear_factor_goes_on_from_the_trained_length(here: Path) -> None:
-    made = scaled(CODER, "--factor 8 --method linear")
+    made = scale_file(CODER, "--factor 8 --method linear")
     assert keys_of(made) == {"context": 1024, "type": "linear", "factor": 8.0}
-    made = scaled(CODER, "--context 1024 --method yarn")
+    made = scale_file(CODER, "--context 1024 --method yarn")
     original = {"original_max_position_embeddings": 128}
     assert keys_of(made) == {"context": 1024, "type": "yarn", "factor": 8.0, **original}
     third = CODER | {"rope_scaling": {"type": "linear", "factor": 3.0}}  # of 170.67 positions
-    assert keys_of(scaled(third, "--context 1024 --method linear"))["factor"] == 6.0
-    assert scaled(third, "--method linear") == third
+    assert keys_of(scale_file(third, "--context 1024 --method linear"))["factor"] == 6.0
+    assert scale_file(third, "--method linear") == third
 
 
 @pytest.mark.parametrize("method", ["linear", "yarn"])
 def test_layers_whose_window_stays(here: Path, method: str) -> None:
     """One rotation in the file for both, of which only the full attention is scaled."""
     before = load_model(OLMO_3).layer("sliding_attention").rotary
-    made = scaled(OLMO_3, f"--factor 2 --method {method}")
+    made = scale_file(OLMO_3, f"--factor 2 --method {method}")
     assert load_model(made).layer("sliding_attention").rotary == before
     full = load_model(made).layer("full_attention").rotary
     assert full is not None
@@ -210,25 +210,25 @@ def test_layers_whose_window_stays(here: Path, method: str) -> None:
 
 def test_a_factor_on_attention_belongs_to_its_factor(here: Path) -> None:
     config = CODER | {"max_position_embeddings": 256, "rope_scaling": YARN}
-    made = scaled(config, "--factor 8 --method yarn")
+    made = scale_file(config, "--factor 8 --method yarn")
     kept = {key: YARN[key] for key in YARN if key != "attention_factor"}
     assert keys_of(made) == {"context": 512, **kept, "factor": 8.0}
-    assert scaled(config, "--method yarn") == config
+    assert scale_file(config, "--method yarn") == config
 
 
 @pytest.mark.parametrize("model_type", ["deepseek_v2", "deepseek_v3"])
 def test_deepseek_keeps_its_mscales(here: Path, model_type: str) -> None:
     config = CODER | LATENT | {"model_type": model_type, "rope_scaling": DEEPSEEK}
     config["max_position_embeddings"] = 256
-    made = scaled(config, "--factor 8 --method yarn")
+    made = scale_file(config, "--factor 8 --method yarn")
     assert keys_of(made) == {"context": 512, **DEEPSEEK, "factor": 8.0}
-    assert scaled(config, "--method yarn") == config
+    assert scale_file(config, "--method yarn") == config
 
 
 def test_keys_of_llama_cpp_leave_with_the_old_scaling(here: Path) -> None:
     own = {key: YARN[key] for key in YARN if key != "attention_factor"} | {"attn_factor": 0.9}
     config = CODER | {"max_position_embeddings": 256, "rope_scaling": own}
-    made = scaled(config, "--factor 8 --method yarn")
+    made = scale_file(config, "--factor 8 --method yarn")
     assert "attn_factor" not in made["rope_scaling"]
 
 
@@ -278,5 +278,5 @@ def test_a_scaling_that_no_file_expresses(
 
 
 def test_a_shorter_context_is_written_where_it_is_asked_for(here: Path) -> None:
-    made = scaled(CODER, "--context 256 --method linear")
+    made = scale_file(CODER, "--context 256 --method linear")
     assert keys_of(made) == {"context": 256, "type": "linear", "factor": 2.0}

@@ -1,4 +1,4 @@
-"""What a person sees, as golden files: terminals of several widths, pipes, and no colours."""
+"""Screens as golden files: terminals of several widths, pipes, and no colours."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable
 
 
-def saved(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
+def save(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
     """The path of an array's file."""
     path = folder / name
     np.save(path, array)
@@ -70,7 +70,7 @@ def contents(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-def refused(
+def refusal_of(
     call: Callable[..., object],
     *arguments: object,
     error: type[RopecliError] = FileError,
@@ -97,7 +97,7 @@ def write(
 
 
 @contextlib.contextmanager
-def replaced(number: int, by: int) -> Iterator[None]:
+def replace_descriptor(number: int, by: int) -> Iterator[None]:
     """Give an open descriptor, which is closed, the number of standard input or output."""
     kept = os.dup(number)
     os.dup2(by, number)
@@ -121,8 +121,8 @@ def limited_files(count: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unprivileged() -> Iterator[None]:
-    """Without the rights of root, whom permissions don't stop."""
+def drop_privileges() -> Iterator[None]:
+    """Drop the rights of root, whom permissions don't stop."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)

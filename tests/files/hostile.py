@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from files.folders import replaced
+from files.folders import replace_descriptor
 from files.formats import native, read_hdf5, read_zarr, rotate_heads
 from helpers import assert_same_bits
 from numpy.typing import NDArray
@@ -92,13 +92,13 @@ def bomb(beginning: bytes, packed: int, size: int, *, claimed: int | None = None
     return bytes(content)
 
 
-def mutated(rng: np.random.Generator) -> bytes:
-    """A .npy file whose header, or what stands around it, was changed in one or two places."""
+def mutate_npy(rng: np.random.Generator) -> bytes:
+    """A .npy file whose header, or the bytes around it, was changed in one or two places."""
     letters = b"()[]{}'\",:-0123456789LTFVOfi<>|#"
-    return _changed(rng, saved_bytes(SOUND), [(6, 128)], letters)
+    return _change(rng, saved_bytes(SOUND), [(6, 128)], letters)
 
 
-def mutated_npz(rng: np.random.Generator) -> bytes:
+def mutate_npz(rng: np.random.Generator) -> bytes:
     """A .npz file that was changed anywhere, mostly in the entries of its members."""
     members = {"q.npy": saved_bytes(SOUND), "k.npy": saved_bytes(SOUND * 2), "note": b"words"}
     packed = zipfile.ZIP_STORED if rng.integers(2) else zipfile.ZIP_DEFLATED
@@ -106,38 +106,38 @@ def mutated_npz(rng: np.random.Generator) -> bytes:
     index = content.index(b"PK\1\2")
     # The first member's own header, the array's header, the index, the end, everything.
     spots = [(0, 40), (35, 170), (index, len(content)), (len(content) - 22, len(content))]
-    return _changed(rng, content, [*spots, (0, len(content))], bytes(range(16)) + b"PK\xff")
+    return _change(rng, content, [*spots, (0, len(content))], bytes(range(16)) + b"PK\xff")
 
 
-def mutated_safetensors(rng: np.random.Generator) -> bytes:
+def mutate_safetensors(rng: np.random.Generator) -> bytes:
     """A .safetensors file whose header was changed."""
     content = save({"q": SOUND, "k": SOUND.astype("<f8")}, metadata={"format": "np"})
     end = 8 + struct.unpack("<Q", content[:8])[0]
-    return _changed(rng, content, [(0, 8), (8, end)], b'{}[]",:-0123456789.eBFIU\\_')
+    return _change(rng, content, [(0, 8), (8, end)], b'{}[]",:-0123456789.eBFIU\\_')
 
 
-def mutated_raw(rng: np.random.Generator) -> bytes:
+def mutate_raw(rng: np.random.Generator) -> bytes:
     """A file of (3, 8) float32 elements that may have any size."""
     length = 96 if rng.integers(4) == 0 else int(rng.integers(200))
     return rng.bytes(length)
 
 
-def mutated_stream(rng: np.random.Generator) -> bytes:
+def mutate_stream(rng: np.random.Generator) -> bytes:
     """A .npy file that comes through a pipe: changed as a file is, and often cut."""
-    content = mutated(rng)
+    content = mutate_npy(rng)
     return content if rng.integers(2) else content[: rng.integers(len(content))]
 
 
 MUTATED: dict[str, Callable[[np.random.Generator], bytes]] = {
-    "x.npy": mutated,
-    "x.npz": mutated_npz,
-    "x.safetensors": mutated_safetensors,
-    "x.bin": mutated_raw,
-    "-": mutated_stream,
+    "x.npy": mutate_npy,
+    "x.npz": mutate_npz,
+    "x.safetensors": mutate_safetensors,
+    "x.bin": mutate_raw,
+    "-": mutate_stream,
 }
 
 
-def _changed(
+def _change(
     rng: np.random.Generator, content: bytes, spots: list[tuple[int, int]], letters: bytes
 ) -> bytes:
     """The content, changed in one or two places, and now and then cut or longer."""
@@ -162,12 +162,12 @@ def _changed(
 
 
 @contextlib.contextmanager
-def fed(content: bytes) -> Iterator[None]:
-    """Standard input is a pipe that holds these bytes, at most 64 KiB, and then ends."""
+def feed_stdin(content: bytes) -> Iterator[None]:
+    """Make standard input a pipe that holds these bytes, at most 64 KiB, and then ends."""
     ours, theirs = os.pipe()
     assert os.write(theirs, content) == len(content)
     os.close(theirs)
-    with replaced(0, ours):
+    with replace_descriptor(0, ours):
         yield
 
 
@@ -187,7 +187,10 @@ def assert_refused_or_rotated(folder: Path, name: str, content: bytes) -> bool:
     if name == "x.bin":
         options = {"shape": (3, 8), "dtype": "float32"}
     try:
-        with fed(content) if name == "-" else contextlib.nullcontext(), np.errstate(all="ignore"):
+        with (
+            feed_stdin(content) if name == "-" else contextlib.nullcontext(),
+            np.errstate(all="ignore"),
+        ):
             encode_file(source, output, ROPE, **options)
     except RopecliError as error:
         message = str(error)
@@ -233,7 +236,7 @@ def nested_safetensors(entries: dict[str, Any], data: bytes = b"") -> bytes:
     return struct.pack("<Q", len(header)) + header + data
 
 
-def damaged(data: bytes, random: np.random.Generator) -> bytes:
+def damage(data: bytes, random: np.random.Generator) -> bytes:
     """Bytes with one to four changes: of a byte, of eight, or cut short."""
     changed = bytearray(data)
     for _ in range(random.integers(1, 5)):
@@ -259,9 +262,9 @@ def damage_file(path: Path, copy: Path, seed: int) -> Path:
         metadata = [file for file in files if file.name == "zarr.json"]
         chosen = metadata if random.integers(2) else files
         target = chosen[int(random.integers(len(chosen)))]
-        target.write_bytes(damaged(target.read_bytes(), random))
+        target.write_bytes(damage(target.read_bytes(), random))
     else:
-        copy.write_bytes(damaged(path.read_bytes(), random))
+        copy.write_bytes(damage(path.read_bytes(), random))
     return copy
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from files.hostile import damaged
+from files.hostile import damage
 from helpers import ROOT, run_python
 
 from ropecli.arrays import as_array
@@ -81,14 +81,14 @@ def assert_hostile_files_do_nothing(folder: Path, first: int, count: int) -> str
 
 def hostile(random: np.random.Generator, mark: Path) -> bytes:
     """A file that is damaged, or leaves a mark when its pickle is run."""
-    members = _sound()
+    members = _sound_members()
     kind = random.integers(6)
     if kind == 0:
-        return damaged(_archive(members), random)
+        return damage(_archive(members), random)
     if kind == 1:
-        members["data.pkl"] = damaged(members["data.pkl"], random)
+        members["data.pkl"] = damage(members["data.pkl"], random)
     elif kind == 2:
-        members["data.pkl"] = _shuffled(members["data.pkl"], random)
+        members["data.pkl"] = _shuffle(members["data.pkl"], random)
     elif kind == 3:
         name = str(random.choice(["version", "byteorder", "data/0", ".data/serialization_id"]))
         members[name] = b"\x80\x02" + _payload(mark, random) + b"."
@@ -128,7 +128,7 @@ def _text(text: str) -> bytes:
     return b"X" + struct.pack("<I", len(text.encode())) + text.encode()
 
 
-def _sound() -> Members:
+def _sound_members() -> Members:
     """The members of a file as PyTorch writes it."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(12, 8, generator=generator)
@@ -188,7 +188,7 @@ def _with_payload(data: bytes, mark: Path, random: np.random.Generator) -> bytes
     return b"".join(part for _, part in parts)
 
 
-def _shuffled(data: bytes, random: np.random.Generator) -> bytes:
+def _shuffle(data: bytes, random: np.random.Generator) -> bytes:
     """A pickle of which some operations are left out, doubled or somewhere else."""
     parts = _operations(data)
     for _ in range(random.integers(1, 4)):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from files.folders import names, refused, unprivileged, write
+from files.folders import drop_privileges, names, refusal_of, write
 from helpers import ROOT
 
 from ropecli.errors import FileError
@@ -66,7 +66,7 @@ def test_exception_leaves_the_file_that_was_to_be_replaced(tmp_path: Path) -> No
 
 def test_existing_file_is_refused_without_force(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"old")
-    assert "pass force" in refused(write, tmp_path / "x")
+    assert "pass force" in refusal_of(write, tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"old"
 
 
@@ -111,21 +111,21 @@ def test_targets_that_are_no_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
-    assert "is a folder" in refused(write, tmp_path, force=True)
-    assert "not a regular file" in refused(write, tmp_path / "loop", force=True)
-    assert "not a regular file" in refused(write, tmp_path / "pipe", force=True)
-    assert "not a regular file" in refused(write, Path("/dev/null"), force=True)
-    assert "there is no folder" in refused(write, tmp_path / "missing" / "x")
-    assert "Not a directory" in refused(write, tmp_path / "file" / "x")
-    assert "NUL" in refused(write, Path("a\0b"))
+    assert "is a folder" in refusal_of(write, tmp_path, force=True)
+    assert "not a regular file" in refusal_of(write, tmp_path / "loop", force=True)
+    assert "not a regular file" in refusal_of(write, tmp_path / "pipe", force=True)
+    assert "not a regular file" in refusal_of(write, Path("/dev/null"), force=True)
+    assert "there is no folder" in refusal_of(write, tmp_path / "missing" / "x")
+    assert "Not a directory" in refusal_of(write, tmp_path / "file" / "x")
+    assert "NUL" in refusal_of(write, Path("a\0b"))
     assert names(tmp_path) == ["file", "loop", "pipe"]
 
 
 def test_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     try:
-        with unprivileged():
-            assert "Permission denied" in refused(write, tmp_path / "x")
+        with drop_privileges():
+            assert "Permission denied" in refusal_of(write, tmp_path / "x")
     finally:
         tmp_path.chmod(0o755)
 
@@ -140,7 +140,7 @@ def test_longest_names_are_written(tmp_path: Path, length: int) -> None:
 
 
 def test_name_that_is_too_long_is_refused_before_writing(tmp_path: Path) -> None:
-    assert "too long" in refused(write, tmp_path / ("x" * 256))
+    assert "too long" in refusal_of(write, tmp_path / ("x" * 256))
 
 
 def test_folder_that_is_removed_half_way(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_stale_part_file_is_removed(tmp_path: Path) -> None:
 def test_process_killed_while_publishing_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"published")
     os.link(tmp_path / "x", part_of(tmp_path / "x"))
-    assert "pass force" in refused(write, tmp_path / "x")
+    assert "pass force" in refusal_of(write, tmp_path / "x")
     assert names(tmp_path) == ["x"]
     os.link(tmp_path / "x", part_of(tmp_path / "x"))
     with pytest.raises(KeyboardInterrupt):
@@ -216,10 +216,10 @@ def test_odd_things_under_the_part_files_name(tmp_path: Path) -> None:
     part = part_of(tmp_path / "x")
     (tmp_path / "precious").write_bytes(b"precious")
     part.symlink_to(tmp_path / "precious")
-    assert str(part) in refused(write, tmp_path / "x")
+    assert str(part) in refusal_of(write, tmp_path / "x")
     part.unlink()
     part.mkdir()
-    assert "Is a directory" in refused(write, tmp_path / "x")
+    assert "Is a directory" in refusal_of(write, tmp_path / "x")
     part.rmdir()
     os.mkfifo(part)
     with replacing(tmp_path / "x") as stream:
@@ -302,7 +302,7 @@ def holder(target: Path) -> Iterator[subprocess.Popen[str]]:
 def test_live_process_keeps_its_part_file(tmp_path: Path) -> None:
     with holder(tmp_path / "x") as process:
         for force in (False, True):
-            assert "another ropecli" in refused(write, tmp_path / "x", force=force)
+            assert "another ropecli" in refusal_of(write, tmp_path / "x", force=force)
         process.communicate(timeout=30)
         assert process.returncode == 0
     assert (tmp_path / "x").read_bytes() == b"held" * 10_000

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import zarr
 from files.clusters import Cluster
-from files.folders import contents, names, refused, saved
+from files.folders import contents, names, refusal_of, save
 from helpers import ROOT
 from safetensors.numpy import save_file
 
@@ -110,7 +110,7 @@ def test_positions_of_a_store(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     zarr.create_array(tmp_path / "data" / "x.zarr", data=X, chunks=(1, 7, 32))
     positions = np.random.default_rng(1).integers(0, 4_096, X.shape[:2])
-    path = saved(tmp_path, positions, "p.npy")
+    path = save(tmp_path, positions, "p.npy")
     for number, given in enumerate((path, positions)):
         assert_equals_one_process(
             cluster, tmp_path / "data" / "x.zarr", "y.zarr", positions=given, offset=number
@@ -127,7 +127,7 @@ def test_an_empty_store(cluster: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["y.npy", "y.zarr", "y.npz"])
 def test_other_files_are_encoded_whole(cluster: Cluster, tmp_path: Path, name: str) -> None:
-    path = saved(tmp_path, np.asfortranarray(X.astype(">f4")))
+    path = save(tmp_path, np.asfortranarray(X.astype(">f4")))
     assert_equals_one_process(cluster, path, name)
 
 
@@ -142,8 +142,8 @@ def test_paths_are_those_of_the_client(
 
 @pytest.mark.parametrize("go_on", [False, True])
 def test_several_files(cluster: Cluster, tmp_path: Path, go_on: bool) -> None:
-    paths = [saved(tmp_path, X[:, : 8 * number], f"{number}.npy") for number in (3, 5, 7)]
-    paths.insert(1, saved(tmp_path, X[:, :, :31], "odd.npy"))
+    paths = [save(tmp_path, X[:, : 8 * number], f"{number}.npy") for number in (3, 5, 7)]
+    paths.insert(1, save(tmp_path, X[:, :, :31], "odd.npy"))
     done: list[tuple[int, int]] = []
     one = encode_files(paths, ROPE, folder=tmp_path / "one", positions_continue=go_on)
     many = encode_files(
@@ -185,7 +185,7 @@ def test_a_worker_that_is_killed_half_way_is_replaced(cluster: Cluster, store: P
 def test_workers_that_are_killed_between_files_are_replaced(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    paths = [saved(tmp_path, X[:, : 8 + number], f"{number}.npy") for number in range(20)]
+    paths = [save(tmp_path, X[:, : 8 + number], f"{number}.npy") for number in range(20)]
     killed: list[int] = []
 
     def kill(*_: int) -> None:
@@ -210,7 +210,7 @@ def test_workers_that_are_killed_between_files_are_replaced(
 def test_a_block_that_kills_every_worker(cluster: Cluster, store: Path) -> None:
     poison = cluster.folder / "poison"
     poison.touch()
-    message = refused(
+    message = refusal_of(
         encode_file, store, store.with_name("y.zarr"), ROPE, tensor="q",
         scheduler=cluster.address,
     )  # fmt: skip
@@ -222,17 +222,17 @@ def test_a_block_that_kills_every_worker(cluster: Cluster, store: Path) -> None:
 
 
 def test_an_input_that_shrinks(cluster: Cluster, tmp_path: Path) -> None:
-    path = saved(tmp_path, X)
+    path = save(tmp_path, X)
     os.truncate(path, 9_000)
     for name in ("y.npy", "y.zarr"):
-        message = refused(encode_file, path, tmp_path / name, ROPE, scheduler=cluster.address)
+        message = refusal_of(encode_file, path, tmp_path / name, ROPE, scheduler=cluster.address)
         assert str(path) in message
     assert names(tmp_path) == ["x.npy"]
 
 
 def test_a_chunk_that_cannot_be_read(cluster: Cluster, store: Path) -> None:
     (store / "q" / "c" / "1" / "9" / "0").write_bytes(b"not a chunk")
-    message = refused(
+    message = refusal_of(
         encode_file, store, store.with_name("y.zarr"), ROPE, tensor="q", scheduler=cluster.address
     )
     assert message.startswith(f"cannot read {store}: q: ")
@@ -241,10 +241,10 @@ def test_a_chunk_that_cannot_be_read(cluster: Cluster, store: Path) -> None:
 
 def test_an_output_that_exists_is_refused(cluster: Cluster, store: Path) -> None:
     (store.parent / "y.zarr").mkdir()
-    path = saved(store.parent, X)
+    path = save(store.parent, X)
     (store.parent / "y.npy").write_bytes(b"precious")
     for source, name in ((store, "y.zarr"), (path, "y.npy")):
-        message = refused(
+        message = refusal_of(
             encode_file, source, store.with_name(name), ROPE, scheduler=cluster.address,
             tensor="q" if source == store else None,
         )  # fmt: skip
@@ -259,8 +259,8 @@ def test_another_version_is_refused(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "__version__", "9.9.9")
-    path = saved(tmp_path, X)
-    assert refused(encode_file, path, tmp_path / "y.npy", ROPE, scheduler=cluster.address) == (
+    path = save(tmp_path, X)
+    assert refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, scheduler=cluster.address) == (
         f"a worker on {os.uname().nodename} has ropecli {__version__}; expected 9.9.9"
     )
     assert names(tmp_path) == ["x.npy"]
@@ -270,11 +270,11 @@ def test_a_scheduler_that_cannot_be_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
-    call = (encode_file, saved(tmp_path, X), tmp_path / "y.npy", ROPE)
-    assert refused(*call, scheduler="tcp://127.0.0.1:1").startswith(
+    call = (encode_file, save(tmp_path, X), tmp_path / "y.npy", ROPE)
+    assert refusal_of(*call, scheduler="tcp://127.0.0.1:1").startswith(
         "cannot reach a scheduler at tcp://127.0.0.1:1: Timed out"
     )
-    assert "TLS configuration" in refused(*call, scheduler="tls://127.0.0.1:1")
+    assert "TLS configuration" in refusal_of(*call, scheduler="tls://127.0.0.1:1")
     assert names(tmp_path) == ["x.npy"]
 
 
@@ -310,10 +310,10 @@ def test_the_scheduler_dies(
 
 def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WORKER_SECONDS", 0.5)
-    path = saved(tmp_path, X)
+    path = save(tmp_path, X)
     alone = Cluster(tmp_path / "own", block=BLOCK, workers=0)
     try:
-        message = refused(encode_file, path, tmp_path / "y.npy", ROPE, scheduler=alone.address)
+        message = refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, scheduler=alone.address)
     finally:
         alone.close()
     assert message == (
@@ -329,7 +329,7 @@ def test_all_workers_are_lost(
     monkeypatch.setattr(module, "SILENT_SECONDS", 0.5)
     own = Cluster(tmp_path_factory.mktemp("own"), block=BLOCK, pause=0.2)
     try:
-        message = refused(
+        message = refusal_of(
             encode_file, store, store.with_name("y.zarr"), ROPE, tensor="q",
             scheduler=own.address, progress=lambda *_: own.kill_workers(),
         )  # fmt: skip
@@ -341,7 +341,7 @@ def test_all_workers_are_lost(
 
 def test_an_error_of_another_library_is_one_line(cluster: Cluster, store: Path) -> None:
     (cluster.folder / "wrong").touch()
-    message = refused(
+    message = refusal_of(
         encode_file, store, store.with_name("y.zarr"), ROPE, tensor="q", scheduler=cluster.address
     )
     (cluster.folder / "wrong").unlink()
@@ -370,7 +370,7 @@ def certificates(folder: Path) -> dict[str, str]:
 
 
 def test_tls(tmp_path: Path) -> None:
-    path = saved(tmp_path, X)
+    path = save(tmp_path, X)
     encode_file(path, tmp_path / "one.npy", ROPE)
     ours, others = certificates(tmp_path / "ours"), certificates(tmp_path / "others")
     keys = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, refused, saved
+from files.folders import names, refusal_of, save
 from files.formats import BFLOAT16, DTYPES, native, rotate_heads
 from helpers import assert_same_bits, assert_within
 from hypothesis import given
@@ -87,10 +87,10 @@ def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
         patch.setattr(array_job, "BLOCK_BYTES", job["block"])
-        path = saved(folder, array)
+        path = save(folder, array)
         source = places
         if places is not None and job["in_file"]:
-            source = saved(folder, np.asarray(places, order="F"), "p.npy")
+            source = save(folder, np.asarray(places, order="F"), "p.npy")
         told: list[tuple[int, int]] = []
         result = encode_file(
             path,
@@ -131,7 +131,7 @@ def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
 def test_file_holds_what_plain_numpy_gives(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     x = random.standard_normal((3, 500, 2, 8))
-    path = saved(tmp_path, x.reshape(3, 500, 16))
+    path = save(tmp_path, x.reshape(3, 500, 16))
     encode_file(path, tmp_path / "y.npy", ROPE, offset=100)
     got = np.load(tmp_path / "y.npy").reshape(x.shape)
     angle = (100 + np.arange(500.0))[:, None] * ROPE.inv_freq
@@ -146,7 +146,7 @@ def test_file_holds_what_plain_numpy_gives(tmp_path: Path) -> None:
 
 
 def test_a_single_vector_is_at_its_offset(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.arange(1.0, 9.0))
+    path = save(tmp_path, np.arange(1.0, 9.0))
     output = tmp_path / "out.npy"
     made = encode_file(path, output, Rotary(head_dim=4), offset=5)
     rows = np.arange(1.0, 9.0).reshape(2, 4)
@@ -163,7 +163,7 @@ def test_a_single_vector_is_at_its_offset(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", [(0, 8), (1, 8), (0, 5, 8), (5, 0, 16), (1, 1, 1, 8)])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_no_row_and_one_row(tmp_path: Path, shape: tuple[int, ...], order: Any) -> None:
-    path = saved(tmp_path, np.ones(shape, order=order))
+    path = save(tmp_path, np.ones(shape, order=order))
     result = encode_file(path, tmp_path / "y.npy", ROPE)
     assert (tmp_path / "y.npy").read_bytes() == path.read_bytes()  # position 0 turns nothing
     assert result.positions == ((0, shape[-2] - 1) if shape[-2] else None)
@@ -171,7 +171,7 @@ def test_no_row_and_one_row(tmp_path: Path, shape: tuple[int, ...], order: Any) 
 
 
 def test_result_says_what_was_done(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.ones((2, 3, 16), ">f4"))
+    path = save(tmp_path, np.ones((2, 3, 16), ">f4"))
     rope = Rotary(head_dim=8, layout="half")
     result = encode_file(path, tmp_path / "y.npy", rope, offset=5, sequence_axis=0)
     assert (result.input, result.output) == (path, tmp_path / "y.npy")
@@ -194,7 +194,7 @@ def test_what_is_not_finite_is_counted(
     largest = np.nextafter(np.array(np.inf, dtype), np.array(0, dtype))
     x[11, 0], x[11, 1] = largest, -largest
     name = "bfloat16" if dtype == BFLOAT16 else None
-    path = saved(tmp_path, x)
+    path = save(tmp_path, x)
     with np.errstate(all="ignore"):  # uncompiled kernels warn
         result = encode_file(path, tmp_path / "y.npy", ROPE, dtype=name, inverse=inverse)
     assert result.nonfinite == 4
@@ -247,11 +247,11 @@ def test_what_does_not_fit_is_refused(
     monkeypatch.chdir(tmp_path)
     shapes = {"x.npy": (2, 3, 12), "scalar.npy": (), "vector.npy": (8,)}
     for name, shape in shapes.items():
-        saved(tmp_path, np.ones(shape), name)
-    saved(tmp_path, np.array(["a", "b", "c"]), "words.npy")
+        save(tmp_path, np.ones(shape), name)
+    save(tmp_path, np.array(["a", "b", "c"]), "words.npy")
     before = names(tmp_path)
     sound: dict[str, Any] = {"input": "x.npy", "output": "y.npy", "rope": Rotary(head_dim=4)}
-    assert words in refused(encode_file, error=RopecliError, **sound | options)
+    assert words in refusal_of(encode_file, error=RopecliError, **sound | options)
     assert names(tmp_path) == before
 
 
@@ -269,28 +269,28 @@ def test_what_does_not_fit_is_refused(
 def test_positions_that_are_not_allowed_are_refused(
     tmp_path: Path, positions: Any, words: str
 ) -> None:
-    path, output = saved(tmp_path, np.ones((2, 3, 8))), tmp_path / "y.npy"
-    for source in (positions, saved(tmp_path, np.asarray(positions), "p.npy")):
+    path, output = save(tmp_path, np.ones((2, 3, 8))), tmp_path / "y.npy"
+    for source in (positions, save(tmp_path, np.asarray(positions), "p.npy")):
         options: dict[str, Any] = {"positions": source, "offset": 1, "error": ArgumentError}
-        assert words in refused(encode_file, path, output, ROPE, **options)
+        assert words in refusal_of(encode_file, path, output, ROPE, **options)
     assert names(tmp_path) == ["p.npy", "x.npy"]
 
 
 def test_what_is_read_is_never_written_over(tmp_path: Path) -> None:
-    path, places = saved(tmp_path, np.ones((3, 8))), saved(tmp_path, np.arange(3), "p.npy")
+    path, places = save(tmp_path, np.ones((3, 8))), save(tmp_path, np.arange(3), "p.npy")
     before = path.read_bytes()
     os.link(path, tmp_path / ".part.npy.ropecli-part")
     for output in (path, tmp_path / "part.npy", places):
         options: dict[str, Any] = {"positions": places, "force": True}
-        assert "same file" in refused(encode_file, path, output, ROPE, **options)
+        assert "same file" in refusal_of(encode_file, path, output, ROPE, **options)
     assert path.read_bytes() == before
     assert np.load(places).tolist() == [0, 1, 2]
 
 
 def test_existing_output_needs_force(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.NPY"
+    path, output = save(tmp_path, np.ones((3, 8))), tmp_path / "y.NPY"
     output.write_bytes(b"old")
-    assert "pass force" in refused(encode_file, path, output, ROPE)
+    assert "pass force" in refusal_of(encode_file, path, output, ROPE)
     assert output.read_bytes() == b"old"
     encode_file(path, output, ROPE, force=True)
     assert np.load(output).shape == (3, 8)
@@ -300,7 +300,7 @@ X = np.ones((5, 8))
 AT = "tcp://127.0.0.1:8786"
 
 
-def said(
+def job_refusal(
     path: Path | str, output: Path, *, error: Any = FileError, needs: Any = None, **job: Any
 ) -> str:
     """The refusal, of which no trace is left."""
@@ -313,7 +313,7 @@ def said(
 
 
 def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, X)
+    path = save(tmp_path, X)
     with open_session(Job(input=path, rope=ROPE)) as session:
         for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
             Plan(session, tmp_path / name)
@@ -322,33 +322,37 @@ def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
 
 
 def test_formats(tmp_path: Path) -> None:
-    path = saved(tmp_path, X)
+    path = save(tmp_path, X)
     save_file({"q": X, "k": X}, tmp_path / "x.safetensors")
-    assert "cannot write y.txt" in said(path, Path("y.txt"))
-    several = said(tmp_path / "x.safetensors", Path("y.npy"), tensor="*")
+    assert "cannot write y.txt" in job_refusal(path, Path("y.txt"))
+    several = job_refusal(tmp_path / "x.safetensors", Path("y.npy"), tensor="*")
     assert several.startswith("cannot write y.npy: it holds one tensor, got 2")
 
 
 def test_schedulers(tmp_path: Path) -> None:
-    path = saved(tmp_path, X)
+    path = save(tmp_path, X)
     shared = {"scheduler": AT}
-    assert "write standard output on a cluster" in said(path, Path("-"), needs=shared)
+    assert "write standard output on a cluster" in job_refusal(path, Path("-"), needs=shared)
     large = np.zeros(1_048_577)
-    assert "at most 8,388,608 bytes" in said(
+    assert "at most 8,388,608 bytes" in job_refusal(
         path, Path("y.npy"), needs=shared, positions=large, error=ArgumentError
     )
     for address in ("", "here", "127.0.0.1", "inproc://a/b", "tcp://:8786", "tcp://a b:1"):
-        message = said(path, Path("y.npy"), needs={"scheduler": address}, error=ArgumentError)
+        message = job_refusal(
+            path, Path("y.npy"), needs={"scheduler": address}, error=ArgumentError
+        )
         assert message.startswith("scheduler must be an address such as tcp://127.0.0.1:8786")
     for wrong in (5, b"tcp://a:1", Path("a")):
-        message = said(path, Path("y.npy"), needs={"scheduler": wrong}, error=ArgumentTypeError)
+        message = job_refusal(
+            path, Path("y.npy"), needs={"scheduler": wrong}, error=ArgumentTypeError
+        )
         expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
         assert message == f"{expected}, got {wrong!r}"
 
 
 def test_without_the_library_of_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    wrong = said(saved(tmp_path, X), tmp_path / "y.npy", needs={"scheduler": AT})
+    wrong = job_refusal(save(tmp_path, X), tmp_path / "y.npy", needs={"scheduler": AT})
     assert "needs distributed: pip install" in wrong
     assert names(tmp_path) == ["x.npy"]
 

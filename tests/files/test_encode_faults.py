@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import contents, ends, names, saved, unprivileged
+from files.folders import contents, drop_privileges, ends, names, save
 from files.memory import peak_of
 from helpers import ROOT, assert_refused, random_array
 
@@ -32,13 +32,13 @@ ROPE = Rotary(head_dim=8)
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with x.npy, from which blocks of eight vectors are rotated."""
-    saved(tmp_path, random_array(100, 8, dtype="f8"))
+    save(tmp_path, random_array(100, 8, dtype="f8"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
     return tmp_path
 
 
-def expected(folder: Path) -> dict[str, bytes]:
+def expected_files(folder: Path) -> dict[str, bytes]:
     """Return the rotated x.npy."""
     encode_file(folder / "x.npy", folder / "good.npy", ROPE)
     found = contents(folder / "good.npy")
@@ -89,7 +89,7 @@ def test_failing_disk(
     times: int,
     says: str | None,
 ) -> None:
-    whole, before = expected(here), contents(here / "x.npy")
+    whole, before = expected_files(here), contents(here / "x.npy")
     words = ["encode", "x.npy", "-o", "y.npy"]
     with monkeypatch.context() as patched, ends():
         failing(patched, call, error, at=at, times=times)
@@ -134,7 +134,7 @@ def test_any_exception_of_a_thread_ends_the_run(
 
 
 def test_reads_and_writes_that_come_in_pieces(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = expected(here)
+    whole = expected_files(here)
     pwrite, preadv = os.pwrite, os.preadv
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:77], at))
     monkeypatch.setattr(os, "preadv", lambda fd, into, at: preadv(fd, [into[0][:99]], at))
@@ -175,12 +175,12 @@ def test_what_happens_between_two_blocks(
 def test_permissions(open_to_all: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = open_to_all
     monkeypatch.chdir(here)
-    saved(here, random_array(100, 8, dtype="f8"))
-    whole = expected(here)
+    save(here, random_array(100, 8, dtype="f8"))
+    whole = expected_files(here)
     (here / "closed").mkdir(mode=0o555)
     (here / "y.npy").write_bytes(b"old")
     (here / "y.npy").chmod(0o444)
-    with unprivileged():
+    with drop_privileges():
         said = assert_refused("encode", "x.npy", "-o", "closed/y.npy", "--json")
         assert said.startswith("cannot write closed/y.npy: Permission denied")
         # A folder that may be written is what it takes to replace a file that may not.
@@ -193,7 +193,7 @@ def test_permissions(open_to_all: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_links_as_targets(here: Path) -> None:
-    whole, before = expected(here), contents(here / "x.npy")
+    whole, before = expected_files(here), contents(here / "x.npy")
     (here / "far").mkdir()
     (here / "far" / "old.npy").write_bytes(b"old")
     for link, to in {
@@ -256,7 +256,7 @@ def start(*words: object) -> subprocess.Popen[bytes]:
     )
 
 
-def killed(blocks: int, *words: object) -> None:
+def kill_after(blocks: int, *words: object) -> None:
     """Kill the command after it has begun a number of blocks."""
     with start(*words, "-q") as process:
         assert process.stderr is not None
@@ -266,7 +266,7 @@ def killed(blocks: int, *words: object) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def finished(*words: object) -> int:
+def run_to_end(*words: object) -> int:
     """Run the command to its end: how many blocks it turned."""
     with start(*words, "-q") as process:
         _, errors = process.communicate(timeout=100)
@@ -276,16 +276,16 @@ def finished(*words: object) -> int:
 
 @pytest.mark.slow
 def test_two_kills(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(4_800, 8, dtype="f8"))  # 150 blocks
+    path = save(tmp_path, random_array(4_800, 8, dtype="f8"))  # 150 blocks
     output = tmp_path / "y.npy"
     before = contents(path)
     draw = random.Random(1)
     encode_file(path, tmp_path / "expected.npy", ROPE)
     words = [path, "-o", output]
     for blocks in (1, draw.randint(2, 120)):
-        killed(blocks, *words)
+        kill_after(blocks, *words)
         assert set(names(tmp_path)) - {"expected.npy", "x.npy"} == {".y.npy.ropecli-part"}
-    assert finished(*words) == 150
+    assert run_to_end(*words) == 150
     assert names(tmp_path) == ["expected.npy", "x.npy", "y.npy"]
     assert contents(output) == contents(tmp_path / "expected.npy")
     assert contents(path) == before
@@ -294,7 +294,7 @@ def test_two_kills(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stuck", ["stdin", "stdout"])
 def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> None:
-    path = saved(tmp_path, random_array(100_000, 8, dtype="f8"))  # more than a pipe holds
+    path = save(tmp_path, random_array(100_000, 8, dtype="f8"))  # more than a pipe holds
     words = ["-", "-o", tmp_path / "y.npy"] if stuck == "stdin" else [path, "-o", "-"]
     with start(*words, "-q") as process:
         assert process.stderr is not None
@@ -315,7 +315,7 @@ def test_interrupt_ends_what_waits_for_others(tmp_path: Path, stuck: str) -> Non
 
 @pytest.mark.slow
 def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(100, 8, dtype="f8"))
+    path = save(tmp_path, random_array(100, 8, dtype="f8"))
     encode_file(path, tmp_path / "expected.npy", ROPE)
     (tmp_path / "-").mkdir()
     (tmp_path / "-" / "precious").write_bytes(b"precious")
@@ -328,7 +328,7 @@ def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
-    path, output = saved(tmp_path, random_array(4_800, 8, dtype="f8")), tmp_path / "y.npy"
+    path, output = save(tmp_path, random_array(4_800, 8, dtype="f8")), tmp_path / "y.npy"
     limit = path.stat().st_size // 2
 
     def small_disk() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from files.folders import contents, names, refused, saved, unprivileged
+from files.folders import contents, drop_privileges, names, refusal_of, save
 from files.formats import read_zarr, write_zarr
 from helpers import assert_same_bits, random_array, run_python
 
@@ -23,34 +23,34 @@ from ropecli.files.formats import zarr
 from ropecli.files.formats.zarr import foreign_files
 
 
-def listed(**texts: str) -> dict[str, bytes]:
+def with_manifest(**texts: str) -> dict[str, bytes]:
     """Return files and the manifest that lists them; two underscores stand for a slash."""
     files = {name.replace("__", "/"): text.encode() for name, text in texts.items()}
     return files | {"manifest.json": json.dumps({"files": [{"path": p} for p in files]}).encode()}
 
 
 def test_files_and_their_folders_are_written(tmp_path: Path) -> None:
-    files = listed(a="1", sub__b="2", sub__c="3")
+    files = with_manifest(a="1", sub__b="2", sub__c="3")
     write_folder(tmp_path / "out", files)
     assert contents(tmp_path / "out") == files
     assert names(tmp_path) == ["out"]
 
 
 def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
-    write_folder(tmp_path / "out", listed(a="1", sub__b="2"))
+    write_folder(tmp_path / "out", with_manifest(a="1", sub__b="2"))
     with pytest.raises(FileError, match="out exists; pass force to replace it"):
-        write_folder(tmp_path / "out", listed(a="2"))
-    write_folder(tmp_path / "out", listed(a="2"), force=True)
-    assert contents(tmp_path / "out") == listed(a="2")
+        write_folder(tmp_path / "out", with_manifest(a="2"))
+    write_folder(tmp_path / "out", with_manifest(a="2"), force=True)
+    assert contents(tmp_path / "out") == with_manifest(a="2")
     assert names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("foreign", ["mine.txt", "sub/mine.txt"])
 def test_a_folder_with_other_files_is_never_replaced(foreign: str, tmp_path: Path) -> None:
-    write_folder(tmp_path / "out", listed(a="1", sub__b="2"))
+    write_folder(tmp_path / "out", with_manifest(a="1", sub__b="2"))
     (tmp_path / "out" / foreign).write_text("dear")
     with pytest.raises(FileError, match=f"does not list, such as {foreign}; not replaced"):
-        write_folder(tmp_path / "out", listed(a="2"), force=True)
+        write_folder(tmp_path / "out", with_manifest(a="2"), force=True)
     assert (tmp_path / "out" / foreign).read_text() == "dear"
     assert (tmp_path / "out" / "a").read_text() == "1"
 
@@ -68,8 +68,8 @@ def test_an_empty_folder_needs_force_too(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(FileError, match="pass force"):
         check_folder(tmp_path / "out")
-    write_folder(tmp_path / "out", listed(a="1"), force=True)
-    assert contents(tmp_path / "out") == listed(a="1")
+    write_folder(tmp_path / "out", with_manifest(a="1"), force=True)
+    assert contents(tmp_path / "out") == with_manifest(a="1")
 
 
 def test_no_place_for_a_folder(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_no_place_for_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_folder(tmp_path / "out", listed(a="1"))
+    write_folder(tmp_path / "out", with_manifest(a="1"))
     sync = os.fsync
 
     def fails(fd: int) -> None:
@@ -100,8 +100,8 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", fails)
     for force, target in ((True, "out"), (False, "new")):
         with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
-            write_folder(tmp_path / target, listed(a="2", b="3"), force=force)
-    assert contents(tmp_path / "out") == listed(a="1")
+            write_folder(tmp_path / target, with_manifest(a="2", b="3"), force=force)
+    assert contents(tmp_path / "out") == with_manifest(a="1")
     assert names(tmp_path) == ["out"]
 
 
@@ -114,7 +114,7 @@ def no_exchange(*_: object) -> None:
 def test_a_rename_that_fails_keeps_the_old_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    write_folder(tmp_path / "out", listed(a="1"))
+    write_folder(tmp_path / "out", with_manifest(a="1"))
     rename, calls = os.rename, []
 
     def fails(*paths: Any) -> None:
@@ -126,10 +126,10 @@ def test_a_rename_that_fails_keeps_the_old_folder(
     monkeypatch.setattr(ctypes, "CDLL", no_exchange)
     monkeypatch.setattr(os, "rename", fails)
     with pytest.raises(FileError, match="Input/output error"):
-        write_folder(tmp_path / "out", listed(a="2"), force=True)
-    assert contents(tmp_path / "out") == listed(a="1")
+        write_folder(tmp_path / "out", with_manifest(a="2"), force=True)
+    assert contents(tmp_path / "out") == with_manifest(a="1")
     monkeypatch.undo()
-    write_folder(tmp_path / "out", listed(a="3"), force=True)
+    write_folder(tmp_path / "out", with_manifest(a="3"), force=True)
     assert names(tmp_path) == ["out"]
 
 
@@ -211,8 +211,8 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     part = tmp_path / ".out.ropecli-part"
     part.mkdir()
     (part / "old").write_text("")
-    write_folder(tmp_path / "out", listed(a="1"))
-    assert contents(tmp_path / "out") == listed(a="1")
+    write_folder(tmp_path / "out", with_manifest(a="1"))
+    assert contents(tmp_path / "out") == with_manifest(a="1")
     assert names(tmp_path) == ["out"]
 
 
@@ -224,7 +224,7 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> N
     fcntl.flock(held, fcntl.LOCK_EX)
     try:
         with pytest.raises(FileError, match="another ropecli is writing this folder"):
-            write_folder(tmp_path / "out", listed(a="1"))
+            write_folder(tmp_path / "out", with_manifest(a="1"))
     finally:
         os.close(held)
     assert contents(part) == {"theirs": b""}
@@ -249,7 +249,7 @@ def test_the_part_of_the_next_run_is_left_alone(
             next_run.mkdir()
 
     monkeypatch.setattr(os, "fsync", slowly)
-    write_folder(tmp_path / "out", listed(a="1"))
+    write_folder(tmp_path / "out", with_manifest(a="1"))
     assert names(tmp_path) == [next_run.name, "out"]
 
 
@@ -271,7 +271,7 @@ def test_a_part_that_gets_its_name_while_it_is_looked_at_is_no_leftover(
 
     monkeypatch.setattr(fcntl, "flock", late)
     with pytest.raises(FileError, match="another ropecli is writing this folder"):
-        write_folder(tmp_path / "out", listed(a="1"))
+        write_folder(tmp_path / "out", with_manifest(a="1"))
     assert contents(tmp_path / "done") == {"a": b"whole"}
     assert contents(part) == {"b": b"the next run's"}
 
@@ -280,19 +280,19 @@ def test_what_was_replaced_and_can_not_be_removed_is_removed_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = tmp_path / ".out.ropecli-part-old"
-    write_folder(tmp_path / "out", listed(a="1"))
+    write_folder(tmp_path / "out", with_manifest(a="1"))
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", stubborn(old))
-        write_folder(tmp_path / "out", listed(a="2"), force=True)
-        assert contents(tmp_path / "out") == listed(a="2")
-        assert contents(old) == listed(a="1")
+        write_folder(tmp_path / "out", with_manifest(a="2"), force=True)
+        assert contents(tmp_path / "out") == with_manifest(a="2")
+        assert contents(old) == with_manifest(a="1")
         # Before anything is written, not after.
         patched.setattr(os, "fsync", lambda _: pytest.fail("it was written"))
         with pytest.raises(FileError, match="Permission denied"):
-            write_folder(tmp_path / "out", listed(a="3"), force=True)
-    write_folder(tmp_path / "out", listed(a="4"), force=True)
+            write_folder(tmp_path / "out", with_manifest(a="3"), force=True)
+    write_folder(tmp_path / "out", with_manifest(a="4"), force=True)
     assert names(tmp_path) == ["out"]
-    assert contents(tmp_path / "out") == listed(a="4")
+    assert contents(tmp_path / "out") == with_manifest(a="4")
 
 
 def stubborn(what: Path) -> Any:
@@ -311,11 +311,11 @@ def stubborn(what: Path) -> Any:
 def test_what_was_set_aside_is_put_back(tmp_path: Path) -> None:
     """This is left by a kill between the two renames of a system without an exchange."""
     old = tmp_path / ".out.ropecli-part-old"
-    write_folder(old, listed(a="1"))
+    write_folder(old, with_manifest(a="1"))
     with pytest.raises(FileError, match="out exists; pass force"):
-        write_folder(tmp_path / "out", listed(a="2"))
+        write_folder(tmp_path / "out", with_manifest(a="2"))
     assert names(tmp_path) == ["out"]
-    assert contents(tmp_path / "out") == listed(a="1")
+    assert contents(tmp_path / "out") == with_manifest(a="1")
 
 
 ROPE = Rotary(head_dim=8)
@@ -348,8 +348,8 @@ def test_folder_that_was_removed_is_not_put_together_again(tmp_path: Path) -> No
             if again:
                 part.mkdir()
 
-    assert "was removed while it was being written" in refused(lambda: lose(again=False))
-    assert "was removed while it was being written" in refused(lambda: lose(again=True))
+    assert "was removed while it was being written" in refusal_of(lambda: lose(again=False))
+    assert "was removed while it was being written" in refusal_of(lambda: lose(again=True))
     # The other one is another run's, or left for the next one to remove.
     assert names(tmp_path) == [".y.ropecli-part"]
     with replacing_folder(tmp_path / "y", foreign_files=foreign_files):
@@ -363,29 +363,29 @@ def test_what_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
             (tmp_path / "y").mkdir(exist_ok=True)
             (tmp_path / "y" / "mine").write_bytes(b"1")
 
-    assert "exists" in refused(late, False)
+    assert "exists" in refusal_of(late, False)
     shutil.rmtree(tmp_path / "y")
-    assert "mine; not replaced" in refused(late, True)
+    assert "mine; not replaced" in refusal_of(late, True)
     assert names(tmp_path / "y") == ["mine"]
 
 
 def test_only_a_store_is_replaced(tmp_path: Path) -> None:
     x = random_array(20, 8)
-    path, target = saved(tmp_path, x), tmp_path / "y.zarr"
+    path, target = save(tmp_path, x), tmp_path / "y.zarr"
     write_zarr(target, {"a/q": x, "k": x}, chunks=(7, 4))
-    assert "pass force" in refused(encode_file, path, target, ROPE)
+    assert "pass force" in refusal_of(encode_file, path, target, ROPE)
     for place in ("mine.txt", "a/mine.txt", "k/mine.txt", "k/c/0/mine.txt", "k/c/0/1x"):
         (target / place).write_bytes(b"mine")
-        message = refused(encode_file, path, target, ROPE, force=True)
+        message = refusal_of(encode_file, path, target, ROPE, force=True)
         assert f"such as {place}; not replaced" in message
         (target / place).unlink()
     for place in ("mine", "k/c/1/7", "k/c/9"):
         (target / place).symlink_to(tmp_path)
-        assert place in refused(encode_file, path, target, ROPE, force=True)
+        assert place in refusal_of(encode_file, path, target, ROPE, force=True)
         (target / place).unlink()
     (target / "folder").mkdir()
     (target / "folder" / "x").write_bytes(b"mine")
-    assert "folder/x" in refused(encode_file, path, target, ROPE, force=True)
+    assert "folder/x" in refusal_of(encode_file, path, target, ROPE, force=True)
     shutil.rmtree(target / "folder")
     encode_file(path, target, ROPE, force=True)
     assert_same_bits("y.zarr", got=read_zarr(target), expected=rotate(x, ROPE))
@@ -403,7 +403,7 @@ def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
         (inner, path),
         (path, path / "y.zarr"),
     ):
-        message = refused(encode_file, source, target, ROPE, tensor="q", force=True)
+        message = refusal_of(encode_file, source, target, ROPE, tensor="q", force=True)
         assert "the same folder, or one is in the other" in message
     assert_same_bits("x.zarr", got=read_zarr(path, "q"), expected=x)
 
@@ -417,13 +417,13 @@ def test_mishaps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         if done == 320:
             (path / "c" / "39" / "0").write_bytes(b"short")
 
-    refused(encode_file, path, tmp_path / "y.zarr", ROPE, progress=lose)
+    refusal_of(encode_file, path, tmp_path / "y.zarr", ROPE, progress=lose)
     assert names(tmp_path) == ["x.zarr"]
 
 
 def test_no_permission_is_one_line(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
-    with unprivileged(), pytest.raises(FileError, match="Permission denied"):  # noqa: SIM117
+    with drop_privileges(), pytest.raises(FileError, match="Permission denied"):  # noqa: SIM117
         with replacing_folder(tmp_path / "y", foreign_files=foreign_files):
             pytest.fail("the block must not be entered")
     tmp_path.chmod(0o755)

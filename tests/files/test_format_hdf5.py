@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from files.folders import names, refused
+from files.folders import names, refusal_of
 from files.formats import BFLOAT16, native, read_hdf5, write_hdf5, write_zarr
 from helpers import assert_same_bits, random_array, run_python, soon
 
@@ -85,9 +85,9 @@ def test_elements_in_other_files_are_never_read(tmp_path: Path) -> None:
         file.create_virtual_dataset("virtual", layout)
         file["link"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "q")
     for name in ("outside", "virtual"):
-        message = refused(encode_file, path, tmp_path / "y.h5", ROPE, tensor=name)
+        message = refusal_of(encode_file, path, tmp_path / "y.h5", ROPE, tensor=name)
         assert "elements that other files hold" in message
-    message = refused(encode_file, path, tmp_path / "y.h5", ROPE, tensor="link")
+    message = refusal_of(encode_file, path, tmp_path / "y.h5", ROPE, tensor="link")
     assert "holds no tensor 'link'" in message
     encode_file(path, tmp_path / "y.h5", ROPE, tensor="q")
     with h5py.File(tmp_path / "y.h5") as file:
@@ -102,7 +102,7 @@ def test_shapes_that_nobody_stored_are_refused(tmp_path: Path) -> None:
     refusals = {"sparse": "more than 200 times as many", "empty": "more elements than an array has"}
     with soon():
         for name, words in refusals.items():
-            message = refused(encode_file, path, tmp_path / "y.npy", ROPE, tensor=name)
+            message = refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, tensor=name)
             assert words in message
 
 
@@ -232,7 +232,7 @@ def test_chunk_that_ends_too_soon_is_refused(two_chunks: Any, tmp_path: Path) ->
     size = said[1] - 4 * 8  # before a size, a mask of filters, and three offsets
     damaged = edit(path, size, struct.pack("<I", 160), struct.pack("<I", 61))
     for output in ("y.h5", "y.npy"):
-        message = refused(encode_file, damaged, tmp_path / output, ROPE)
+        message = refusal_of(encode_file, damaged, tmp_path / output, ROPE)
         assert message == f"{damaged}: q is damaged: a chunk has 61 bytes, expected 160"
     assert names(tmp_path) == ["damaged.h5", "x.h5"]
 
@@ -246,7 +246,7 @@ def test_floats_that_numpy_lacks_are_only_read(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         h5py.h5d.create(file.id, b"q", bfloat16, h5py.h5s.create_simple((10, 8)))
         file["q"][:] = x
-    message = refused(encode_file, path, tmp_path / "y.h5", ROPE)
+    message = refusal_of(encode_file, path, tmp_path / "y.h5", ROPE)
     assert "q holds floats of a type that NumPy lacks; write a file of another format" in message
     encode_file(path, tmp_path / "y.npy", ROPE)
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, refused, saved, written
+from files.folders import names, refusal_of, save, written
 from files.formats import native, read_npz
 from files.hostile import archive, bomb, npy, pickled_array, saved_bytes
 from helpers import assert_same_bits, random_array, slow, soon
@@ -40,7 +40,7 @@ def rejection(folder: Path, content: bytes, tensor: str | None = None) -> str:
     """Assert that an archive x.npz is refused; return the message behind its path."""
     __tracebackhide__ = True
     path = written(folder, content, "x.npz")
-    said = refused(encode_file, path, folder / "y.npz", ROPE, tensor=tensor)
+    said = refusal_of(encode_file, path, folder / "y.npz", ROPE, tensor=tensor)
     assert names(folder) == ["x.npz"]
     assert str(path) in said
     return said.replace(str(path), "")
@@ -86,7 +86,7 @@ def test_arrays_of_any_version_of_the_header(tmp_path: Path) -> None:
 
 
 def test_equal_arrays_make_equal_archives(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(5, 8))
+    path = save(tmp_path, random_array(5, 8))
     np.savez(tmp_path / "x.npz", q=random_array(5, 8))
     for source in (path, tmp_path / "x.npz"):
         for name in ("a.npz", "b.npz"):
@@ -128,12 +128,12 @@ def test_headers_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
     with NpzSource(path) as source:
         assert (list(source.arrays), len(source.arrays)) == (["bad", "q"], 2)
         assert source.arrays["q"].shape == (3, 8)
-    said = refused(encode_file, path, tmp_path / "z.npz", ROPE, tensor="bad")
+    said = refusal_of(encode_file, path, tmp_path / "z.npz", ROPE, tensor="bad")
     assert said == f"{path}: bad starts with b'no arr'; expected a .npy file"
 
 
 def test_positions_in_an_archive(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(2, 40, 8))
+    path = save(tmp_path, random_array(2, 40, 8))
     places = np.random.default_rng(2).integers(0, 999, (2, 40))
     np.savez_compressed(tmp_path / "p.npz", places)
     encode_file(path, tmp_path / "y.npy", ROPE, positions=tmp_path / "p.npz")
@@ -160,7 +160,7 @@ def test_a_damaged_byte_is_noticed_wherever_it_is(
         assert said.startswith("cannot read : q: "), place
 
 
-def encrypted() -> bytes:
+def encrypted_archive() -> bytes:
     content = bytearray(archive({"q.npy": Q}))
     content[6] |= 1
     content[content.index(b"PK\1\2") + 8] |= 1
@@ -174,7 +174,7 @@ def twice(name: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (encrypted(), ": q.npy is encrypted"),
+        (encrypted_archive(), ": q.npy is encrypted"),
         (twice("q.npy"), " holds 'q.npy' twice"),
         (twice("note"), " holds 'note' twice"),
         (archive({".npy": Q}), "holds an array without a name"),
@@ -201,7 +201,7 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     mark = tmp_path / "code ran"
     members = {"q.npy": Q, "o.npy": pickled_array(mark)}
     path = written(tmp_path, archive(members), "x.npz")
-    said = refused(encode_file, path, tmp_path / "y.npz", ROPE, tensor="o")
+    said = refusal_of(encode_file, path, tmp_path / "y.npz", ROPE, tensor="o")
     assert "Python objects, which are never loaded" in said
     encode_file(path, tmp_path / "y.npz", ROPE, tensor="q")
     with zipfile.ZipFile(tmp_path / "y.npz") as file:
@@ -269,4 +269,4 @@ def test_a_header_is_read_without_what_follows(tmp_path: Path) -> None:
     path = written(tmp_path, bytes(data), "x.npz")
     with NpzSource(path) as source:
         assert source.arrays["q"].shape == (9_999, 8)
-    assert str(path) in refused(encode_file, path, tmp_path / "y.npz", ROPE)
+    assert str(path) in refusal_of(encode_file, path, tmp_path / "y.npz", ROPE)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files.folders import names, refused, saved, to_be_rotated
+from files.folders import names, refusal_of, save, to_be_rotated
 from files.formats import read_parquet, vectors, write_parquet
 from helpers import assert_same_bits, random_array, slow, soon
 from hypothesis import given
@@ -126,19 +126,19 @@ def test_large_groups_are_split(tmp_path: Path) -> None:
     after = pq.ParquetFile(tmp_path / "y.parquet")
     assert after.num_row_groups == 2
     assert after.read(["i"]) == pq.read_table(path, columns=["i"])
-    encode_file(saved(tmp_path, x), tmp_path / "z.parquet", Rotary(head_dim=128))
+    encode_file(save(tmp_path, x), tmp_path / "z.parquet", Rotary(head_dim=128))
     assert pq.ParquetFile(tmp_path / "z.parquet").num_row_groups == 2
 
 
 def test_what_parquet_has_no_place_for_is_refused(tmp_path: Path) -> None:
     target = tmp_path / "y.parquet"
-    message = refused(encode_file, saved(tmp_path, np.ones((2, 3, 8))), target, ROPE)
+    message = refusal_of(encode_file, save(tmp_path, np.ones((2, 3, 8))), target, ROPE)
     assert "a vector per row, got (2, 3, 8)" in message
-    void = saved(tmp_path, np.ones((3, 8), "V2"))
-    message = refused(encode_file, void, target, ROPE, dtype="bfloat16")
+    void = save(tmp_path, np.ones((3, 8), "V2"))
+    message = refusal_of(encode_file, void, target, ROPE, dtype="bfloat16")
     assert "parquet has no bfloat16" in message
     np.savez(tmp_path / "x.npz", a=np.ones((3, 8)), b=np.ones((4, 8)))
-    message = refused(encode_file, tmp_path / "x.npz", target, ROPE, tensor="*")
+    message = refusal_of(encode_file, tmp_path / "x.npz", target, ROPE, tensor="*")
     assert "must have one length" in message
     assert names(tmp_path) == ["x.npy", "x.npz"]
 
@@ -156,7 +156,7 @@ def test_what_parquet_has_no_place_for_is_refused(tmp_path: Path) -> None:
 )
 def test_other_columns_are_refused(tmp_path: Path, column: Any, words: str) -> None:
     path = write_parquet(tmp_path / "x.parquet", {"q": column})
-    message = refused(encode_file, path, tmp_path / "y.parquet", Rotary(head_dim=2))
+    message = refusal_of(encode_file, path, tmp_path / "y.parquet", Rotary(head_dim=2))
     assert words in message
     assert names(tmp_path) == ["x.parquet"]
 
@@ -164,7 +164,7 @@ def test_other_columns_are_refused(tmp_path: Path, column: Any, words: str) -> N
 def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     column = vectors(random_array(3, 8))
     pq.write_table(pa.table([column, column], ["q", "q"]), tmp_path / "x.parquet")
-    assert "'q' twice" in refused(to_be_rotated, tmp_path / "x.parquet")
+    assert "'q' twice" in refusal_of(to_be_rotated, tmp_path / "x.parquet")
 
 
 def test_rows_that_no_group_has_are_refused(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_rows_that_no_group_has_are_refused(tmp_path: Path) -> None:
         end = data.index(b"\x16\xc8\x01", footer)  # 100, as a field of 64 bits
         claimed = bytes([0x16, rows * 2 & 127 | 128, rows * 2 >> 7])
         path.write_bytes(data[:end] + claimed + data[end + 3 :])
-        said = refused(encode_file, path, tmp_path / "y.parquet", ROPE)
+        said = refusal_of(encode_file, path, tmp_path / "y.parquet", ROPE)
         assert said == f"{path} claims {rows} rows, but its row groups have 100"
     assert names(tmp_path) == ["x.parquet"]
 
@@ -188,7 +188,7 @@ def test_damage_of_what_is_kept_is_that_of_the_input(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[place + 40 : place + 60] = bytes(20)
     path.write_bytes(data)
-    said = refused(encode_file, path, tmp_path / "y.parquet", ROPE)
+    said = refusal_of(encode_file, path, tmp_path / "y.parquet", ROPE)
     assert said.startswith(f"cannot read {path}: ")
     assert names(tmp_path) == ["x.parquet"]
 
@@ -197,7 +197,7 @@ def test_many_columns_are_opened_soon(tmp_path: Path) -> None:
     wide = {f"c{n}": pa.array([n]) for n in range(5_000)}
     path = write_parquet(tmp_path / "w.parquet", wide)
     with soon():
-        assert "holds no tensor" in refused(to_be_rotated, path)
+        assert "holds no tensor" in refusal_of(to_be_rotated, path)
 
 
 @pytest.mark.slow
@@ -206,4 +206,6 @@ def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "x.parquet", {"q": zeros}, compression="zstd")
     assert path.stat().st_size < zeros.nbytes / 200
     with soon():
-        assert "more than 200 times as many" in refused(encode_file, path, tmp_path / "y.npy", ROPE)
+        assert "more than 200 times as many" in refusal_of(
+            encode_file, path, tmp_path / "y.npy", ROPE
+        )

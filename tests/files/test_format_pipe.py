@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, refused, replaced, saved, written
+from files.folders import names, refusal_of, replace_descriptor, save, written
 from files.formats import BFLOAT16
-from files.hostile import archive, fed, npy, saved_bytes
+from files.hostile import archive, feed_stdin, npy, saved_bytes
 from files.memory import peak_of
 from helpers import assert_same_bits, random_array, slow, soon
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
+from safetensors.numpy import save as serialize
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files import array_job
@@ -42,19 +43,19 @@ def test_pipes_carry_what_files_hold(
     block: int,
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
-    path = saved(tmp_path, random_array(3, 20, 16, dtype=dtype, order=order))
+    path = save(tmp_path, random_array(3, 20, 16, dtype=dtype, order=order))
     name = "bfloat16" if dtype == BFLOAT16 else None
     encode_file(path, tmp_path / "y.npy", ROPE, dtype=name)
     expected = (tmp_path / "y.npy").read_bytes()
-    with fed(path.read_bytes()):
+    with feed_stdin(path.read_bytes()):
         result = encode_file("-", "-", ROPE, dtype=name)
     assert capfdbinary.readouterr().out == expected
     assert (result.input, result.output) == (Path("stdin"), Path("-"))
-    with fed(path.read_bytes()):
+    with feed_stdin(path.read_bytes()):
         encode_file("-", tmp_path / "z.npy", ROPE, dtype=name)
     assert (tmp_path / "z.npy").read_bytes() == expected
     encode_file(path, "-", ROPE, dtype=name)
-    with replaced(0, os.open(path, os.O_RDONLY)):
+    with replace_descriptor(0, os.open(path, os.O_RDONLY)):
         encode_file("-", "-", ROPE, dtype=name)
     assert capfdbinary.readouterr().out == 2 * expected
 
@@ -63,24 +64,24 @@ def test_to_and_from_other_formats(tmp_path: Path, capfdbinary: Bytes) -> None:
     x = random_array(5, 8)
     expected = rotate(x, ROPE)
     for name in ("y.npz", "y.safetensors", "y.bin"):
-        with fed(saved_bytes(x)):
+        with feed_stdin(saved_bytes(x)):
             encode_file("-", tmp_path / name, ROPE)
     with np.load(tmp_path / "y.npz") as file:
         assert_same_bits("npz", got=file["stdin"], expected=expected)
     got = load_file(tmp_path / "y.safetensors")["stdin"]
     assert_same_bits("safetensors", got=got, expected=expected)
     assert (tmp_path / "y.bin").read_bytes() == expected.tobytes()
-    (tmp_path / "x.safetensors").write_bytes(save({"q": x}))
+    (tmp_path / "x.safetensors").write_bytes(serialize({"q": x}))
     encode_file(tmp_path / "x.safetensors", "-", ROPE)
     assert capfdbinary.readouterr().out == saved_bytes(expected)
 
 
 def test_streams_that_follow_one_another(tmp_path: Path) -> None:
     first, second = random_array(4, 8), random_array(3, 5, 8, dtype=np.float64)
-    with fed(saved_bytes(first) + saved_bytes(second)):
+    with feed_stdin(saved_bytes(first) + saved_bytes(second)):
         encode_file("-", tmp_path / "a.npy", ROPE)
         encode_file("-", tmp_path / "b.npy", ROPE)
-        assert "stdin is empty" in refused(encode_file, "-", tmp_path / "c.npy", ROPE)
+        assert "stdin is empty" in refusal_of(encode_file, "-", tmp_path / "c.npy", ROPE)
     assert_same_bits("a", got=np.load(tmp_path / "a.npy"), expected=rotate(first, ROPE))
     assert_same_bits("b", got=np.load(tmp_path / "b.npy"), expected=rotate(second, ROPE))
 
@@ -90,7 +91,7 @@ def test_a_redirected_file_is_read_from_where_it_stands(tmp_path: Path) -> None:
     path = written(tmp_path, b"a line\n" + saved_bytes(x), "x")
     fd = os.open(path, os.O_RDONLY)
     os.lseek(fd, 7, os.SEEK_SET)
-    with replaced(0, fd):
+    with replace_descriptor(0, fd):
         encode_file("-", tmp_path / "y.npy", ROPE)
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 
@@ -102,8 +103,8 @@ def test_a_stream_that_ends_too_soon(
 ) -> None:
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
     content = saved_bytes(random_array(20, 16, 8, order=order))
-    with fed(content[: 128 + left]):
-        said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+    with feed_stdin(content[: 128 + left]):
+        said = refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE)
     needs = "shape (20, 16, 8) of float32 needs 10,240"
     assert said == f"stdin ends after {left:,} bytes of elements; {needs}"
     assert names(tmp_path) == []
@@ -115,13 +116,13 @@ def test_a_stream_that_has_ended_is_not_read_again(
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
     counts, plain = [], os.readv
 
-    def counted(fd: int, buffers: Any) -> int:
+    def count(fd: int, buffers: Any) -> int:
         counts.append(plain(fd, buffers))
         return counts[-1]
 
-    monkeypatch.setattr(os, "readv", counted)
-    with fed(saved_bytes(random_array(20, 16, 8))[:129]):
-        refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+    monkeypatch.setattr(os, "readv", count)
+    with feed_stdin(saved_bytes(random_array(20, 16, 8))[:129]):
+        refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE)
         time.sleep(0.1)
     assert counts.count(0) == 1
 
@@ -129,8 +130,8 @@ def test_a_stream_that_has_ended_is_not_read_again(
 def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
     content = saved_bytes(random_array(4, 8))
     for length in range(128):
-        with fed(content[:length]):
-            assert refused(encode_file, "-", tmp_path / "y.npy", ROPE).startswith("stdin ")
+        with feed_stdin(content[:length]):
+            assert refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE).startswith("stdin ")
     assert names(tmp_path) == []
 
 
@@ -138,7 +139,7 @@ def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (archive({"q.npy": saved_bytes(random_array(3, 8))}), r"starts with b'PK\x03\x04"),
-        (save({"q": random_array(3, 8)}), "starts with b"),
+        (serialize({"q": random_array(3, 8)}), "starts with b"),
         (b"\x89HDF\r\n\x1a\n" + bytes(99), r"starts with b'\x89HDF\r\n'"),
         (b"words", "starts with b'words'"),
         (b"", "is empty"),
@@ -146,27 +147,27 @@ def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_npy_stream_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
-    with fed(content):
-        said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+    with feed_stdin(content):
+        said = refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE)
     assert said.startswith("stdin ")
     assert words in said
     assert "expected" in said
 
 
 def test_positions_do_not_come_through_stdin(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(5, 8))
-    with fed(saved_bytes(np.arange(5))):
-        assert "-" in refused(encode_file, path, tmp_path / "y.npy", ROPE, positions="-")
+    path = save(tmp_path, random_array(5, 8))
+    with feed_stdin(saved_bytes(np.arange(5))):
+        assert "-" in refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, positions="-")
 
 
 def test_input_is_never_written_over(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(5, 8))
+    path = save(tmp_path, random_array(5, 8))
     before = path.read_bytes()
-    with replaced(0, os.open(path, os.O_RDONLY)):
-        said = refused(encode_file, "-", path, ROPE, force=True)
+    with replace_descriptor(0, os.open(path, os.O_RDONLY)):
+        said = refusal_of(encode_file, "-", path, ROPE, force=True)
     assert "same file" in said
-    with replaced(1, os.open(path, os.O_WRONLY | os.O_APPEND)):
-        said = refused(encode_file, path, "-", ROPE)
+    with replace_descriptor(1, os.open(path, os.O_WRONLY | os.O_APPEND)):
+        said = refusal_of(encode_file, path, "-", ROPE)
     assert "same file" in said
     assert path.read_bytes() == before
 
@@ -211,7 +212,7 @@ def test_blocks_in_order_do_not_wait(monkeypatch: pytest.MonkeyPatch, capfdbinar
     def watch(done: int, total: int) -> None:
         seen.append(os.fstat(1).st_size)  # the file in which stdout is caught
 
-    with fed(saved_bytes(random_array(20, 16, 8))):
+    with feed_stdin(saved_bytes(random_array(20, 16, 8))):
         encode_file("-", "-", ROPE, progress=watch)
     assert len(seen) == 20
     assert seen[0] >= 128 + 512
@@ -247,8 +248,8 @@ def test_a_promise_takes_no_memory(tmp_path: Path, order: bool) -> None:
 def test_impossible_promises_are_refused(tmp_path: Path) -> None:
     for shape in ("(4611686018427387904, 5, 8)", "(9223372036854775808, 8)"):
         header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
-        with fed(npy(header, bytes(100))), soon():
-            said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+        with feed_stdin(npy(header, bytes(100))), soon():
+            said = refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE)
         assert said.startswith("stdin has ")
         assert "expected" in said
 
@@ -268,7 +269,7 @@ def trickling(content: bytes, pieces: int) -> Iterator[None]:
 
     thread = threading.Thread(target=feed)
     thread.start()
-    with replaced(0, ours):
+    with replace_descriptor(0, ours):
         yield
     thread.join()
 
@@ -282,7 +283,7 @@ def test_a_stream_that_does_not_wait(tmp_path: Path, order: Any) -> None:
 
 
 def test_an_output_that_does_not_wait(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_array(5_000, 8))  # 160 kB, more than a pipe holds
+    path = save(tmp_path, random_array(5_000, 8))  # 160 kB, more than a pipe holds
     encode_file(path, tmp_path / "y.npy", ROPE)
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
@@ -295,7 +296,7 @@ def test_an_output_that_does_not_wait(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    with replaced(1, theirs):
+    with replace_descriptor(1, theirs):
         encode_file(path, "-", ROPE)
     thread.join()
     os.close(ours)

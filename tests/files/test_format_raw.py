@@ -1,4 +1,4 @@
-"""Files without a header: what is said of them is held against their size."""
+"""Files without a header: their description is checked against their size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, refused, saved, written
+from files.folders import names, refusal_of, save, written
 from files.formats import FORMATS, native, rotate_heads
 from helpers import assert_same_bits
 
@@ -48,15 +48,15 @@ def test_other_formats_keep_the_byte_order_where_they_can(tmp_path: Path, suffix
 @pytest.mark.parametrize("size", [0, 639, 641, 1280])
 def test_the_size_must_be_that_of_the_shape(tmp_path: Path, size: int) -> None:
     path = written(tmp_path, bytes(size), "x.bin")
-    said = refused(encode_file, path, tmp_path / "y.bin", ROPE, shape=SHAPE, dtype="float32")
+    said = refusal_of(encode_file, path, tmp_path / "y.bin", ROPE, shape=SHAPE, dtype="float32")
     assert f"x.bin holds {size:,} bytes, but shape (2, 5, 16) of float32 needs 640" in said
     assert names(tmp_path) == ["x.bin"]
 
 
 def test_a_shape_for_a_file_with_a_header_is_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_input())
+    path = save(tmp_path, random_input())
     for name in ("x.npy", "x.npz", "x.safetensors", "-"):
-        said = refused(
+        said = refusal_of(
             encode_file,
             name if name == "-" else path.with_name(name),
             tmp_path / "y.npy",
@@ -69,12 +69,12 @@ def test_a_shape_for_a_file_with_a_header_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:
     path = written(tmp_path, bytes(640), "x.bin")
-    said = refused(encode_file, path, tmp_path / "y.bin", ROPE)
+    said = refusal_of(encode_file, path, tmp_path / "y.bin", ROPE)
     assert "x.bin has no header; shape and dtype are required" in said
-    said = refused(encode_file, path, tmp_path / "y.bin", ROPE, dtype="float32")
+    said = refusal_of(encode_file, path, tmp_path / "y.bin", ROPE, dtype="float32")
     assert "has no header" in said
-    npy = saved(tmp_path, random_input())
-    assert "has no header" in refused(encode_file, npy, tmp_path / "y.npy", ROPE, positions=path)
+    npy = save(tmp_path, random_input())
+    assert "has no header" in refusal_of(encode_file, npy, tmp_path / "y.npy", ROPE, positions=path)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_shapes_and_dtypes_that_are_none(
 ) -> None:
     path = written(tmp_path, bytes(640), "x.bin")
     options: Any = {"shape": shape, "dtype": dtype, "error": error}
-    assert words in refused(encode_file, path, tmp_path / "y.bin", ROPE, **options)
-    assert words in refused(encode_file, path, tmp_path / "y.npy", ROPE, **options)
+    assert words in refusal_of(encode_file, path, tmp_path / "y.bin", ROPE, **options)
+    assert words in refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, **options)
     assert names(tmp_path) == ["x.bin"]
 
 
@@ -110,6 +110,6 @@ def test_shapes_as_the_command_line_takes_them() -> None:
     assert parse_shape("12,1024,64") == (12, 1024, 64)
     assert parse_shape("7") == (7,)
     for text in ("", "12,", "12;3", "a", "1.5,2"):
-        said = refused(parse_shape, text, error=ArgumentError)
+        said = refusal_of(parse_shape, text, error=ArgumentError)
         assert f"such as 12,1024,64, got {text!r}" in said
-    assert len(refused(parse_shape, "9" * 5_000, error=ArgumentError)) < 150
+    assert len(refusal_of(parse_shape, "9" * 5_000, error=ArgumentError)) < 150

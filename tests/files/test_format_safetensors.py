@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import names, refused
+from files.folders import names, refusal_of
 from files.formats import rotate_heads
 from helpers import assert_same_bits, random_array, soon
 from safetensors import safe_open
@@ -194,7 +194,7 @@ def test_what_matches_is_rotated_and_all_else_kept(
 )
 def test_what_can_not_be_chosen(path: Path, name: str | None, words: str) -> None:
     output = path.with_name("y.safetensors")
-    assert words in refused(encode_file, path, output, ROPE, tensor=name)
+    assert words in refusal_of(encode_file, path, output, ROPE, tensor=name)
     assert names(path.parent) == ["x.safetensors"]
 
 
@@ -202,7 +202,7 @@ def test_what_can_not_be_chosen(path: Path, name: str | None, words: str) -> Non
 def test_float8_is_refused_with_the_reason(tmp_path: Path, dtype: str) -> None:
     header = {"q": entry(dtype=dtype, shape=[2, 8], data_offsets=[0, 16])}
     path = with_header(tmp_path / "x.safetensors", header, bytes(16))
-    said = refused(encode_file, path, tmp_path / "y.safetensors", ROPE, tensor="q")
+    said = refusal_of(encode_file, path, tmp_path / "y.safetensors", ROPE, tensor="q")
     assert f"x.safetensors: q holds {dtype}: rounding the rotated values to 8 bits" in said
     assert "would lose what their scale preserves" in said
 

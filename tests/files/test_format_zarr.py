@@ -15,12 +15,12 @@ import pytest
 import zarr
 from files.folders import (
     contents,
+    drop_privileges,
     names,
     read_stored,
-    refused,
-    saved,
+    refusal_of,
+    save,
     to_be_rotated,
-    unprivileged,
 )
 from files.formats import BFLOAT16, read_zarr, write_zarr
 from files.hostile import Payload
@@ -70,7 +70,7 @@ def test_output_has_the_bits_and_the_metadata(
 
 def test_bfloat16_is_kept_as_marked_integers(tmp_path: Path) -> None:
     x = random_array(30, 8).astype(BFLOAT16)
-    path = saved(tmp_path, x)
+    path = save(tmp_path, x)
     encode_file(path, tmp_path / "y.zarr", ROPE, dtype="bfloat16")
     assert zarr.open_array(tmp_path / "y.zarr").attrs["dtype"] == "bfloat16"
     expected = rotate(x, ROPE)
@@ -83,14 +83,14 @@ def test_bfloat16_is_kept_as_marked_integers(tmp_path: Path) -> None:
 
 
 def test_other_dtypes_are_not_marked(tmp_path: Path) -> None:
-    encode_file(saved(tmp_path, random_array(10, 8)), tmp_path / "y.zarr", ROPE)
+    encode_file(save(tmp_path, random_array(10, 8)), tmp_path / "y.zarr", ROPE)
     assert dict(zarr.open_array(tmp_path / "y.zarr").attrs) == {}
 
 
 def test_integers_are_bfloat16_only_where_somebody_says_so(tmp_path: Path) -> None:
     x = random_array(30, 8).astype(BFLOAT16)
     path = write_zarr(tmp_path / "x.zarr", {"": x.view(np.uint16)}, attributes={"unit": "none"})
-    assert "holds uint16" in refused(to_be_rotated, path)
+    assert "holds uint16" in refusal_of(to_be_rotated, path)
     encode_file(path, tmp_path / "y.zarr", ROPE, dtype="bfloat16")
     got = read_zarr(tmp_path / "y.zarr").view(BFLOAT16)
     assert_same_bits("y.zarr", got=got, expected=rotate(x, ROPE))
@@ -249,13 +249,13 @@ def grid(*shape: int) -> dict[str, Any]:
 def test_hostile_metadata_is_one_line(store: Path, fields: dict[str, Any], words: str) -> None:
     edit(store, **fields)
     with soon():
-        assert words in refused(read_stored, store)
+        assert words in refusal_of(read_stored, store)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[" * 100_000, b'"\xff"', b"3"])
 def test_metadata_that_are_not_of_zarr_are_one_line(store: Path, content: bytes) -> None:
     (store / "zarr.json").write_bytes(content)
-    assert "x.zarr" in refused(read_stored, store)
+    assert "x.zarr" in refusal_of(read_stored, store)
 
 
 @pytest.mark.parametrize("codec", ["pickle", "numcodecs.pickle"])
@@ -267,31 +267,31 @@ def test_no_pickle_is_loaded(store: Path, tmp_path: Path, codec: str) -> None:
     mark.unlink()
     edit(store, codecs=[{"name": codec, "configuration": {}}])
     (store / "c" / "0" / "0").write_bytes(packed)
-    assert f"'{codec}'" in refused(read_stored, store)
+    assert f"'{codec}'" in refusal_of(read_stored, store)
     assert not mark.exists()
 
 
 def test_one_array_that_can_not_be_read_leaves_the_others(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "x.zarr", {"k": random_array(3, 8), "q": random_array(3, 8)})
     edit(path / "k", data_type="unheard of")
-    assert "what can't be read" in refused(read_stored, path, "k")
+    assert "what can't be read" in refusal_of(read_stored, path, "k")
     assert read_stored(path, "q").shape == (3, 8)
 
 
 def test_other_stores_are_refused(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "old.zarr", data=np.ones((3, 8)), zarr_format=2)
-    assert "version 2" in refused(to_be_rotated, tmp_path / "old.zarr")
+    assert "version 2" in refusal_of(to_be_rotated, tmp_path / "old.zarr")
     (tmp_path / "long.zarr").mkdir()
     with (tmp_path / "long.zarr" / "zarr.json").open("wb") as stream:
         stream.truncate(2**40)
     with soon():
-        assert "at most 16,777,216" in refused(to_be_rotated, tmp_path / "long.zarr")
+        assert "at most 16,777,216" in refusal_of(to_be_rotated, tmp_path / "long.zarr")
 
 
 def test_link_to_a_kept_array_is_not_copied(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "x.zarr", {"q": random_array(20, 8)})
     (path / "notes").symlink_to("/etc/passwd")
-    assert "is a link" in refused(encode_file, path, tmp_path / "y.zarr", ROPE)
+    assert "is a link" in refusal_of(encode_file, path, tmp_path / "y.zarr", ROPE)
     assert names(tmp_path) == ["x.zarr"]
 
 
@@ -299,15 +299,15 @@ def test_pipe_in_place_of_the_metadata_is_refused(store: Path) -> None:
     output = store.with_name("y.zarr")
     output.mkdir()
     os.mkfifo(output / "zarr.json")
-    assert "not a regular file" in refused(read_stored, output)
-    assert "zarr.json" in refused(encode_file, store, output, ROPE, force=True)
+    assert "not a regular file" in refusal_of(read_stored, output)
+    assert "zarr.json" in refusal_of(encode_file, store, output, ROPE, force=True)
 
 
 def test_store_that_may_not_be_entered_is_refused(open_to_all: Path) -> None:
     path = write_zarr(open_to_all / "x.zarr", {"": random_array(20, 8)})
     path.chmod(0o644)  # it can be listed
-    with unprivileged():
-        message = refused(to_be_rotated, path)
+    with drop_privileges():
+        message = refusal_of(to_be_rotated, path)
     path.chmod(0o755)
     assert message == f"cannot read {path}: Permission denied"
 
@@ -316,13 +316,13 @@ def test_folder_of_a_kept_array_that_can_not_be_read_is_named(open_to_all: Path)
     arrays = {"q": random_array(20, 8), "k": random_array(20, 8)}
     path = write_zarr(open_to_all / "x.zarr", arrays, chunks=(10, 8))
     (path / "k" / "c").chmod(0)
-    with unprivileged():
-        message = refused(encode_file, path, open_to_all / "y.zarr", ROPE, tensor="q")
+    with drop_privileges():
+        message = refusal_of(encode_file, path, open_to_all / "y.zarr", ROPE, tensor="q")
     (path / "k" / "c").chmod(0o755)
     assert message == f"cannot read {path}/k/c: Permission denied"
     (path / "k").chmod(0)
-    with unprivileged():
-        message = refused(encode_file, path, open_to_all / "y.zarr", ROPE, tensor="q")
+    with drop_privileges():
+        message = refusal_of(encode_file, path, open_to_all / "y.zarr", ROPE, tensor="q")
     (path / "k").chmod(0o755)
     assert message == f"cannot read {path}: Permission denied"
     assert names(open_to_all) == ["x.zarr"]

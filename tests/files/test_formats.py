@@ -1,4 +1,4 @@
-"""What every format promises, against the library that the format belongs to."""
+"""The promises of every format, against the library that the format belongs to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from files.folders import descriptors, limited_files, names, refused, saved, to_be_rotated
+from files.folders import descriptors, limited_files, names, refusal_of, save, to_be_rotated
 from files.formats import (
     BFLOAT16,
     FORMATS,
@@ -62,7 +62,7 @@ def test_blocks_of_any_size_give_the_same_elements(
     x = random_array(*([50, 16] if kind.suffix == ".parquet" else [3, 50, 16]))
     path, name, options = kind.save(tmp_path, {"q": x}), "q", kind.options(x)
     if source == ".npy":
-        path, name, options = saved(tmp_path, x), "x", {}
+        path, name, options = save(tmp_path, x), "x", {}
     monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
     monkeypatch.setattr("ropecli.files.formats.zarr.CHUNK_BYTES", block)
     output = tmp_path / f"y{kind.suffix}"
@@ -80,7 +80,7 @@ def test_conversion_there_and_back(tmp_path: Path, kind: FileFormat, order: Any)
     for dtype in {"<f4", "<f2"} if kind.suffix == ".parquet" else {">f4", "<f2", BFLOAT16}:
         x = random_array(40, 8, dtype=dtype, order=order)
         words: dict[str, Any] = {"dtype": "bfloat16"} if dtype == BFLOAT16 else {}
-        encode_file(saved(tmp_path, x), target, ROPE, offset=2, force=True, **words)
+        encode_file(save(tmp_path, x), target, ROPE, offset=2, force=True, **words)
         # What stores no header has the dtype little-endian, whatever it was.
         encode_file(target, back, ROPE, force=True, **kind.options(native(x)))
         got = np.load(back)
@@ -89,7 +89,7 @@ def test_conversion_there_and_back(tmp_path: Path, kind: FileFormat, order: Any)
         assert_same_bits(str(dtype), got=got, expected=np.ascontiguousarray(expected))
     for shape in [(0, 8)] if kind.suffix == ".parquet" else [(0, 8), (5, 0, 16)]:
         empty = np.ones(shape)
-        encode_file(saved(tmp_path, empty), target, ROPE, force=True)
+        encode_file(save(tmp_path, empty), target, ROPE, force=True)
         encode_file(target, back, ROPE, force=True, **kind.options(empty))
         assert np.load(back).shape == shape
 
@@ -108,11 +108,11 @@ def test_arrays_by_a_pattern_are_rotated_and_the_others_kept(
         assert_same_bits(name, got=kind.load(output, x, name), expected=expected)
     result = encode_file(path, tmp_path / "z.npy", ROPE, tensor="a.q")
     assert set(result.left_out) == {"bb.q", "c.k"}
-    several = refused(encode_file, path, tmp_path / "n.npy", ROPE, tensor="*.q")
+    several = refusal_of(encode_file, path, tmp_path / "n.npy", ROPE, tensor="*.q")
     assert "it holds one tensor, got 2; expected a format of many" in several
-    unnamed = refused(encode_file, path, tmp_path / "n.npy", ROPE)
+    unnamed = refusal_of(encode_file, path, tmp_path / "n.npy", ROPE)
     assert unnamed.endswith("holds 3 tensors, name one of a.q, bb.q, c.k")
-    missing = refused(encode_file, path, tmp_path / "n.npy", ROPE, tensor="x*")
+    missing = refusal_of(encode_file, path, tmp_path / "n.npy", ROPE, tensor="x*")
     assert missing.endswith("holds no tensor 'x*'; expected one of a.q, bb.q, c.k")
 
 
@@ -142,7 +142,7 @@ def test_hundreds_of_arrays_need_few_open_files(tmp_path: Path, kind: FileFormat
     places = np.array([7, 5, 3, 1, 9])
     path, output = kind.save(tmp_path, arrays), tmp_path / f"y{kind.suffix}"
     with limited_files(150):
-        encode_file(path, output, ROPE, tensor="*", positions=saved(tmp_path, places, "p.npy"))
+        encode_file(path, output, ROPE, tensor="*", positions=save(tmp_path, places, "p.npy"))
     for name in ("q000", "q199"):
         expected = rotate(arrays[name], ROPE, places)
         assert_same_bits(name, got=kind.load(output, arrays[name], name), expected=expected)
@@ -165,7 +165,7 @@ def test_what_is_not_a_file_of_the_format_is_refused(tmp_path: Path, kind: FileF
         "file": "Not a directory" if store else "",
     }.items():
         path = tmp_path / f"{name}{kind.suffix}"
-        said = refused(encode_file, path, target, ROPE, **options)
+        said = refusal_of(encode_file, path, target, ROPE, **options)
         assert str(path) in said
         assert words in said
     assert not target.exists()
@@ -179,7 +179,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path, kind: FileFormat) -> Non
     cut = path.with_name(f"cut{kind.suffix}")
     for length in range(0, len(content), max(1, len(content) // 40)):
         cut.write_bytes(content[:length])
-        assert "cut" in refused(encode_file, cut, output, ROPE, **kind.options(x))
+        assert "cut" in refusal_of(encode_file, cut, output, ROPE, **kind.options(x))
     assert names(tmp_path) == sorted([cut.name, path.name])
 
 
@@ -187,7 +187,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path, kind: FileFormat) -> Non
 def test_a_dtype_that_contradicts_the_file_is_refused(tmp_path: Path, kind: FileFormat) -> None:
     path = kind.save(tmp_path, {"q": random_array(20, 8)})
     for dtype in ("float64", "float16", "bfloat16"):
-        said = refused(encode_file, path, tmp_path / "y.npy", ROPE, dtype=dtype)
+        said = refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, dtype=dtype)
         assert f"holds float32, not {dtype}" in said
     encode_file(path, tmp_path / "y.npy", ROPE, dtype="float32")
 
@@ -199,11 +199,11 @@ def test_a_dtype_that_contradicts_the_file_is_refused(tmp_path: Path, kind: File
 def test_without_the_library_one_line_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, library: str
 ) -> None:
-    path, target = saved(tmp_path, np.ones((3, 8))), tmp_path / f"y{suffix}"
+    path, target = save(tmp_path, np.ones((3, 8))), tmp_path / f"y{suffix}"
     monkeypatch.setitem(sys.modules, library, None)
     needs = f"needs {library}: pip install {library}"
-    assert refused(to_be_rotated, target) == f"reading {target} {needs}"
-    assert refused(encode_file, path, target, ROPE) == f"writing {target} {needs}"
+    assert refusal_of(to_be_rotated, target) == f"reading {target} {needs}"
+    assert refusal_of(encode_file, path, target, ROPE) == f"writing {target} {needs}"
     assert names(tmp_path) == ["x.npy"]
 
 
@@ -214,7 +214,7 @@ def test_without_the_library_one_line_says_which(
 def test_an_input_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: FileFormat
 ) -> None:
-    """Of a store of chunks: test_folder."""
+    """For a store of chunks, see test_folder."""
     monkeypatch.setattr(array_job, "BLOCK_BYTES", 1 << 20)
     x = random_array(300_000, 8)
     path = kind.save(tmp_path, {"q": x})
@@ -224,7 +224,7 @@ def test_an_input_that_shrinks_is_noticed(
             os.truncate(path, 4_000)
 
     output = tmp_path / f"y{kind.suffix}"
-    said = refused(encode_file, path, output, ROPE, progress=shrink, **kind.options(x))
+    said = refusal_of(encode_file, path, output, ROPE, progress=shrink, **kind.options(x))
     assert str(path) in said
     assert names(tmp_path) == [path.name]
 
@@ -237,9 +237,9 @@ def test_nothing_stays_open_where_a_file_can_not_be_begun(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     gc.collect()  # of what other tests have left open
-    path, before = saved(tmp_path, random_array(3, 8)), descriptors()
+    path, before = save(tmp_path, random_array(3, 8)), descriptors()
     monkeypatch.setattr(os, "pwrite", full)
-    assert "No space left" in refused(encode_file, path, tmp_path / f"y{suffix}", ROPE)
+    assert "No space left" in refusal_of(encode_file, path, tmp_path / f"y{suffix}", ROPE)
     assert descriptors() == before
 
 
@@ -258,7 +258,7 @@ except ropecli.FileError as error:
 @pytest.mark.slow
 @each_format()
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, kind: FileFormat) -> None:
-    path = saved(tmp_path, random_array(12_800, 8, dtype="f8"))  # 819 kB
+    path = save(tmp_path, random_array(12_800, 8, dtype="f8"))  # 819 kB
     target = str(tmp_path / f"y{kind.suffix}")
     code = FULL_DISK.format(library=kind.library or "sys", path=str(path), target=target)
     ran = run_python(code)

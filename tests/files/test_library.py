@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from files.folders import names, refused, saved, to_be_rotated, written
+from files.folders import names, refusal_of, save, to_be_rotated, written
 
 from ropecli import FileError, Rotary, encode_file
 from ropecli.files.formats.library import translate_read_errors, translate_write_errors
@@ -18,19 +18,19 @@ from ropecli.files.formats.library import translate_read_errors, translate_write
 def test_without_pytorch_or_with_an_old_one_one_line_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    def installed(name: str) -> str:
+    def version_of(name: str) -> str:
         if not version:
             raise metadata.PackageNotFoundError
         return version
 
-    monkeypatch.setattr(metadata, "version", installed)
-    path, target = saved(tmp_path, np.ones((3, 8))), tmp_path / "y.pt"
+    monkeypatch.setattr(metadata, "version", version_of)
+    path, target = save(tmp_path, np.ones((3, 8))), tmp_path / "y.pt"
     needs = f"needs torch 2.6 or later{version and f', got {version}'}"
     install = "pip install 'torch>=2.6'"
-    said = refused(encode_file, path, target, Rotary(head_dim=8))
+    said = refusal_of(encode_file, path, target, Rotary(head_dim=8))
     assert said == f"writing {target} {needs}: {install}"
     assert names(tmp_path) == ["x.npy"]
-    assert refused(to_be_rotated, written(tmp_path, b"", "y.pt")) == (
+    assert refusal_of(to_be_rotated, written(tmp_path, b"", "y.pt")) == (
         f"reading {target} {needs}: {install}"
     )
 

@@ -22,7 +22,7 @@ from ropecli.files.load import load_tokens, load_weights, read_tensor
 SUFFIXES = (".npy", ".npz", ".safetensors")
 
 
-def saved(path: Path, **arrays: NDArray[Any]) -> Path:
+def save(path: Path, **arrays: NDArray[Any]) -> Path:
     if path.suffix == ".npy":
         np.save(path, next(iter(arrays.values())))
     elif path.suffix == ".npz":
@@ -39,7 +39,7 @@ def saved(path: Path, **arrays: NDArray[Any]) -> Path:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_tensor_keeps_its_dtype(suffix: str, dtype: str, tmp_path: Path) -> None:
     x = (8 * random_array(2, 3, 4)).astype(DTYPES.get(dtype, dtype))
-    path = saved(tmp_path / f"x{suffix}", x=x)
+    path = save(tmp_path / f"x{suffix}", x=x)
     named = "bfloat16" if dtype == "bfloat16" else None
     assert_same_bits("x", got=read_tensor(path, dtype=named), expected=x)
 
@@ -47,13 +47,13 @@ def test_a_tensor_keeps_its_dtype(suffix: str, dtype: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_one_of_several_is_chosen_by_its_name(suffix: str, tmp_path: Path) -> None:
     q = random_array(2, 3)
-    path = saved(tmp_path / f"x{suffix}", **{"q.before": q, "b": np.ones(2)})
+    path = save(tmp_path / f"x{suffix}", **{"q.before": q, "b": np.ones(2)})
     assert_same_bits("q", got=read_tensor(path, "q.before"), expected=q)
     with pytest.raises(FileError, match=r"holds 2 tensors, name one of b, q\.before$"):
         read_tensor(path)
     with pytest.raises(FileError, match=r"holds no tensor .c.; expected one of b, q\.before$"):
         read_tensor(path, "c")
-    path = saved(path, **{f"t{i}": np.ones(1) for i in range(9)})
+    path = save(path, **{f"t{i}": np.ones(1) for i in range(9)})
     with pytest.raises(FileError, match=r"holds 9 tensors, .* t0, .*, t7, \.\.\.$"):
         read_tensor(path)
 
@@ -64,12 +64,12 @@ def test_one_of_several_is_chosen_by_its_name(suffix: str, tmp_path: Path) -> No
 )  # fmt: skip
 def test_orders_scalars_and_empty_arrays(x: NDArray[Any], tmp_path: Path) -> None:
     for suffix in (".npy", ".npz"):
-        path = saved(tmp_path / f"x{suffix}", x=x)
+        path = save(tmp_path / f"x{suffix}", x=x)
         assert_same_bits(suffix, got=read_tensor(path), expected=native(x))
 
 
 def test_what_is_asked_for_is_held_against_the_file(tmp_path: Path) -> None:
-    path = saved(tmp_path / "x.npy", x=random_array(3))
+    path = save(tmp_path / "x.npy", x=random_array(3))
     with pytest.raises(ArgumentError, match=r"dtype must be one of float64, .*, got 'int8'"):
         read_tensor(path, dtype="int8")
     with pytest.raises(FileError, match="holds float32, not bfloat16"):
@@ -77,16 +77,16 @@ def test_what_is_asked_for_is_held_against_the_file(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="holds one array without a name, got name 'x'"):
         read_tensor(path, "x")
     with pytest.raises(FileError, match=r"holds no tensor$"):
-        read_tensor(saved(tmp_path / "x.npz"))
+        read_tensor(save(tmp_path / "x.npz"))
 
 
 def test_other_elements_are_refused(tmp_path: Path) -> None:
     for suffix in (".npy", ".npz"):
         for array in (np.array(["a"]), np.array([True]), np.array([1j])):
-            path = saved(tmp_path / f"x{suffix}", x=array)
+            path = save(tmp_path / f"x{suffix}", x=array)
             with pytest.raises(FileError, match="expected integers or floats"):
                 read_tensor(path)
-        path = saved(tmp_path / f"x{suffix}", x=np.ones(2, ml_dtypes.bfloat16))
+        path = save(tmp_path / f"x{suffix}", x=np.ones(2, ml_dtypes.bfloat16))
         with pytest.raises(FileError, match="2-byte void elements; if they are bfloat16"):
             read_tensor(path)
     header = b'{"w":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}'
@@ -101,7 +101,7 @@ def test_other_suffixes_are_refused_but_for_a_npy_file(name: str, tmp_path: Path
     path.write_bytes(b"these are words")
     with pytest.raises(FileError, match=r"a name that ends in \.npy, \.npz, \.safetensors"):
         read_tensor(path)
-    saved(tmp_path / "y.npy", x=np.ones(3)).rename(path)
+    save(tmp_path / "y.npy", x=np.ones(3)).rename(path)
     assert_same_bits("x", got=read_tensor(path), expected=np.ones(3))
 
 
@@ -109,7 +109,7 @@ def test_other_suffixes_are_refused_but_for_a_npy_file(name: str, tmp_path: Path
 def test_too_large_a_file_is_refused(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = saved(tmp_path / f"x{suffix}", x=np.ones(100))
+    path = save(tmp_path / f"x{suffix}", x=np.ones(100))
     monkeypatch.setattr(arrays, "LARGEST", 700)
     with pytest.raises(FileError, match="bytes; expected at most 700"):
         read_tensor(path)
@@ -157,7 +157,7 @@ def test_arrays_are_read_as_float64(suffix: str, dtype: str, tmp_path: Path) -> 
 
 def test_bfloat16_is_read(tmp_path: Path) -> None:
     values = np.array([1.5, -2.0], dtype=ml_dtypes.bfloat16)
-    got = load_weights(saved(tmp_path / "w.safetensors", w=values))
+    got = load_weights(save(tmp_path / "w.safetensors", w=values))
     assert_same_bits("w", got=got["w"], expected=np.array([1.5, -2.0]))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, refused, saved
+from files.folders import names, refusal_of, save
 from helpers import assert_same_bits
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
@@ -28,7 +28,7 @@ def random_rows(rows: int, seed: int = 0) -> NDArray[Any]:
 def parts(tmp_path: Path) -> list[Path]:
     """Files of 3, 5 and 4 rows, in the order of their numbers."""
     return [
-        saved(tmp_path, random_rows(rows, number), f"part-{number}.npy")
+        save(tmp_path, random_rows(rows, number), f"part-{number}.npy")
         for number, rows in ((2, 3), (10, 5), (11, 4))
     ]
 
@@ -46,7 +46,7 @@ def test_each_file_is_rotated_from_position_0(tmp_path: Path, parts: list[Path])
 
 def test_each_file_has_the_encoding_of_its_own_last_axis(tmp_path: Path) -> None:
     x = random_rows(6)
-    paths = [saved(tmp_path, x.reshape(-1, width), f"{width}.npy") for width in (8, 16)]
+    paths = [save(tmp_path, x.reshape(-1, width), f"{width}.npy") for width in (8, 16)]
     result = encode_files(paths, lambda width: Rotary(head_dim=width), folder=tmp_path / "out")
     assert [each.head_dim for each in result.files] == [8, 16]
     got = np.load(tmp_path / "out" / "16.npy")
@@ -131,13 +131,13 @@ def test_outputs_beside_the_inputs(tmp_path: Path, parts: list[Path]) -> None:
 
 def test_outputs_that_can_not_be_are_refused(tmp_path: Path, parts: list[Path]) -> None:
     (tmp_path / "other").mkdir()
-    twin = saved(tmp_path / "other", random_rows(2), "part-2.npy")
-    twice = refused(encode_files, [parts[0], twin], ROPE, folder=tmp_path / "out")
+    twin = save(tmp_path / "other", random_rows(2), "part-2.npy")
+    twice = refusal_of(encode_files, [parts[0], twin], ROPE, folder=tmp_path / "out")
     assert "would have one output" in twice
     assert not (tmp_path / "out").exists()
-    assert "into a folder" in refused(encode_files, parts, ROPE, folder=tmp_path / "out.npy")
-    assert "cannot write" in refused(encode_files, parts, ROPE, folder=parts[0] / "out")
-    assert "cannot write" in refused(encode_files, parts, ROPE, folder="a\0b")
+    assert "into a folder" in refusal_of(encode_files, parts, ROPE, folder=tmp_path / "out.npy")
+    assert "cannot write" in refusal_of(encode_files, parts, ROPE, folder=parts[0] / "out")
+    assert "cannot write" in refusal_of(encode_files, parts, ROPE, folder="a\0b")
     result = encode_files(parts, ROPE, folder=tmp_path)
     assert all("same file" in failure.message for failure in result.failures)
     assert len(result.failures) == 3
@@ -173,34 +173,34 @@ def test_hidden_files_are_left_out_of_folders_and_patterns(
 
 
 def test_a_name_with_brackets_is_a_name_where_such_a_file_is(tmp_path: Path) -> None:
-    path = saved(tmp_path, random_rows(1), "x[1].npy")
+    path = save(tmp_path, random_rows(1), "x[1].npy")
     assert expand_inputs([path]) == [path]
 
 
 def test_nothing_is_no_input(tmp_path: Path) -> None:
-    assert "no file matches" in refused(expand_inputs, [tmp_path / "*.npy"])
+    assert "no file matches" in refusal_of(expand_inputs, [tmp_path / "*.npy"])
     (tmp_path / "empty").mkdir()
-    assert "holds no file that ends in .npy" in refused(expand_inputs, [tmp_path / "empty"])
+    assert "holds no file that ends in .npy" in refusal_of(expand_inputs, [tmp_path / "empty"])
 
 
 def test_standard_output_is_no_folder(
     tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "into a folder, got -" in refused(encode_files, parts, ROPE, folder="-")
+    assert "into a folder, got -" in refusal_of(encode_files, parts, ROPE, folder="-")
     assert names(tmp_path) == sorted(path.name for path in parts)
 
 
 def test_what_is_no_argument_is_refused_before_any_file_is_read(parts: list[Path]) -> None:
     wrong = ArgumentTypeError
-    assert refused(encode_files, parts, "x", error=wrong) == "rope must be a Rotary, got str"
+    assert refusal_of(encode_files, parts, "x", error=wrong) == "rope must be a Rotary, got str"
     for go_on in (False, True):
-        message = refused(
+        message = refusal_of(
             encode_files, parts, ROPE, offset="3", positions_continue=go_on, error=wrong
         )
         assert message == "offset must be an integer, got '3'"
-    assert "cannot name an output next to /" in refused(encode_files, ["/"], ROPE)
-    assert "scheduler must be an address" in refused(
+    assert "cannot name an output next to /" in refusal_of(encode_files, ["/"], ROPE)
+    assert "scheduler must be an address" in refusal_of(
         encode_files, parts, ROPE, scheduler=5, error=wrong
     )
 
@@ -226,17 +226,17 @@ def test_what_the_system_says_of_one_file_keeps_no_other_from_being_rotated(
 
 
 def test_nobody_who_reads_is_the_end_of_all(tmp_path: Path, parts: list[Path]) -> None:
-    def nobody(_: Plan) -> None:
+    def closed_pipe(_: Plan) -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        encode_files(parts, ROPE, folder=tmp_path / "out", start=nobody)
+        encode_files(parts, ROPE, folder=tmp_path / "out", start=closed_pipe)
     assert names(tmp_path / "out") == []
 
 
 def test_many_small_files(tmp_path: Path) -> None:
     row = random_rows(1)
-    saved(tmp_path, row, "0.npy")
+    save(tmp_path, row, "0.npy")
     for number in range(1, 300):
         os.link(tmp_path / "0.npy", tmp_path / f"{number}.npy")
     result = encode_files(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files.folders import names, refused
+from files.folders import names, refusal_of
 from files.formats import read_zarr, save_npz, write_zarr
 from files.hostile import archive, nested_safetensors, saved_bytes
 from helpers import assert_same_bits, random_array
@@ -41,7 +41,7 @@ NO_NAMES = {
 )
 def test_names_that_a_format_can_not_store(tmp_path: Path, suffix: str, name: str) -> None:
     path, target = save_safetensors(tmp_path / "x.safetensors", name), tmp_path / f"y{suffix}"
-    said = refused(encode_file, path, target, ROPE)
+    said = refusal_of(encode_file, path, target, ROPE)
     assert said.startswith(f"cannot write {target}: this format cannot store the name '")
     assert len(said) < len(str(tmp_path)) + 200
     assert names(tmp_path) == ["x.safetensors"]
@@ -54,7 +54,7 @@ def test_names_are_paths_in_formats_that_have_such(tmp_path: Path) -> None:
     save_npz(tmp_path / "x.npz", {"a": X, "a/b": X})
     for suffix, words in ((".zarr", "'a' is an array"), (".h5", "cannot write")):
         target = tmp_path / f"z{suffix}"
-        assert words in refused(encode_file, tmp_path / "x.npz", target, ROPE, tensor="*")
+        assert words in refusal_of(encode_file, tmp_path / "x.npz", target, ROPE, tensor="*")
         assert not target.exists()
 
 
@@ -69,7 +69,7 @@ def test_longest_names_of_an_archive(tmp_path: Path, name: str) -> None:
 
 def test_what_no_header_of_safetensors_holds_is_refused(tmp_path: Path) -> None:
     save_npz(tmp_path / "x.npz", {"__metadata__": X})
-    said = refused(encode_file, tmp_path / "x.npz", tmp_path / "y.safetensors", ROPE)
+    said = refusal_of(encode_file, tmp_path / "x.npz", tmp_path / "y.safetensors", ROPE)
     assert said.endswith("cannot store the name '__metadata__'")
     assert names(tmp_path) == ["x.npz"]
 
@@ -90,7 +90,7 @@ def test_an_empty_name_is_none_but_a_name(tmp_path: Path, suffix: str) -> None:
     assert_same_bits("", got=read_tensor(tmp_path / f"y{suffix}", ""), expected=rotate(X, ROPE))
     assert_same_bits("in", got=read_tensor(tmp_path / f"y{suffix}", "in"), expected=2 * X)
     other = tmp_path / ("z.npz" if suffix == ".safetensors" else "z.safetensors")
-    said = refused(encode_file, path, other, ROPE, tensor="*")
+    said = refusal_of(encode_file, path, other, ROPE, tensor="*")
     assert said == f"cannot write {other}: two of its tensors would have one name"
     encode_file(path, other, ROPE, tensor="")
     assert_same_bits("named", got=read_tensor(other, "in"), expected=rotate(X, ROPE))
@@ -115,7 +115,7 @@ def test_names_that_numpy_would_confuse_are_refused(tmp_path: Path, first: str) 
     }
     path = tmp_path / "x.safetensors"
     path.write_bytes(nested_safetensors(entries, X.tobytes() * 2))
-    said = refused(encode_file, path, tmp_path / "y.npz", ROPE, tensor="*")
+    said = refusal_of(encode_file, path, tmp_path / "y.npz", ROPE, tensor="*")
     assert said.endswith("NumPy would find two arrays under the name 'a.npy'")
     encode_file(path, tmp_path / "y.npz", ROPE, tensor="a.npy")
     with np.load(tmp_path / "y.npz") as loaded:
@@ -140,13 +140,13 @@ def test_a_member_without_a_suffix_is_an_array_as_numpy_takes_it(tmp_path: Path)
 def test_members_that_numpy_would_confuse_are_refused(tmp_path: Path, other: str) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(archive({"q.npy": saved_bytes(X), other: saved_bytes(2 * X)}))
-    said = refused(encode_file, path, tmp_path / "y.npz", ROPE, tensor="q")
+    said = refusal_of(encode_file, path, tmp_path / "y.npz", ROPE, tensor="q")
     assert said == f"{path} holds {'q' if other == 'q' else 'q.npy'!r} twice"
 
 
 def test_names_of_several_lines_are_shown_in_one(tmp_path: Path) -> None:
     save_npz(tmp_path / "x.npz", {"a\nb": X, "c": X})
-    said = refused(encode_file, tmp_path / "x.npz", tmp_path / "y.npz", ROPE)
+    said = refusal_of(encode_file, tmp_path / "x.npz", tmp_path / "y.npz", ROPE)
     assert said.endswith(r"name one of a\nb, c")
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import numbers, refused, saved, to_be_rotated, unprivileged, written
+from files.folders import drop_privileges, numbers, refusal_of, save, to_be_rotated, written
 from files.hostile import (
     MUTATED,
     ROPE,
     Payload,
     assert_refused_or_rotated,
-    fed,
+    feed_stdin,
     npy,
     pickled_array,
 )
@@ -66,26 +66,26 @@ def test_void_is_bfloat16_only_when_the_caller_says_so(tmp_path: Path, descr: st
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': (1, 2)}}\n"
     values = np.array([[1.5, -2.0]], ml_dtypes.bfloat16)
     path = written(tmp_path, npy(header, values.tobytes()))
-    assert "pass dtype bfloat16" in refused(to_be_rotated, path)
-    assert "pass dtype bfloat16" in refused(to_be_rotated, path, "float16")
+    assert "pass dtype bfloat16" in refusal_of(to_be_rotated, path)
+    assert "pass dtype bfloat16" in refusal_of(to_be_rotated, path, "float16")
     with open_array(path, accept=lambda stored: check_rotatable(stored, "bfloat16")) as reader:
         assert_same_bits("values", got=read_whole(reader), expected=values)
 
 
 def test_unknown_dtype_is_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.zeros((2, 2), "f4"))
+    path = save(tmp_path, np.zeros((2, 2), "f4"))
     with pytest.raises(ArgumentError, match=r"one of float64, float32.*got 'float8'"):
         to_be_rotated(path, "float8")
 
 
 def test_numbers_are_integers_and_floats(tmp_path: Path) -> None:
     for dtype in ("i1", ">u8", "<f2", ">f8"):
-        path = saved(tmp_path, np.arange(5).astype(dtype))
+        path = save(tmp_path, np.arange(5).astype(dtype))
         with open_array(path, accept=check_numeric) as reader:
             assert read_part(reader, (slice(3, 5),)).tolist() == [3, 4]
     for other in (np.complex64, np.bool_, np.bytes_, np.longdouble):
         with pytest.raises(FileError, match="expected integers or floats"):
-            numbers(saved(tmp_path, np.zeros(5, other)))
+            numbers(save(tmp_path, np.zeros(5, other)))
 
 
 @st.composite
@@ -108,7 +108,7 @@ def test_part_that_is_read_is_that_part(case: tuple[NDArray[Any], Box], span: in
     array, box = case
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(flat, "SPAN_BYTES", span)
-        path = saved(Path(folder), array)
+        path = save(Path(folder), array)
         with open_array(path, accept=check_numeric) as reader:
             got = read_part(reader, box)
     assert_same_bits("part", got=got, expected=np.array(array[box], array.dtype.newbyteorder("=")))
@@ -123,7 +123,7 @@ def test_parts_written_in_any_order_give_the_file_back(case: tuple[NDArray[Any],
         for part, length in zip(box, array.shape, strict=True)
     ]
     with tempfile.TemporaryDirectory() as folder:
-        path, copy = saved(Path(folder), array), Path(folder) / "copy.npy"
+        path, copy = save(Path(folder), array), Path(folder) / "copy.npy"
         copy.touch()
         with Npy().open(path) as source:
             stored = source.arrays[""]
@@ -152,14 +152,14 @@ def test_parts_written_in_any_order_give_the_file_back(case: tuple[NDArray[Any],
     ],
 )
 def test_other_elements_are_refused(tmp_path: Path, array: NDArray[Any], what: str) -> None:
-    message = refused(to_be_rotated, saved(tmp_path, array))
+    message = refusal_of(to_be_rotated, save(tmp_path, array))
     assert f"holds {what}" in message
     assert "expected float64, float32, float16, bfloat16" in message
 
 
 def test_array_of_arrays_is_refused(tmp_path: Path) -> None:
     header = "{'descr': ('<f4', (2,)), 'fortran_order': False, 'shape': (2, 2)}\n"
-    assert "structured" in refused(to_be_rotated, written(tmp_path, npy(header, bytes(32))))
+    assert "structured" in refusal_of(to_be_rotated, written(tmp_path, npy(header, bytes(32))))
 
 
 @pytest.mark.parametrize("opened", [to_be_rotated, numbers])
@@ -175,24 +175,24 @@ def test_objects_are_never_unpickled(tmp_path: Path, opened: Any) -> None:
 def test_pickle_is_refused_by_any_name(tmp_path: Path, name: str) -> None:
     mark = tmp_path / "code ran"
     path = written(tmp_path, pickle.dumps(Payload(mark)), name)
-    assert refused(to_be_rotated, path)
-    assert refused(encode_file, path, tmp_path / f"y{path.suffix}", ROPE)
+    assert refusal_of(to_be_rotated, path)
+    assert refusal_of(encode_file, path, tmp_path / f"y{path.suffix}", ROPE)
     assert not mark.exists()
 
 
 def test_pickle_through_stdin_is_refused(tmp_path: Path) -> None:
     mark = tmp_path / "code ran"
     for content in (pickle.dumps(Payload(mark)), pickled_array(mark)):
-        with fed(content):
-            said = refused(encode_file, "-", tmp_path / "y.npy", ROPE)
+        with feed_stdin(content):
+            said = refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE)
         assert "stdin starts with" in said or "never loaded" in said
     assert not mark.exists()
 
 
 def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
-    whole = saved(tmp_path, np.zeros((2, 2), "f4"), "whole.npy").read_bytes()
-    assert "holds 15 bytes" in refused(to_be_rotated, written(tmp_path, whole[:-1]))
-    assert "float32 needs 16" in refused(to_be_rotated, written(tmp_path, whole + b"12"))
+    whole = save(tmp_path, np.zeros((2, 2), "f4"), "whole.npy").read_bytes()
+    assert "holds 15 bytes" in refusal_of(to_be_rotated, written(tmp_path, whole[:-1]))
+    assert "float32 needs 16" in refusal_of(to_be_rotated, written(tmp_path, whole + b"12"))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_data_cut_short_and_data_left_over_are_counted(tmp_path: Path) -> None:
 def test_impossible_shape_is_refused(tmp_path: Path, shape: str) -> None:
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n"
     for data in (bytes(16), b"", bytes(4)):
-        said = refused(to_be_rotated, written(tmp_path, npy(header, data)))
+        said = refusal_of(to_be_rotated, written(tmp_path, npy(header, data)))
         assert len(said) < 300
         assert "shape" in said
 
@@ -239,7 +239,7 @@ def test_impossible_shape_is_refused(tmp_path: Path, shape: str) -> None:
     ],
 )
 def test_header_that_is_none_is_refused(tmp_path: Path, header: str) -> None:
-    assert "damaged .npy header" in refused(
+    assert "damaged .npy header" in refusal_of(
         to_be_rotated, written(tmp_path, npy(header, bytes(16)))
     )
 
@@ -247,11 +247,13 @@ def test_header_that_is_none_is_refused(tmp_path: Path, header: str) -> None:
 def test_oversized_header_is_refused_without_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little"))
-    assert "header of 4,294,967,295 bytes; expected at most 10,000" in refused(to_be_rotated, path)
+    assert "header of 4,294,967,295 bytes; expected at most 10,000" in refusal_of(
+        to_be_rotated, path
+    )
     path.write_bytes(npy(" " * 10_001))
-    assert "header of 10,001 bytes" in refused(to_be_rotated, path)
+    assert "header of 10,001 bytes" in refusal_of(to_be_rotated, path)
     path.write_bytes(npy("{}", version=(4, 0)))
-    assert "version 4.0" in refused(to_be_rotated, path)
+    assert "version 4.0" in refusal_of(to_be_rotated, path)
 
 
 @pytest.mark.parametrize("name", MUTATED)
@@ -269,9 +271,9 @@ def test_mutated_files_are_refused_or_rotated_as_others_read_them(
 
 
 def test_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
-    path = saved(tmp_path, np.zeros((2, 2)))
-    assert "Not a directory" in refused(to_be_rotated, path / "x.npy")
-    assert "NUL" in refused(to_be_rotated, "a\0b.npy")
+    path = save(tmp_path, np.zeros((2, 2)))
+    assert "Not a directory" in refusal_of(to_be_rotated, path / "x.npy")
+    assert "NUL" in refusal_of(to_be_rotated, "a\0b.npy")
     path.chmod(0)
-    with unprivileged():
-        assert "Permission denied" in refused(to_be_rotated, path)
+    with drop_privileges():
+        assert "Permission denied" in refusal_of(to_be_rotated, path)

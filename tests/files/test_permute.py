@@ -46,7 +46,7 @@ def layer(dtype: str = "float32", prefix: str = ATTENTION) -> dict[str, Array]:
     }
 
 
-def converted(
+def convert(
     folder: Path, arrays: dict[str, Array], **options: Any
 ) -> tuple[dict[str, Array], Permuted]:
     given: dict[str, Any] = {"to": "half", "heads": HEADS, "kv_heads": KV_HEADS} | options
@@ -64,7 +64,7 @@ def half_of(weight: Array, heads: int) -> Array:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_go_where_converters_put_them(dtype: str, tmp_path: Path) -> None:
     arrays = layer(dtype)
-    got, result = converted(tmp_path, arrays)
+    got, result = convert(tmp_path, arrays)
     assert set(got) == set(arrays)
     for name, array in arrays.items():
         heads = KV_HEADS if "k_proj" in name else HEADS if "q_proj" in name else 1
@@ -89,7 +89,7 @@ def test_norms_move_with_their_projections_under_every_name(
         name.replace("q_norm", query).replace("k_norm", key): array
         for name, array in layer().items()
     }
-    got, _ = converted(tmp_path, arrays)
+    got, _ = convert(tmp_path, arrays)
     for name in (f"{ATTENTION}{query}.weight", f"{ATTENTION}{key}.weight"):
         assert_same_bits(name, got=got[name], expected=half_of(arrays[name], 1))
 
@@ -159,7 +159,7 @@ def test_moved_rows_turn_as_the_old_did(
 @pytest.mark.parametrize("shape", [(HEADS, HEAD_DIM), (HEADS * HEAD_DIM,)])
 def test_norms_of_each_head_and_across_heads(shape: tuple[int, ...], tmp_path: Path) -> None:
     arrays = layer() | {f"{ATTENTION}q_norm.weight": random_array(*shape)}
-    got, result = converted(tmp_path, arrays)
+    got, result = convert(tmp_path, arrays)
     expected = half_of(arrays[f"{ATTENTION}q_norm.weight"], HEADS)
     assert_same_bits("q_norm", got=got[f"{ATTENTION}q_norm.weight"], expected=expected)
     assert result.written
@@ -201,7 +201,7 @@ def test_other_names_by_globs(tmp_path: Path) -> None:
         "layers.0.attention.wk.weight": random_array(KV_HEADS * HEAD_DIM, WIDTH),
         "encoder.query.weight": random_array(3, WIDTH),
     }
-    got, result = converted(tmp_path, arrays, tensors=["*.wq.*", "*.wk.*"])
+    got, result = convert(tmp_path, arrays, tensors=["*.wq.*", "*.wk.*"])
     moved = {tensor.name for tensor in result.tensors if tensor.permuted}
     assert moved == {name for name in arrays if "wq" in name or "wk" in name}
     name = "layers.0.attention.wk.weight"
@@ -210,7 +210,7 @@ def test_other_names_by_globs(tmp_path: Path) -> None:
 
 def test_queries_without_keys_are_proven_too(tmp_path: Path) -> None:
     arrays = {name: array for name, array in layer().items() if ".k_" not in name}
-    _, result = converted(tmp_path, arrays)
+    _, result = convert(tmp_path, arrays)
     assert result.written
     assert result.proof.scores == HEADS * 25
 
@@ -238,7 +238,7 @@ def proof_of(folder: Path, before: dict[str, Array], after: dict[str, Array]) ->
         return prove(moves, *sides, **sizes, seed=0)
 
 
-def reordered(arrays: dict[str, Array], rows: Array) -> dict[str, Array]:
+def reorder_rows(arrays: dict[str, Array], rows: Array) -> dict[str, Array]:
     """All that moves, with each head's rows in the given order."""
     return {
         name: array
@@ -252,7 +252,7 @@ ROWS = old_rows(HEAD_DIM, to="half")
 
 
 def test_right_rows_are_proven(tmp_path: Path) -> None:
-    assert proof_of(tmp_path, layer(), reordered(layer(), ROWS)).holds
+    assert proof_of(tmp_path, layer(), reorder_rows(layer(), ROWS)).holds
 
 
 @pytest.mark.parametrize(
@@ -263,12 +263,12 @@ def test_right_rows_are_proven(tmp_path: Path) -> None:
 @pytest.mark.parametrize("norms", [True, False])
 def test_wrong_rows_are_not_proven(rows: Array, norms: bool, tmp_path: Path) -> None:
     arrays = {name: a for name, a in layer().items() if norms or "norm" not in name}
-    assert proof_of(tmp_path, arrays, reordered(arrays, rows)).max_share > 1e6
+    assert proof_of(tmp_path, arrays, reorder_rows(arrays, rows)).max_share > 1e6
 
 
 @pytest.mark.parametrize("part", ["q_proj.weight", "k_proj.bias", "q_norm.weight"])
 def test_one_tensor_left_behind_is_not_proven(part: str, tmp_path: Path) -> None:
-    after = reordered(layer(), ROWS)
+    after = reorder_rows(layer(), ROWS)
     after[ATTENTION + part] = layer()[ATTENTION + part]
     assert not proof_of(tmp_path, layer(), after).holds
 
@@ -311,46 +311,52 @@ def test_little_memory_is_taken(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    def refused(match: str, arrays: dict[str, Array], **options: Any) -> None:
+    def assert_refused(match: str, arrays: dict[str, Array], **options: Any) -> None:
         with pytest.raises((FileError, ArgumentError), match=match) as caught:
-            converted(tmp_path, arrays, **options)
+            convert(tmp_path, arrays, **options)
         assert len(str(caught.value).splitlines()) == 1
         assert not (tmp_path / "out.safetensors").exists()
 
     q, k = f"{ATTENTION}q_proj.weight", f"{ATTENTION}k_proj.weight"
     plain = {name: layer()[name] for name in (q, k)}
-    refused("has 32 rows, which 5 heads do not divide", plain, heads=5, kv_heads=5)
-    refused("k_proj.weight has shape .*, but 4 key heads of 8 have 32 rows", plain, kv_heads=4)
-    refused("q_proj.weight has shape .*, but 4 query heads of 16", plain, head_dim=16)
+    assert_refused("has 32 rows, which 5 heads do not divide", plain, heads=5, kv_heads=5)
+    assert_refused(
+        "k_proj.weight has shape .*, but 4 key heads of 8 have 32 rows", plain, kv_heads=4
+    )
+    assert_refused("q_proj.weight has shape .*, but 4 query heads of 16", plain, head_dim=16)
     for dim in (0, -8, 7):
-        refused(f"head dim must be an even number of at least 2, got {dim}", plain, head_dim=dim)
-    refused("heads must be a multiple of kv heads, .* got 4 and 3", plain, kv_heads=3)
-    refused("heads must be a multiple of kv heads, .* got 0", plain, heads=0, kv_heads=0)
-    refused("layout must be interleaved or half, got 'diagonal'", plain, to="diagonal")
-    refused("rotary dim must be an even number of at least 2, got 3", plain, rotary_dim=3)
-    refused("within a head of 8, got 8 from row 2", plain, rotary_dim=8, rotary_offset=2)
-    refused("within a head of 8, got 10 from row 0", plain, rotary_dim=10)
-    refused("no tensor whose name matches nothing", plain, tensors=["nothing"])
-    refused("seed must be at least 0, got -1", plain, seed=-1)
-    refused(
+        assert_refused(
+            f"head dim must be an even number of at least 2, got {dim}", plain, head_dim=dim
+        )
+    assert_refused("heads must be a multiple of kv heads, .* got 4 and 3", plain, kv_heads=3)
+    assert_refused("heads must be a multiple of kv heads, .* got 0", plain, heads=0, kv_heads=0)
+    assert_refused("layout must be interleaved or half, got 'diagonal'", plain, to="diagonal")
+    assert_refused("rotary dim must be an even number of at least 2, got 3", plain, rotary_dim=3)
+    assert_refused("within a head of 8, got 8 from row 2", plain, rotary_dim=8, rotary_offset=2)
+    assert_refused("within a head of 8, got 10 from row 0", plain, rotary_dim=10)
+    assert_refused("no tensor whose name matches nothing", plain, tensors=["nothing"])
+    assert_refused("seed must be at least 0, got -1", plain, seed=-1)
+    assert_refused(
         "is neither of a query nor of a key",
         {"x.proj.weight": random_array(32, 6)},
         tensors=["*proj*"],
     )
-    refused("looks like several projections in one", {"l.qkv_proj.weight": random_array(64, 6)})
-    refused(
+    assert_refused(
+        "looks like several projections in one", {"l.qkv_proj.weight": random_array(64, 6)}
+    )
+    assert_refused(
         "is neither of a query", {"l.query_key_value.w": random_array(64, 6)}, tensors=["*query*"]
     )
-    refused(
+    assert_refused(
         "q_proj.weight holds I64, expected F64, F32, F16, BF16; .* quantised weights",
         {q: np.ones((32, 6), int)},
     )
-    refused(
+    assert_refused(
         "head dim cannot be inferred from the tensors; pass head_dim",
         {"l.q_norm.weight": random_array(8)},
     )
-    refused("shape .4, 8, 6.", plain | {q: random_array(4, 8, 6)}, head_dim=8)
-    refused("has shape .8,., but", {"l.q_proj.bias": random_array(8)}, head_dim=8)
+    assert_refused("shape .4, 8, 6.", plain | {q: random_array(4, 8, 6)}, head_dim=8)
+    assert_refused("has shape .8,., but", {"l.q_proj.bias": random_array(8)}, head_dim=8)
 
 
 def test_names_of_files(tmp_path: Path) -> None:
@@ -381,7 +387,7 @@ def test_names_of_files(tmp_path: Path) -> None:
 SIZES: dict[str, Any] = {"heads": HEADS, "kv_heads": KV_HEADS}
 
 
-def checked(folder: Path, arrays: dict[str, Array]) -> Permuted:
+def check_against(folder: Path, arrays: dict[str, Array]) -> Permuted:
     """The verdict on other weights, in another order, as a conversion of those of `layer`."""
     (folder / "in.safetensors").write_bytes(serialize(layer()))
     save_file(
@@ -391,8 +397,8 @@ def checked(folder: Path, arrays: dict[str, Array]) -> Permuted:
 
 
 def test_a_right_conversion_by_others_is_proven(tmp_path: Path) -> None:
-    new, _ = converted(tmp_path, layer())
-    result = checked(tmp_path, dict(reversed(new.items())))
+    new, _ = convert(tmp_path, layer())
+    result = check_against(tmp_path, dict(reversed(new.items())))
     assert result.proof.holds
     assert {tensor.found for tensor in result.tensors} == {"moved"}
     assert str(result).startswith("PASS")
@@ -403,11 +409,11 @@ def test_a_right_conversion_by_others_is_proven(tmp_path: Path) -> None:
 )
 def test_a_wrong_conversion_names_the_tensor(wrong: str, found: str, tmp_path: Path) -> None:
     old = layer()
-    new, _ = converted(tmp_path, old)
+    new, _ = convert(tmp_path, old)
     name = ATTENTION + wrong
     # Twice is another order of rows than before and than after, since these heads have 8.
     new[name] = old[name] if found == "unmoved" else half_of(new[name], HEADS)
-    result = checked(tmp_path, new)
+    result = check_against(tmp_path, new)
     assert not result.proof.holds
     assert {t.name: t.found for t in result.tensors if t.found != "moved"} == {name: found}
     text = str(result)
@@ -416,11 +422,11 @@ def test_a_wrong_conversion_names_the_tensor(wrong: str, found: str, tmp_path: P
 
 
 def test_files_that_cannot_be_a_conversion_are_refused(tmp_path: Path) -> None:
-    new, _ = converted(tmp_path, layer())
+    new, _ = convert(tmp_path, layer())
     name = ATTENTION + "k_norm.weight"
     short = {**new, name: new[name][:4]}
     with pytest.raises(FileError, match=r"must have .*k_norm.weight of \(8,\), got F32 \(4,\)"):
-        checked(tmp_path, short)
+        check_against(tmp_path, short)
     del new[name]
     with pytest.raises(FileError, match=r"k_norm.weight of \(8,\), got none"):
-        checked(tmp_path, new)
+        check_against(tmp_path, new)

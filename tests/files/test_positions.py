@@ -22,7 +22,7 @@ def axes(*shape: int) -> Axes:
 
 
 @contextlib.contextmanager
-def opened(
+def open_along(
     source: object, axes: Axes, offset: object = 0, *, coordinates: int = 1
 ) -> Iterator[Positions]:
     with open_positions(source, offset, coordinates=coordinates) as along:
@@ -31,19 +31,19 @@ def opened(
 
 def test_counted_positions_are_never_held() -> None:
     long = axes(2**50, 8)
-    with opened(None, long, 2**40) as places:
+    with open_along(None, long, 2**40) as places:
         assert str(places.ends) == f"({2**40}, {2**40 + 2**50 - 1})"
         for row in (0, 2**49, 2**50 - 1):
             assert places.at(slice(0, 1), slice(row, row + 1)).tolist() == [[row + 2**40]]
 
 
 def test_counting_past_the_limit_is_refused() -> None:
-    with opened(None, axes(5, 8), 2**53 - 4) as places:
+    with open_along(None, axes(5, 8), 2**53 - 4) as places:
         assert str(places.ends) == f"({2**53 - 4}, {2**53})"
     with pytest.raises(ArgumentError, match="got 9007199254740989 to 9007199254740993"):
-        opened(None, axes(5, 8), 2**53 - 3).__enter__()
+        open_along(None, axes(5, 8), 2**53 - 3).__enter__()
     with pytest.raises(ArgumentError, match="offset must be at most"):
-        opened(None, axes(5, 8), -(2**53) - 1).__enter__()
+        open_along(None, axes(5, 8), -(2**53) - 1).__enter__()
 
 
 @pytest.mark.parametrize("offset", [1, -1])
@@ -51,11 +51,11 @@ def test_sum_past_the_limit_is_refused_though_float64_would_round_it(offset: int
     at_limit = np.array([0.0, offset * 2.0**53])
     assert at_limit[1] + offset == at_limit[1]
     with pytest.raises(ArgumentError, match=f"with offset {offset} at index 1$"):
-        opened(at_limit, axes(2, 8), offset).__enter__()
+        open_along(at_limit, axes(2, 8), offset).__enter__()
 
 
 def test_ends_are_integers_where_they_can_be() -> None:
-    with opened([1.0, 2.5], axes(2, 8)) as places:
+    with open_along([1.0, 2.5], axes(2, 8)) as places:
         assert str(places.ends) == "(1, 2.5)"
 
 
@@ -70,7 +70,7 @@ def test_error_in_a_long_array_says_where_it_counts_from(tmp_path: Path) -> None
     np.save(tmp_path / "p.npy", bad)
     for source in (bad, tmp_path / "p.npy"):
         with pytest.raises(ArgumentError, match=f"inf {FROM}"):
-            opened(source, axes(LONG, 8)).__enter__()
+            open_along(source, axes(LONG, 8)).__enter__()
 
 
 @pytest.mark.parametrize("shape", [(LONG,), (5, LONG // 5)])
@@ -78,14 +78,14 @@ def test_sum_past_the_limit_in_a_long_array_says_where_it_is(shape: tuple[int, .
     bad = np.arange(float(LONG))
     bad[(1 << 19) + 7] = 2.0**53
     with pytest.raises(ArgumentError, match=f"with offset 5 {FROM}"):
-        opened(bad.reshape(shape), axes(*shape, 8), 5).__enter__()
+        open_along(bad.reshape(shape), axes(*shape, 8), 5).__enter__()
 
 
 @pytest.mark.parametrize("row", [3, LONG // 2, LONG - 1])
 def test_furthest_of_a_long_array_is_of_all_its_parts(row: int) -> None:
     long = np.zeros(LONG)
     long[row] = -1e6
-    with opened(long, axes(LONG, 8)) as places:
+    with open_along(long, axes(LONG, 8)) as places:
         assert places.furthest == 1_000_000
 
 
@@ -102,23 +102,23 @@ def test_furthest_of_a_long_array_is_of_all_its_parts(row: int) -> None:
     ],
 )
 def test_furthest(source: Any, offset: int, furthest: str) -> None:
-    with opened(source, axes(3, 5, 8), offset) as places:
+    with open_along(source, axes(3, 5, 8), offset) as places:
         assert str(places.furthest) == furthest
 
 
 def test_furthest_is_of_every_axis() -> None:
     places = np.zeros((5, 3))
     places[2] = 1, 2, -30
-    with opened(places, axes(5, 8), 4, coordinates=3) as found:
+    with open_along(places, axes(5, 8), 4, coordinates=3) as found:
         assert found.furthest == 26
-    with opened(None, axes(5, 8), coordinates=3) as found:
+    with open_along(None, axes(5, 8), coordinates=3) as found:
         assert found.furthest == 4
 
 
 @pytest.mark.parametrize("source", [None, [], np.zeros((0, 5))])
 def test_nothing_is_far_where_there_is_nothing(source: Any) -> None:
     shape = (0, 5, 8) if np.ndim(source) == 2 else (0, 8)
-    with opened(source, axes(*shape), 9) as places:
+    with open_along(source, axes(*shape), 9) as places:
         assert (places.furthest, places.ends) == (0, None)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from files.folders import descriptors, saved
+from files.folders import descriptors, save
 from helpers import ROOT, random_array
 from safetensors.numpy import save_file
 
@@ -57,8 +57,8 @@ stdin: - -o s.npy -> 0 1
 def test_each_input_is_opened_once_and_its_axes_are_worked_out_once(tmp_path: Path) -> None:
     x = random_array(20, 8, dtype="f8")
     for name in ("x.npy", "0.npy", "1.npy", "2.npy"):
-        saved(tmp_path, x, name)
-    saved(tmp_path, np.arange(20), "p.npy")
+        save(tmp_path, x, name)
+    save(tmp_path, np.arange(20), "p.npy")
     save_file({"q": x, "k": x}, tmp_path / "two.safetensors")
     zarr.create_array(tmp_path / "x.zarr", data=x, chunks=(10, 8))
     lines = [line.partition(" -> ")[0] for line in COUNTS.splitlines()]
@@ -75,7 +75,7 @@ def test_each_input_is_opened_once_and_its_axes_are_worked_out_once(tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["x.npy", "x.safetensors"])
 def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
-    saved(tmp_path, random_array(20, 8, dtype="f8"))
+    save(tmp_path, random_array(20, 8, dtype="f8"))
     save_file({"q": random_array(20, 8, dtype="f8")}, tmp_path / "x.safetensors")
     before = descriptors()
     for job in (

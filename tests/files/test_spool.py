@@ -14,17 +14,17 @@ from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, whole
 
 
-def stored(name: str, *shape: int) -> Stored:
+def stored_array(name: str, *shape: int) -> Stored:
     return Stored(path=Path("x"), name=name, shape=shape, dtype=np.dtype("<f4"))
 
 
 def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
     arrays = {"a": random_array(3, 8), "b": random_array(0, 8), "c": random_array(70_000, 8)}
     kept = Spool(
-        tmp_path / "part", [stored(name, *x.shape) for name, x in arrays.items()], Source()
+        tmp_path / "part", [stored_array(name, *x.shape) for name, x in arrays.items()], Source()
     )
     for name in "cab":
-        kept.write(name, whole(stored(name, *arrays[name].shape)), arrays[name].copy())
+        kept.write(name, whole(stored_array(name, *arrays[name].shape)), arrays[name].copy())
     for name, x in arrays.items():
         assert b"".join(kept.blocks(name)) == x.tobytes()
         assert_same_bits(name, got=kept.map_elements(name), expected=x)
@@ -36,5 +36,5 @@ def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
 def test_what_can_not_be_begun_is_closed(tmp_path: Path) -> None:
     before = descriptors()
     with pytest.raises(OSError, match=r"File too large|Invalid argument"):
-        Spool(tmp_path / "part", [stored("a", 2**60)], Source())
+        Spool(tmp_path / "part", [stored_array("a", 2**60)], Source())
     assert descriptors() == before

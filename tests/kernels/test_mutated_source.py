@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow, tiered
+from helpers import mark_slow, slow
 
 from ropecli import Rotary, verify
 from ropecli.kernels import rotation
@@ -127,13 +127,13 @@ def test_the_source_as_it_is_passes(
 
 
 @pytest.mark.parametrize("rope", [ROPES[0], *slow(ROPES[1])], ids=lambda rope: rope.layout)
-@pytest.mark.parametrize("name", tiered(MUTANTS, quick=[*MUTANTS][::5]))
+@pytest.mark.parametrize("name", mark_slow(MUTANTS, quick=[*MUTANTS][::5]))
 def test_broken_source_is_caught(name: str, rope: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(*MUTANTS[name], rope, monkeypatch)
 
 
 @pytest.mark.parametrize("rope", [ROPES[0], *slow(ROPES[1])], ids=lambda rope: rope.layout)
-@pytest.mark.parametrize("name", tiered(MUTANTS_ONCE, quick=[*MUTANTS_ONCE][:1]))
+@pytest.mark.parametrize("name", mark_slow(MUTANTS_ONCE, quick=[*MUTANTS_ONCE][:1]))
 def test_broken_source_for_one_vector_at_a_position_is_caught(
     name: str, rope: Rotary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

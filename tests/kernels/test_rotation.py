@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 import strategies as domain
-from helpers import assert_same_bits, assert_within, run_python, slow_rows, tiered
+from helpers import assert_same_bits, assert_within, mark_slow, run_python, slow_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -319,7 +319,7 @@ def test_every_way_gives_the_same_bits(
     compare("past the caches")
 
 
-@pytest.mark.parametrize("dtype", tiered(DTYPES, quick=["float16"]))
+@pytest.mark.parametrize("dtype", mark_slow(DTYPES, quick=["float16"]))
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_one_vector_a_position_gets_the_bits_of_a_small_call(
     layout: str, dtype: str, monkeypatch: pytest.MonkeyPatch

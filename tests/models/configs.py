@@ -278,7 +278,7 @@ RELEASED: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 
 
-def published() -> dict[str, dict[str, Any]]:
+def published_configs() -> dict[str, dict[str, Any]]:
     """Configurations with the tables that Transformers 5.23 computes from them, by name."""
     text = (ROOT / "tests" / "data" / "rope_configs.json").read_text()
     return {entry["name"]: entry for entry in json.loads(text)["entries"]}

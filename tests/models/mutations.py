@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from helpers import soon
-from models.configs import ALL, RELEASED, published
+from models.configs import ALL, RELEASED, published_configs
 from models.lint.cases import CASES
 
 from ropecli import RopecliError, lint, load_model
@@ -24,14 +24,14 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 
 
-def sound() -> list[dict[str, Any]]:
+def sound_files() -> list[dict[str, Any]]:
     """Files to start from, those that fire a rule of `lint` among them."""
     released = [*ALL.values(), *(keys for keys, _ in RELEASED.values())]
-    tables = [entry["config"] for entry in published().values()]
+    tables = [entry["config"] for entry in published_configs().values()]
     return [*released, *tables, *(case.fires for case in CASES.values())]
 
 
-def mutated(random: np.random.Generator, files: list[dict[str, Any]]) -> bytes:
+def mutate(random: np.random.Generator, files: list[dict[str, Any]]) -> bytes:
     """One of the files with up to four changes, as bytes."""
     config = copy.deepcopy(files[random.integers(len(files))])
     for _ in range(random.integers(1, 5)):

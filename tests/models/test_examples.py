@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers import assert_refused, read_json, read_stdout
-from models.configs import RELEASED, published
+from models.configs import RELEASED, published_configs
 from models.stacks.measured import apart, lines
 
 import ropecli
@@ -72,7 +72,7 @@ def test_lint_finds_nothing_but_the_mistakes(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "stored"), PUBLISHED.items())
 def test_table_is_that_of_transformers(name: str, stored: str) -> None:
-    entry = published()[stored]
+    entry = published_configs()[stored]
     for key, table in entry["inv_freq"].items():
         factor = entry["attention_factor"].get(key.replace("inv_freq", "attention_scaling"), 1.0)
         assert is_in(table, factor, layers(name)), key

@@ -101,7 +101,7 @@ def rotary(config: dict[str, Any], name: str = "all") -> Rotary:
         # Compressed layers of DeepSeek-V4 are not stretched.
         (DEEPSEEK_V4, "main", {"rope_type": "default", "base": 1e4, "rotary_offset": 448}),
         (DEEPSEEK_V4, "compress", {"rope_type": "yarn", "base": 2e5, "attention_factor": 1.0}),
-        # A local base in a model that nobody knows: its scaling is for the full layers.
+        # A local base in an unknown model: its scaling is for the full layers.
         (LOCAL, FULL, {"base": 5e5, "inv_freq[0]": 0.5}),
         (LOCAL, SLIDING, {"base": 3e4, "inv_freq[0]": 1.0}),
         (MODERNBERT, FULL, {"base": 2e5}),

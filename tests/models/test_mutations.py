@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from helpers import slow, slow_rows
 from models.configs import GPT_OSS, QWEN2_VL
-from models.mutations import WRONG, assert_judged_or_refused, mutated, sound
+from models.mutations import WRONG, assert_judged_or_refused, mutate, sound_files
 
 
 @pytest.mark.parametrize("seeds", [range(100), *slow(range(500))])
 def test_mutations(seeds: range, tmp_path: Path) -> None:
-    files, fired = sound(), set[str]()
+    files, fired = sound_files(), set[str]()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     computed = sum(
-        assert_judged_or_refused(mutated(np.random.default_rng(seed), files), tmp_path, fired)
+        assert_judged_or_refused(mutate(np.random.default_rng(seed), files), tmp_path, fired)
         for seed in seeds
     )
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10  # from KiB

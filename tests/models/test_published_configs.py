@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from helpers import assert_within, for_each
-from models.configs import published
+from models.configs import published_configs
 
 from ropecli.models.load import load_model
 from ropecli.models.model import Layer
 
-ENTRIES = list(published().values())
+ENTRIES = list(published_configs().values())
 #: The file holds float32 values of float32 powers, whose rounding ln(base) magnifies.
 FREQUENCIES = 2e-6
 #: Attention factors are rounded to nine digits and a float32's worth.

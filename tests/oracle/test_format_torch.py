@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from files.folders import names, refused, to_be_rotated
+from files.folders import names, refusal_of, to_be_rotated
 from files.hostile import Payload
 from files.hostile_torch import assert_hostile_files_do_nothing, payloads
 from helpers import assert_same_bits, soon
@@ -116,7 +116,7 @@ def test_no_code_is_run(
     assert mark.exists(), "the payload must work, or the test proves nothing"
     mark.unlink()
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", variable)
-    message = refused(encode_file, path, tmp_path / "y.pt", ROPE, tensor="q")
+    message = refusal_of(encode_file, path, tmp_path / "y.pt", ROPE, tensor="q")
     assert ("PyTorch refuses its pickle" if is_zip else "not a file of PyTorch 1.6") in message
     assert names(tmp_path) == ["x.pt"]
 
@@ -135,7 +135,7 @@ def test_hostile_files_do_nothing(tmp_path: Path) -> None:
 def test_a_plain_pickle_is_refused(tmp_path: Path) -> None:
     mark = tmp_path / "code ran"
     (tmp_path / "x.pt").write_bytes(pickle.dumps(Payload(mark)))
-    refused(to_be_rotated, tmp_path / "x.pt")
+    refusal_of(to_be_rotated, tmp_path / "x.pt")
     assert not mark.exists()
 
 
@@ -249,7 +249,7 @@ def test_output_can_be_mapped_and_checked(tmp_path: Path) -> None:
 def test_other_tensors_are_refused(tmp_path: Path, structure: Any, words: str) -> None:
     torch.save(structure, tmp_path / "x.pt")
     with soon():
-        assert words in refused(encode_file, tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
+        assert words in refusal_of(encode_file, tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
     assert names(tmp_path) == ["x.pt"]
 
 
@@ -257,7 +257,7 @@ def test_dictionary_within_itself_is_refused(tmp_path: Path) -> None:
     structure: dict[str, Any] = {"q": random_tensor(5, 8)}
     structure["again"] = structure
     torch.save(structure, tmp_path / "x.pt")
-    assert refused(to_be_rotated, tmp_path / "x.pt")
+    assert refusal_of(to_be_rotated, tmp_path / "x.pt")
 
 
 def twice_in_each(levels: int) -> dict[str, Any]:
@@ -298,7 +298,7 @@ def test_shared_dictionaries_are_walked_at_each_place(tmp_path: Path) -> None:
 def test_structures_that_take_too_long_are_refused(tmp_path: Path, structure: Any) -> None:
     torch.save(structure, tmp_path / "x.pt")
     with soon():
-        said = refused(to_be_rotated, tmp_path / "x.pt")
+        said = refusal_of(to_be_rotated, tmp_path / "x.pt")
     assert "too many tensors" in said or "nested more than 100 deep" in said
 
 
@@ -368,6 +368,6 @@ def test_lists_too_deep_to_be_saved_are_one_line(tmp_path: Path) -> None:
         torch.save({"q": random_tensor(5, 8), "deep": deep}, tmp_path / "x.pt")
     finally:
         sys.setrecursionlimit(limit)
-    said = refused(encode_file, tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
+    said = refusal_of(encode_file, tmp_path / "x.pt", tmp_path / "y.pt", ROPE)
     assert said.startswith(f"cannot write {tmp_path}/y.pt: ")
     assert names(tmp_path) == ["x.pt"]

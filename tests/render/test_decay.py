@@ -35,7 +35,7 @@ def curve(
     )
 
 
-def scored() -> Decay:
+def decay_with_bounds() -> Decay:
     """Four distances with a score that falls below 0 and both bounds."""
     return Decay(
         rope=Rotary(head_dim=2),
@@ -125,7 +125,7 @@ def test_wide_tables_are_not_cut() -> None:
 
 
 def test_table_of_vectors_names_score_and_bounds() -> None:
-    heading, rows = table(shown([scored()]))
+    heading, rows = table(shown([decay_with_bounds()]))
     assert heading == [
         "relative distance",
         "relative upper bound",
@@ -193,7 +193,7 @@ def test_several_curves_are_named() -> None:
 
 
 def test_scores_are_summed_up() -> None:
-    text = shown([scored()])
+    text = shown([decay_with_bounds()])
     assert text.startswith(
         "The score and RoPE's upper bounds against distance (RoFormer Eq. 35-37)"
     )
@@ -247,7 +247,7 @@ def test_terminal_clips_the_papers_frame() -> None:
 
 
 def test_terminal_draws_bounds_and_score_apart() -> None:
-    text = shown([scored()], plots=True)
+    text = shown([decay_with_bounds()], plots=True)
     first, second = text.index("  max bound and Abel bound\n"), text.index("  score\n")
     bounds, score = text[first:second], text[second:]
     assert "9.75 |" in bounds

@@ -1,4 +1,4 @@
-"""Words of `lint`, from findings made by hand."""
+"""Messages of `lint`, from findings made by hand."""
 
 from __future__ import annotations
 

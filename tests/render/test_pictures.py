@@ -81,7 +81,7 @@ def test_picture_is_legible_and_clear(name: str) -> None:
     assert_clear(picture)
 
 
-def _expected(name: str) -> ropecli.Expected:
+def _expected_score(name: str) -> ropecli.Expected:
     encoding = with_table(name, 21, model_dim=16, head_dim=4)
     return ropecli.expected_score(encoding, max_distance=20)
 
@@ -100,9 +100,11 @@ OUTLINES: dict[str, Callable[[], Figure]] = {
     "base-scan": lambda: ropecli.base_scan(context_length=60, head_dim=16, grid=30).figure(),
     "construct": lambda: ropecli.construct(PLAIN, context_length=64).figure(),
     "constructs": lambda: _several(ropecli.construct, context_length=64),
-    "expected": lambda: _expected("alibi").figure(),
-    "expected-bound": lambda: _expected("alibi").figure(bound=BOUND),
-    "expected-several": lambda: _expected("alibi").figure(_expected("rope"), bound=BOUND),
+    "expected": lambda: _expected_score("alibi").figure(),
+    "expected-bound": lambda: _expected_score("alibi").figure(bound=BOUND),
+    "expected-several": lambda: _expected_score("alibi").figure(
+        _expected_score("rope"), bound=BOUND
+    ),
     "linear": lambda: costs((64, 128, 256, 512), 128).figure(),
     "linear-extrapolated": lambda: costs((64, 128), 3).figure(),
     "linear-one": lambda: costs((64,), 64).figure(),

@@ -1,4 +1,4 @@
-"""SARIF: what the schema says of it, and where findings are placed."""
+"""SARIF: files valid under the schema, and where findings are placed."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ WRONG = Property(max_error=3.4, tolerance=1e-12, theory=True)
 FALLS = Property(max_error=-0.5, tolerance=-1e-12, theory=None)
 
 
-def judged(name: str = "made", **other: Property) -> Invariance:
+def invariance_of(name: str = "made", **other: Property) -> Invariance:
     plain = {
         "translation_invariance": YES,
         "symmetry": NO,
@@ -49,7 +49,7 @@ def page(measured: list[Invariance]) -> str:
 
 
 def test_disagreement_is_told_with_its_numbers() -> None:
-    assert page([judged(), judged("bad", boundedness=WRONG)]) == (
+    assert page([invariance_of(), invariance_of("bad", boundedness=WRONG)]) == (
         "FAIL: 1 disagreement with theory, seed 7\n\n"
         "  bad: bounded was measured no (error 3.4, tolerance 1e-12), theory says yes"
     )

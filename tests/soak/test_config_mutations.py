@@ -6,14 +6,14 @@ import resource
 from pathlib import Path
 
 import numpy as np
-from models.mutations import assert_judged_or_refused, mutated, sound
+from models.mutations import assert_judged_or_refused, mutate, sound_files
 
 
 def test_ten_thousand_mutations(tmp_path: Path) -> None:
-    files = sound()
+    files = sound_files()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     computed = sum(
-        assert_judged_or_refused(mutated(np.random.default_rng(seed), files), tmp_path)
+        assert_judged_or_refused(mutate(np.random.default_rng(seed), files), tmp_path)
         for seed in range(1_000, 11_000)
     )
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10  # from KiB

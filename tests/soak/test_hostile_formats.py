@@ -139,7 +139,7 @@ ONE = """
 import time
 from pathlib import Path
 import numpy as np
-from files.hostile import ROPE, fed
+from files.hostile import ROPE, feed_stdin
 from files.memory import peak
 from ropecli import encode_file, errors
 np.save("sound.npy", np.ones((3, 8), "f4"))
@@ -148,7 +148,7 @@ name = {name!r}
 begin = time.process_time()
 try:
     if name == "-":
-        with fed(Path("x").read_bytes()):
+        with feed_stdin(Path("x").read_bytes()):
             encode_file("-", "y.npy", ROPE)
     else:
         encode_file(name, "y" + Path(name).suffix, ROPE)

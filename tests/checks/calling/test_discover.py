@@ -55,7 +55,7 @@ def made(target: Any, **given: Any) -> tuple[Caller, int]:
     return search.caller, search.caller.make(search.discover()[0], ROPE, 64)
 
 
-def called(options: str, **how: Any) -> Callable[[Any], Any]:
+def add_case(options: str, **how: Any) -> Callable[[Any], Any]:
     """Keep a target as a case: by which options it is called, and how that is asked for."""
 
     def keep(target: Any) -> Any:
@@ -66,18 +66,18 @@ def called(options: str, **how: Any) -> Callable[[Any], Any]:
     return keep
 
 
-def turned(x: Array, cos: Array, sin: Array) -> Array:
+def turn_halves(x: Array, cos: Array, sin: Array) -> Array:
     """Rotate halves by tables of single columns that broadcast."""
     a, b = np.split(x, 2, axis=-1)
     return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
 
-def swapped(x: Array) -> Array:
+def swap_halves(x: Array) -> Array:
     a, b = np.split(x, 2, axis=-1)
     return np.concatenate([-b, a], axis=-1)
 
 
-def beside(x: Array) -> Array:
+def swap_neighbours(x: Array) -> Array:
     return np.stack([-x[..., 1::2], x[..., ::2]], axis=-1).reshape(x.shape)
 
 
@@ -88,24 +88,24 @@ def phases(positions: Array, dim: int, base: float = 10000.0) -> Array:
 # Positions.
 
 
-@called('--call "by_positions(x, positions)" --axes-of-x "b h s d"')
+@add_case('--call "by_positions(x, positions)" --axes-of-x "b h s d"')
 def by_positions(x: Array, positions: Array) -> Array:
     angles = phases(positions, x.shape[-1])
-    return turned(x, np.cos(angles), np.sin(angles))
+    return turn_halves(x, np.cos(angles), np.sin(angles))
 
 
-@called('--call "positions_first(positions, x)" --axes-of-x "b h s d"')
+@add_case('--call "positions_first(positions, x)" --axes-of-x "b h s d"')
 def positions_first(pos: Array, x: Array) -> Array:
     return by_positions(x, pos)
 
 
-@called('--call "of_each_sequence(x, positions)" --axes-of-x "b s h d" --axes-of-positions "b s"')
+@add_case('--call "of_each_sequence(x, positions)" --axes-of-x "b s h d" --axes-of-positions "b s"')
 def of_each_sequence(x: Array, position_ids: Array) -> Array:
     angles = phases(position_ids, x.shape[-1])[:, :, None]
-    return turned(x, np.cos(angles), np.sin(angles))
+    return turn_halves(x, np.cos(angles), np.sin(angles))
 
 
-@called(
+@add_case(
     '--call "queries_and_keys(positions, q, k)" --axes-of-x "b*s h*d" --axes-of-positions "b*s"'
 )
 def queries_and_keys(positions: Array, query: Array, key: Array) -> tuple[Array, Array]:
@@ -114,150 +114,150 @@ def queries_and_keys(positions: Array, query: Array, key: Array) -> tuple[Array,
     assert len(positions) == len(query)
     angles = phases(positions, 8)[:, None]
     return tuple(
-        turned(x.reshape(len(x), -1, 8), np.cos(angles), np.sin(angles)).reshape(x.shape)
+        turn_halves(x.reshape(len(x), -1, 8), np.cos(angles), np.sin(angles)).reshape(x.shape)
         for x in (query, key)
     )
 
 
-@called('--call "only_floats(x, positions)" --axes-of-x "b h s d" --positions-dtype float32')
+@add_case('--call "only_floats(x, positions)" --axes-of-x "b h s d" --positions-dtype float32')
 def only_floats(x: Array, positions: Array) -> Array:
     assert positions.dtype == np.float32
     return by_positions(x, positions)
 
 
-@called('--call "implied(x)" --axes-of-x "s d"')
+@add_case('--call "implied(x)" --axes-of-x "s d"')
 def implied(x: Array) -> Array:
     length, _ = x.shape
     return by_positions(x, np.arange(length))
 
 
-@called('--call "of_two_sequences(x)" --axes-of-x "s b h d"')
+@add_case('--call "of_two_sequences(x)" --axes-of-x "s b h d"')
 def of_two_sequences(x: Array) -> Array:
     if x.shape[1] > 2:
         raise ValueError(f"at most two sequences, got {x.shape[1]}")
     return by_positions(x.transpose(1, 2, 0, 3), np.arange(len(x))).transpose(2, 0, 1, 3)
 
 
-@called('--call "angles_of_two_sequences(x, freqs)" --axes-of-x "b s h*d"')
+@add_case('--call "angles_of_two_sequences(x, freqs)" --axes-of-x "b s h*d"')
 def angles_of_two_sequences(x: Array, freqs: Array) -> Array:
     batch, length, _ = x.shape
     if batch > 2 or freqs.shape[:2] != (batch, length):
         raise ValueError(f"at most two sequences and their angles, got {x.shape} and {freqs.shape}")
     heads = x.reshape(batch, length, -1, 8).swapaxes(1, 2)
-    y = turned(heads, np.cos(freqs)[:, None, :, :4], np.sin(freqs)[:, None, :, :4])
+    y = turn_halves(heads, np.cos(freqs)[:, None, :, :4], np.sin(freqs)[:, None, :, :4])
     return y.swapaxes(1, 2).reshape(x.shape)
 
 
-@called('--call "from_an_offset(x, offset)" --axes-of-x "b h s d"')
+@add_case('--call "from_an_offset(x, offset)" --axes-of-x "b h s d"')
 def from_an_offset(x: Array, offset: int) -> Array:
     assert isinstance(offset, int)
     return by_positions(x, offset + np.arange(x.shape[-2]))
 
 
-@called('--call "with_defaults(x, start_pos=offset)" --axes-of-x "b s h d"')
+@add_case('--call "with_defaults(x, start_pos=offset)" --axes-of-x "b s h d"')
 def with_defaults(x: Array, start_pos: int = 0, base: float = 10000.0) -> Array:
     angles = phases(start_pos + np.arange(x.shape[1]), x.shape[-1], base)[:, None]
-    return turned(x, np.cos(angles), np.sin(angles))
+    return turn_halves(x, np.cos(angles), np.sin(angles))
 
 
-@called('--call "offset_of_each(q, k, offsets)" --axes-of-x "b h s d"')
+@add_case('--call "offset_of_each(q, k, offsets)" --axes-of-x "b h s d"')
 def offset_of_each(q: Array, k: Array, offset: Array) -> list[Array]:
     assert offset.shape == (len(q),)
     angles = phases(offset[:, None] + np.arange(q.shape[2]), q.shape[-1])[:, None]
-    return [turned(x, np.cos(angles), np.sin(angles)) for x in (q, k)]
+    return [turn_halves(x, np.cos(angles), np.sin(angles)) for x in (q, k)]
 
 
-@called('--call "names_an_axis(x, 2, offset=offset)" --axes-of-x "b h s d"')
+@add_case('--call "names_an_axis(x, 2, offset=offset)" --axes-of-x "b h s d"')
 def names_an_axis(x: Array, seq_dim: int, offset: int = 0) -> Array:
     places = offset + np.arange(x.shape[seq_dim])
     moved = np.moveaxis(x, seq_dim, -2)
     return np.moveaxis(by_positions(moved, places), -2, seq_dim)
 
 
-@called('--call "by_dim_and_base(x, head_dim, offset, base=base)" --axes-of-x "b h s d"')
+@add_case('--call "by_dim_and_base(x, head_dim, offset, base=base)" --axes-of-x "b h s d"')
 def by_dim_and_base(x: Array, dims: int, start: int, *, base: float) -> Array:
-    return turned(
+    return turn_halves(
         x, *(f(phases(start + np.arange(x.shape[2]), dims, base)) for f in (np.cos, np.sin))
     )
 
 
-@called(
+@add_case(
     '--call "with_inverse(q, k, positions, inv_freq)" --axes-of-x "b h s d" --tables-dtype float64'
 )
 def with_inverse(q: Array, k: Array, positions: Array, inv_freq: Array) -> dict[str, Array]:
     angles = positions[..., None] * inv_freq
     return {
-        "q": turned(q, np.cos(angles), np.sin(angles)),
-        "k": turned(k, np.cos(angles), np.sin(angles)),
+        "q": turn_halves(q, np.cos(angles), np.sin(angles)),
+        "k": turn_halves(k, np.cos(angles), np.sin(angles)),
     }
 
 
 # Tables of cosines and sines.
 
 
-@called('--call "of_transformers(q, k, cos, sin)" --axes-of-x "b h s d"')
+@add_case('--call "of_transformers(q, k, cos, sin)" --axes-of-x "b h s d"')
 def of_transformers(
     q: Array, k: Array, cos: Array, sin: Array, position_ids: Any = None, unsqueeze_dim: int = 1
 ) -> tuple[Array, Array]:
     cos, sin = np.expand_dims(cos, unsqueeze_dim), np.expand_dims(sin, unsqueeze_dim)
-    return q * cos + swapped(q) * sin, k * cos + swapped(k) * sin
+    return q * cos + swap_halves(q) * sin, k * cos + swap_halves(k) * sin
 
 
-@called('--call "sines_first(x, sin, cos)" --axes-of-x "b s h d" --tables single')
+@add_case('--call "sines_first(x, sin, cos)" --axes-of-x "b s h d" --tables single')
 def sines_first(tensor: Array, sin: Array, cos: Array) -> Array:
     cos, sin = (np.repeat(table, 2, axis=-1)[:, :, None] for table in (cos, sin))
-    return tensor * cos + beside(tensor) * sin
+    return tensor * cos + swap_neighbours(tensor) * sin
 
 
-@called(
+@add_case(
     '--call "interleaved_columns(x, cos, sin)" --axes-of-x "b h s d" --axes-of-tables "s d" '
     "--tables interleaved"
 )
 def interleaved_columns(x: Array, freqs_cos: Array, freqs_sin: Array) -> Array:
     (_, _, length, _), rows = x.shape, (len(freqs_cos), len(freqs_sin))
     assert rows == (length, length)
-    return x * freqs_cos + beside(x) * freqs_sin
+    return x * freqs_cos + swap_neighbours(x) * freqs_sin
 
 
-@called('--call "needs_an_axis(x, cos, sin, 1)" --axes-of-x "b h s d"')
+@add_case('--call "needs_an_axis(x, cos, sin, 1)" --axes-of-x "b h s d"')
 def needs_an_axis(x: Array, cos: Array, sin: Array, unsqueeze_dim: int) -> Array:
     return of_transformers(x, x, cos, sin, None, unsqueeze_dim)[0]
 
 
-@called('--call "a_pair(x, (cos, sin))" --axes-of-x "b h s d" --axes-of-tables "s d"')
+@add_case('--call "a_pair(x, (cos, sin))" --axes-of-x "b h s d" --axes-of-tables "s d"')
 def a_pair(x: Array, position_embeddings: tuple[Array, Array]) -> Array:
     cos, sin = position_embeddings
     assert cos.ndim == 2
-    return x * cos + swapped(x) * sin
+    return x * cos + swap_halves(x) * sin
 
 
-@called('--call "a_pair_of_sines_first(x, (sin, cos))" --axes-of-x "b h s d" --tables single')
+@add_case('--call "a_pair_of_sines_first(x, (sin, cos))" --axes-of-x "b h s d" --tables single')
 def a_pair_of_sines_first(x: Array, sincos: tuple[Array, Array]) -> Array:
     sin, cos = sincos
-    return turned(x, cos[:, None], sin[:, None])
+    return turn_halves(x, cos[:, None], sin[:, None])
 
 
-@called('--call "spelt_out(x, cos, sin)" --axes-of-x "b h s d" --tables single')
+@add_case('--call "spelt_out(x, cos, sin)" --axes-of-x "b h s d" --tables single')
 def spelt_out(value: Array, cosine: Array, sine: Array) -> Array:
-    return turned(value, cosine[:, None], sine[:, None])
+    return turn_halves(value, cosine[:, None], sine[:, None])
 
 
-@called('--call "with_a_dim_of_its_own(x, positions, head_dim=head_dim)" --axes-of-x "b h s d"')
+@add_case('--call "with_a_dim_of_its_own(x, positions, head_dim=head_dim)" --axes-of-x "b h s d"')
 def with_a_dim_of_its_own(x: Array, positions: Array, head_dim: int = 128) -> Array:
     return by_dim_and_base(x, head_dim, positions[0], base=10000.0)
 
 
-@called(
+@add_case(
     '--call "of_onnxruntime(x, cos_cache, sin_cache, offset, False)" --axes-of-x "b s h d" '
     "--tables single"
 )
 def of_onnxruntime(x: Array, cos: Array, sin: Array, pos: int, interleaved: bool) -> Array:
     assert not interleaved
     rows = slice(pos, pos + x.shape[1])
-    return turned(x, cos[rows, None], sin[rows, None])
+    return turn_halves(x, cos[rows, None], sin[rows, None])
 
 
-@called(
+@add_case(
     '--call "rows_by_positions(q, k, cos_cache, sin_cache, positions)" --axes-of-x "b h s d" '
     '--axes-of-positions "b s"'
 )
@@ -265,7 +265,7 @@ def rows_by_positions(q: Array, k: Array, cos: Array, sin: Array, position_ids: 
     return of_transformers(q, k, cos[position_ids], sin[position_ids])
 
 
-@called(
+@add_case(
     '--call "side_by_side(positions, q, k, cos_sin_cache, True)" --axes-of-x "b*s h d" '
     '--axes-of-positions "b*s"'
 )
@@ -276,25 +276,25 @@ def side_by_side(
     assert query.ndim == 3
     assert len(positions) == len(query)
     cos, sin = np.split(cos_sin_cache[positions][:, None], 2, axis=-1)
-    return turned(query, cos, sin), turned(key, cos, sin)
+    return turn_halves(query, cos, sin), turn_halves(key, cos, sin)
 
 
 # Frequencies.
 
 
-@called('--call "angles_of_megatron(x, freqs)" --axes-of-x "s b h d" --axes-of-tables "s 1 1 d"')
+@add_case('--call "angles_of_megatron(x, freqs)" --axes-of-x "s b h d" --axes-of-tables "s 1 1 d"')
 def angles_of_megatron(t: Array, freqs: Array) -> Array:
     assert freqs.ndim == 4
     assert freqs.shape[1:3] == (1, 1)
     assert len(freqs) == len(t)
-    return t * np.cos(freqs) + swapped(t) * np.sin(freqs)
+    return t * np.cos(freqs) + swap_halves(t) * np.sin(freqs)
 
 
-@called('--call "freqs_first(freqs, x)" --axes-of-x "b h s d" --axes-of-tables "s d"')
+@add_case('--call "freqs_first(freqs, x)" --axes-of-x "b h s d" --axes-of-tables "s d"')
 def freqs_first(pos: Array, t: Array) -> Array:
     assert pos.ndim == 2
     assert pos.shape[-1] == t.shape[-1]
-    return t * np.cos(pos) + swapped(t) * np.sin(pos)
+    return t * np.cos(pos) + swap_halves(t) * np.sin(pos)
 
 
 def as_complex(x: Array) -> Array:
@@ -305,7 +305,7 @@ def as_real(z: Array) -> Array:
     return np.stack([z.real, z.imag], axis=-1).reshape(*z.shape[:-1], -1)
 
 
-@called(
+@add_case(
     '--call "complex_of_llama(q, k, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d" '
     "--freqs complex"
 )
@@ -314,13 +314,13 @@ def complex_of_llama(xq: Array, xk: Array, freqs_cis: Array) -> tuple[Array, Arr
     return tuple(as_real(as_complex(x) * freqs_cis[:, None]) for x in (xq, xk))
 
 
-@called('--call "stack_of_two(x, freqs)" --axes-of-x "b s h d" --tables single --freqs "cos sin"')
+@add_case('--call "stack_of_two(x, freqs)" --axes-of-x "b s h d" --tables single --freqs "cos sin"')
 def stack_of_two(x: Array, rope_cache: Array) -> Array:
     cos, sin = rope_cache[:, :, None, :, 0], rope_cache[:, :, None, :, 1]
     return as_real(as_complex(x) * (cos + 1j * sin))
 
 
-@called(
+@add_case(
     '--call "matrices(q, k, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --freqs matrix'
 )
 def matrices(xq: Array, xk: Array, pe: Array) -> list[Array]:
@@ -328,53 +328,55 @@ def matrices(xq: Array, xk: Array, pe: Array) -> list[Array]:
     return [(pe * x).sum(axis=-1).reshape(xq.shape) for x in pairs]
 
 
-@called(
+@add_case(
     '--call "sines_then_cosines(freqs, q, k)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" '
     '--tables single --freqs "sin then cos"'
 )
 def sines_then_cosines(sinusoidal_pos: Array, query: Array, key: Array, value: Any = None) -> Any:
     assert value is None
     sin, cos = (np.repeat(each, 2, axis=-1) for each in np.split(sinusoidal_pos, 2, axis=-1))
-    return query * cos + beside(query) * sin, key * cos + beside(key) * sin
+    return query * cos + swap_neighbours(query) * sin, key * cos + swap_neighbours(key) * sin
 
 
-@called(
+@add_case(
     '--call "stacked_first(x, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" '
     "--freqs stacked"
 )
 def stacked_first(x: Array, rotary_emb: Array) -> Array:
     cos, sin = rotary_emb
     assert rotary_emb.shape[0] == 2
-    return x * cos + swapped(x) * sin
+    return x * cos + swap_halves(x) * sin
 
 
-@called(
+@add_case(
     '--call "rows_of_frequencies(q, k, positions, freqs_cache)" --axes-of-x "b h s d" '
     '--tables single --freqs "cos then sin"'
 )
 def rows_of_frequencies(query: Array, key: Array, positions: Array, frequencies: Array) -> Any:
     cos, sin = np.split(frequencies[positions], 2, axis=-1)
-    return turned(query, cos, sin), turned(key, cos, sin)
+    return turn_halves(query, cos, sin), turn_halves(key, cos, sin)
 
 
-@called(
+@add_case(
     '--call "single_tables(x, cos, sin)" --axes-of-x "b h s d" --tables single '
     "--tables-dtype float32"
 )
 def single_tables(x: Array, cos: Array, sin: Array) -> Array:
     assert cos.dtype == sin.dtype == np.float32
-    return turned(x, cos[:, None], sin[:, None]).astype(x.dtype)
+    return turn_halves(x, cos[:, None], sin[:, None]).astype(x.dtype)
 
 
-@called(
+@add_case(
     '--call "single_inverse(x, positions, inv_freq)" --axes-of-x "b h s d" --tables-dtype float32'
 )
 def single_inverse(x: Array, positions: Array, inv_freq: Array) -> Array:
     angles = positions.astype(np.float32)[:, None] * inv_freq
-    return turned(x, np.cos(angles), np.sin(angles))
+    return turn_halves(x, np.cos(angles), np.sin(angles))
 
 
-@called('--call "of_many_options(q, k, positions)" --axes-of-x "b h s d" --axes-of-positions "b s"')
+@add_case(
+    '--call "of_many_options(q, k, positions)" --axes-of-x "b h s d" --axes-of-positions "b s"'
+)
 def of_many_options(
     q: Array,
     k: Array,
@@ -392,38 +394,40 @@ def of_many_options(
 ) -> list[Array]:
     assert cos is sin is freqs is rope is None
     angles = phases(position_ids, q.shape[-1])[:, None]
-    return [turned(x, np.cos(angles), np.sin(angles)) for x in (q, k)]
+    return [turn_halves(x, np.cos(angles), np.sin(angles)) for x in (q, k)]
 
 
 # Other axes, numbers and results.
 
 
-@called('--call "of_positions_first(x, positions)" --axes-of-x "s b h d" --axes-of-positions "s b"')
+@add_case(
+    '--call "of_positions_first(x, positions)" --axes-of-x "s b h d" --axes-of-positions "s b"'
+)
 def of_positions_first(x: Array, positions: Array) -> Array:
     assert positions.shape == x.shape[:2]
     assert positions.shape == (5, 4)
     angles = phases(positions, x.shape[-1])[:, :, None]
-    return turned(x, np.cos(angles), np.sin(angles))
+    return turn_halves(x, np.cos(angles), np.sin(angles))
 
 
-@called('--call "several(q, k, cos=cos, sin=sin)" --axes-of-x "b h s d" --tables single')
+@add_case('--call "several(q, k, cos=cos, sin=sin)" --axes-of-x "b h s d" --tables single')
 def several(*tensors: Array, cos: Array, sin: Array) -> list[Array]:
-    return [turned(x, cos[:, None], sin[:, None]) for x in tensors]
+    return [turn_halves(x, cos[:, None], sin[:, None]) for x in tensors]
 
 
-@called('--call "into_out(x, positions, out)" --axes-of-x "b h s d"')
+@add_case('--call "into_out(x, positions, out)" --axes-of-x "b h s d"')
 def into_out(x: Array, positions: Array, out: Array) -> None:
     out[...] = by_positions(x, positions)
 
 
-@called('--call "with_heads(x, heads, positions)" --axes-of-x "b s h*d"')
+@add_case('--call "with_heads(x, heads, positions)" --axes-of-x "b s h*d"')
 def with_heads(x: Array, n_heads: int, positions: Array) -> Array:
     batch, length, _ = x.shape
     apart = x.reshape(batch, length, n_heads, -1).swapaxes(1, 2)
     return by_positions(apart, positions).swapaxes(1, 2).reshape(x.shape)
 
 
-@called(
+@add_case(
     '--call "of_lengths(x, cos, sin, cu_seqlens)" --axes-of-x "b*s h d" --axes-of-tables "s d" '
     "--tables single"
 )
@@ -431,56 +435,56 @@ def of_lengths(x: Array, cos: Array, sin: Array, cu_seqlens: Array) -> Array:
     assert x.ndim == 3
     assert cu_seqlens[-1] == len(x)
     parts = np.split(x, cu_seqlens[1:-1])
-    return np.concatenate([turned(p, cos[: len(p), None], sin[: len(p), None]) for p in parts])
+    return np.concatenate([turn_halves(p, cos[: len(p), None], sin[: len(p), None]) for p in parts])
 
 
-@called('--call "channels_before_tokens(x, cos, sin)" --axes-of-x "b h d s" --tables single')
+@add_case('--call "channels_before_tokens(x, cos, sin)" --axes-of-x "b h d s" --tables single')
 def channels_before_tokens(x: Array, cos: Array, sin: Array) -> Array:
     moved = np.swapaxes(x, -1, -2)
-    return np.swapaxes(turned(moved, cos[:, None], sin[:, None]), -1, -2)
+    return np.swapaxes(turn_halves(moved, cos[:, None], sin[:, None]), -1, -2)
 
 
-@called('--call "in_place(x, positions)" --axes-of-x "b h s d"')
+@add_case('--call "in_place(x, positions)" --axes-of-x "b h s d"')
 def in_place(x: Array, positions: Array) -> None:
     x[...] = by_positions(x, positions)
 
 
-@called('--call "leaves_a_prefix(q, k, sin, cos, 0)" --axes-of-x "b h s d" --tables single')
+@add_case('--call "leaves_a_prefix(q, k, sin, cos, 0)" --axes-of-x "b h s d" --tables single')
 def leaves_a_prefix(q: Array, k: Array, sin: Array, cos: Array, prefix: int) -> list[Array]:
     assert prefix == 0
-    return [turned(x, cos[:, None], sin[:, None]) for x in (q, k)]
+    return [turn_halves(x, cos[:, None], sin[:, None]) for x in (q, k)]
 
 
-@called('--call "three_results(q, k, k, cos, sin)" --axes-of-x "b h s d"')
+@add_case('--call "three_results(q, k, k, cos, sin)" --axes-of-x "b h s d"')
 def three_results(q: Array, k: Array, v: Array, cos: Array, sin: Array) -> tuple[Array, ...]:
     return (*of_transformers(q, k, cos, sin), v)
 
 
-@called(
+@add_case(
     '--call "packed(qkv, cos, sin)" --axes-of-x "b s 3 h d" --axes-of-tables "s d" --tables single'
 )
 def packed(qkv: Array, cos: Array, sin: Array, cos_k: Any = None, sin_k: Any = None) -> Array:
     assert qkv.ndim == 5
     assert qkv.shape[1] == len(cos)
-    rotated = [turned(qkv[:, :, i], cos[:, None], sin[:, None]) for i in (0, 1)]
+    rotated = [turn_halves(qkv[:, :, i], cos[:, None], sin[:, None]) for i in (0, 1)]
     return np.stack([*rotated, qkv[:, :, 2]], axis=2)
 
 
-@called('--call "packed_in_place(qkv, offset)" --axes-of-x "3 b h s d"')
+@add_case('--call "packed_in_place(qkv, offset)" --axes-of-x "3 b h s d"')
 def packed_in_place(qkv: Array, seqlen_offset: int) -> None:
     q, k, _ = qkv
     for x in (q, k):
         x[...] = from_an_offset(x, seqlen_offset)
 
 
-@called('--call "with_sizes(x, cos, sin, rotary_dim, causal=False)" --axes-of-x "b h s d"')
+@add_case('--call "with_sizes(x, cos, sin, rotary_dim, causal=False)" --axes-of-x "b h s d"')
 def with_sizes(x: Array, cos: Array, sin: Array, rotary_ndims: int, *, causal: bool) -> Array:
     assert not causal
     assert cos.shape[-1] == rotary_ndims
     return of_transformers(x, x, cos, sin)[0]
 
 
-@called(
+@add_case(
     '--call "gathers(q, k, cos_cache, sin_cache, positions)" --axes-of-x "b h s d" '
     '--axes-of-positions "b s" --axes-of-tables "1 1 s d"'
 )
@@ -492,7 +496,7 @@ def gathers(q: Array, k: Array, cos: Array, sin: Array, position_ids: Array) -> 
 # Classes.
 
 
-@called('--call "OfPositions(dim=head_dim)(x, positions)" --axes-of-x "b h s d"')
+@add_case('--call "OfPositions(dim=head_dim)(x, positions)" --axes-of-x "b h s d"')
 class OfPositions:
     def __init__(self, dim: int, base: float = 10000.0, max_len: int = 64) -> None:
         self.dim = dim
@@ -505,7 +509,7 @@ class OfPositions:
         return self.forward(x, positions)
 
 
-@called(
+@add_case(
     '--call "WithFlags(head_size=head_dim, rotary_dim=rotary_dim, max_position=context, base=base, '
     'is_neox_style=True, dtype=dtype)(positions, q, k)" --axes-of-x "b h s d"'
 )
@@ -526,10 +530,10 @@ class WithFlags:
 
     def __call__(self, positions: Array, query: Array, key: Array) -> tuple[Array, Array]:
         cos, sin = np.cos(self.table[positions]), np.sin(self.table[positions])
-        return turned(query, cos, sin), turned(key, cos, sin)
+        return turn_halves(query, cos, sin), turn_halves(key, cos, sin)
 
 
-@called(
+@add_case(
     '--call "OtherMethod(dim=head_dim).rotate_queries_or_keys(x, offset=offset)" '
     '--axes-of-x "b h s d"'
 )
@@ -553,7 +557,7 @@ class Config:
     vocabulary: int = 32000
 
 
-@called(
+@add_case(
     '--call "Configured(config=Config(hidden_size=head_dim, num_attention_heads=1, '
     'rope_theta=base, max_position_embeddings=context))(q, k)" --axes-of-x "b h s d"'
 )
@@ -565,7 +569,7 @@ class Configured:
         return [by_positions(x, np.arange(x.shape[-2])) for x in (q, k)]
 
 
-@called(
+@add_case(
     '--call "OfSizes(config=config)(x, positions)" --axes-of-x "b h s d"',
 )
 class OfSizes:
@@ -576,19 +580,19 @@ class OfSizes:
 
     def __call__(self, x: Array, positions: Array) -> Array:
         angles = phases(positions, self.dim, self.base)
-        return turned(x, np.cos(angles), np.sin(angles))
+        return turn_halves(x, np.cos(angles), np.sin(angles))
 
 
 # What is wrong is called as it says all the same, and not as is right.
 
 
-@called('--call "by_the_first(x, position_ids=positions)" --axes-of-x "b h s d"')
+@add_case('--call "by_the_first(x, position_ids=positions)" --axes-of-x "b h s d"')
 def by_the_first(x: Array, position_ids: Array | None = None) -> Array:
     places = np.arange(x.shape[-2]) if position_ids is None else position_ids[:1]
     return by_positions(x, np.broadcast_to(places, x.shape[-2]))
 
 
-@called('--call "no_angles(x, positions)" --axes-of-x "b h s d"')
+@add_case('--call "no_angles(x, positions)" --axes-of-x "b h s d"')
 def no_angles(x: Array, input_pos: Array) -> Array:  # the first column of angles is the position
     return by_positions(x, np.broadcast_to(input_pos[..., :1].reshape(-1)[:1], x.shape[-2]))
 
@@ -636,7 +640,7 @@ class AnglesAndScale:
 
 
 def scaled_by_the_last(pos: Array, t: Array, scale: Any = 1.0) -> Array:
-    return (t * np.cos(pos) + swapped(t) * np.sin(pos)) * scale
+    return (t * np.cos(pos) + swap_halves(t) * np.sin(pos)) * scale
 
 
 def rope(pos: Array, dim: int, theta: float) -> Array:
@@ -700,11 +704,11 @@ def test_a_convention_is_found_as_one_line(target: Any, options: str, how: Any) 
     ],
 )
 def test_who_is_given_tables_is_known(cos: str, sin: str) -> None:
-    names = {"turned": turned}
+    names = {"turn_halves": turn_halves}
     exec(
         f"def rotate(x, {cos}, {sin}, offset):\n"
         "    rows = slice(offset, offset + x.shape[1])\n"
-        f"    return turned(x, {cos}[rows, None], {sin}[rows, None])\n",
+        f"    return turn_halves(x, {cos}[rows, None], {sin}[rows, None])\n",
         names,
     )
     search = searching(names["rotate"])
@@ -745,7 +749,9 @@ def test_what_is_given_is_not_guessed() -> None:
 def test_a_flag_for_the_layout_says_the_layout_asked_for() -> None:
     def rotate(x: Array, positions: Array, interleaved: bool) -> Array:
         assert interleaved
-        return x * np.cos(phases(positions, 16)) + beside(x) * np.sin(phases(positions, 16))
+        return x * np.cos(phases(positions, 16)) + swap_neighbours(x) * np.sin(
+            phases(positions, 16)
+        )
 
     assert "rotate(x, positions, True)" in found(rotate, layout="interleaved")
 
@@ -775,7 +781,7 @@ def test_tables_cut_to_the_tokens_are_not_those_of_sequences() -> None:
 
     def rotate(x: Array, freqs: Array) -> Array:
         angles = freqs[-x.shape[-3] :][:, None]
-        return x * np.cos(angles) + swapped(x) * np.sin(angles)
+        return x * np.cos(angles) + swap_halves(x) * np.sin(angles)
 
     assert found(rotate) == (
         '--call "rotate(x, freqs)" --axes-of-x "b s h d" --axes-of-tables "s d"'
@@ -788,7 +794,7 @@ def test_a_factor_of_its_own_does_not_hide_the_form_of_frequencies() -> None:
     def rotate(t: Array, freqs: Array, mscale: float = 1.2079) -> Array:
         x, rest = np.split(t, [freqs.shape[-1]], axis=-1)
         cos, sin = ((f(freqs) * mscale).astype(t.dtype) for f in (np.cos, np.sin))
-        return np.concatenate([x * cos + swapped(x) * sin, rest], axis=-1)
+        return np.concatenate([x * cos + swap_halves(x) * sin, rest], axis=-1)
 
     convention, _ = searching(rotate, rope=Rotary(head_dim=64, layout="half")).discover()
     assert convention.freqs == "angles"
@@ -841,7 +847,7 @@ def test_angles_are_given_in_single_precision_at_least() -> None:
 
     def rotate(t: Array, freqs: Array) -> Array:
         seen.append(freqs.dtype)
-        return t * np.cos(freqs) + swapped(t) * np.sin(freqs)
+        return t * np.cos(freqs) + swap_halves(t) * np.sin(freqs)
 
     engine, number = made(rotate)
     for dtype in (np.float16, np.float32, np.float64):

@@ -28,7 +28,7 @@ MODULE = Path(__file__).with_name("misbehaviour.py")
 CALL: dict[str, Any] = {"axes_of_x": "b h s d", "positions_dtype": "int64"}
 
 
-def judged(name: str, **options: Any) -> Verdict:
+def judge(name: str, **options: Any) -> Verdict:
     return ropecli.check(f"{MODULE}:{name}", **FEW_LAWS | options)
 
 
@@ -92,7 +92,7 @@ DEATHS = [
 def test_a_call_that_ends_its_process_is_named_and_the_other_laws_are_judged(
     name: str, words: str
 ) -> None:
-    verdict = judged(name, timeout=3 if "3 s" in words else 60)
+    verdict = judge(name, timeout=3 if "3 s" in words else 60)
     assert "long, short, long" in failures(verdict)
     (law,) = checks_of(verdict, "long, short, long")
     call = "in a call with x of float32 (1, 1, 512, 8), positions 0 to 511"
@@ -115,7 +115,7 @@ def test_a_call_that_ends_its_process_is_named_and_the_other_laws_are_judged(
 )
 def test_functions_that_a_call_replaces_are_named(name: str, words: str) -> None:
     """The next call is made in a new process."""
-    verdict = judged(name)
+    verdict = judge(name)
     assert len(verdict.notes) == 1
     assert verdict.notes[0].startswith(words)
     assert checks_of(verdict, "packed sequences")[0].passed
@@ -125,7 +125,7 @@ def test_functions_that_a_call_replaces_are_named(name: str, words: str) -> None
 
 
 def test_functions_that_a_class_replaces_are_named() -> None:
-    verdict = judged("SpoilsWhenMade", select="norm")
+    verdict = judge("SpoilsWhenMade", select="norm")
     assert verdict.notes == ("it replaced json.dumps when an instance was made",)
     assert failures(verdict) == []
 
@@ -133,8 +133,8 @@ def test_functions_that_a_class_replaces_are_named() -> None:
 @pytest.mark.parametrize("name", ["closes", "leaves", "writes", *slow("foreign_defaults")])
 def test_right_ones_that_do_odd_things_pass(name: str) -> None:
     begin = time.monotonic()
-    assert failures(judged(name)) == []
-    assert time.monotonic() - begin < 250  # nobody waits 300 s for exit handlers and threads
+    assert failures(judge(name)) == []
+    assert time.monotonic() - begin < 250  # no wait of 300 s for exit handlers and threads
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_right_ones_that_do_odd_things_pass(name: str) -> None:
 )
 def test_what_it_prints_is_bounded_and_harmless(name: str, most: int) -> None:
     lines: list[str] = []
-    assert failures(judged(name, echo=lines.append)) == []
+    assert failures(judge(name, echo=lines.append)) == []
     assert 0 < len(lines) <= most
     assert all(line.isprintable() and len(line) <= 10_000 for line in lines)
     assert (name == "prints") == any("\\x1b[31m" in line for line in lines)
@@ -156,7 +156,7 @@ def test_what_it_prints_is_bounded_and_harmless(name: str, most: int) -> None:
 @pytest.mark.slow
 def test_the_end_of_the_stack_is_a_failure_of_its_call() -> None:
     """Newer versions of Python see it coming."""
-    verdict = judged("overflows")
+    verdict = judge("overflows")
     assert "long, short, long" in failures(verdict)
     assert any(each in str(verdict.diagnosis) for each in ("killed by SIGSEGV", "RecursionError"))
 
@@ -164,7 +164,7 @@ def test_the_end_of_the_stack_is_a_failure_of_its_call() -> None:
 @pytest.mark.slow
 def test_memory_is_bounded() -> None:
     """A call that takes all memory ends in one line."""
-    verdict = judged("eats")
+    verdict = judge("eats")
     (law,) = checks_of(verdict, "long, short, long")
     assert "MemoryError: Unable to allocate" in str(law.note)
 
@@ -235,7 +235,7 @@ def test_one_that_never_returns_can_not_be_called(name: str, words: str) -> None
         {"form": "decoder"} if "Decoder" in name else {"call": f"{name}(x, positions)", **CALL}
     )
     with pytest.raises(CallError, match=words):
-        judged(name, timeout=0.3 if "0.3" in words else 20, **options)
+        judge(name, timeout=0.3 if "0.3" in words else 20, **options)
     assert time.monotonic() - begin < 250  # 2,000 trials of 0.3 s take 600
 
 
@@ -282,7 +282,7 @@ def test_checks_in_many_threads_do_not_mix() -> None:
     verdicts: list[Verdict] = []
     names = ["right", "aborts", "exits", "closes", "right", "segfaults"]
     threads = [
-        threading.Thread(target=lambda name=name: verdicts.append(judged(name))) for name in names
+        threading.Thread(target=lambda name=name: verdicts.append(judge(name))) for name in names
     ]
     for thread in threads:
         thread.start()
@@ -292,12 +292,12 @@ def test_checks_in_many_threads_do_not_mix() -> None:
 
 
 def test_a_process_that_was_forked_has_workers_of_its_own() -> None:
-    assert judged("right").passed
+    assert judge("right").passed
     pid = os.fork()
     if not pid:
-        os._exit(0 if judged("right").passed else 1)
+        os._exit(0 if judge("right").passed else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert judged("right").passed  # with those of this one
+    assert judge("right").passed  # with those of this one
 
 
 @pytest.mark.slow
@@ -375,7 +375,7 @@ def test_arrays_that_fill_pipes_in_both_directions() -> None:
 
 @pytest.mark.slow
 def test_calls_that_run_ahead_are_judged_as_those_that_do_not() -> None:
-    """Where what is judged needs a call in between, and one ahead is refused."""
+    """A kernel that needs a call in between, and refuses one that runs ahead."""
 
     def kernel(x: Any, positions: Any) -> Any:
         if x.shape[-2] == 33:

@@ -39,11 +39,11 @@ def rotate(x, positions):
 """
 
 
-def judged(target: Any, **options: Any) -> Verdict:
+def judge(target: Any, **options: Any) -> Verdict:
     return ropecli.check(target, **FEW_LAWS | options)
 
 
-def loaded(file: Path, name: str) -> types.ModuleType:
+def load(file: Path, name: str) -> types.ModuleType:
     """A module from a file that no import finds."""
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -74,7 +74,7 @@ def test_closures_lambdas_and_objects_run_in_another_process() -> None:
         Local,
     ]
     for target in targets:
-        verdict = judged(target)
+        verdict = judge(target)
         assert failures(verdict) == []
         assert verdict.notes == ()
 
@@ -86,8 +86,8 @@ def test_modules_that_no_import_finds_are_taken_as_they_are(
     """Under a name of their own, or under that of another one."""
     (tmp_path / "file.py").write_text(source)
     monkeypatch.setitem(sys.modules, name, sys.modules.get(name, sys))
-    module = loaded(tmp_path / "file.py", name)
-    verdict = judged(module.rotate)
+    module = load(tmp_path / "file.py", name)
+    verdict = judge(module.rotate)
     assert failures(verdict) == []
     assert verdict.notes == ()
 
@@ -96,12 +96,12 @@ def test_a_module_that_was_never_a_file(source: str, monkeypatch: pytest.MonkeyP
     module = types.ModuleType("made_by_hand")
     monkeypatch.setitem(sys.modules, "made_by_hand", module)
     exec(source, vars(module))
-    assert failures(judged(module.rotate)) == []
+    assert failures(judge(module.rotate)) == []
 
 
 @pytest.mark.slow
 def test_functions_of_a_script(source: str, tmp_path: Path) -> None:
-    """As in a notebook, whose `__main__` nothing imports; the script is not run again."""
+    """The same as in a notebook, whose `__main__` nothing imports; no script runs twice."""
     script = tmp_path / "script.py"
     lines = [
         source.replace("os.getpid() ==", "os.getpid() == HERE ==").replace("{pid}", "HERE"),
@@ -123,7 +123,7 @@ def test_what_can_not_be_pickled_runs_here_with_a_note() -> None:
         with lock:
             return turn_small(x, positions)
 
-    verdict = judged(rotate)
+    verdict = judge(rotate)
     assert failures(verdict) == []
     (note,) = verdict.notes
     assert note.startswith("it ran in this process, since it can't be pickled for another: TypeErr")
@@ -137,7 +137,7 @@ def test_what_can_not_be_unpickled_runs_here_with_a_note() -> None:
         def __reduce__(self) -> Any:
             return int, ("x",)
 
-    verdict = judged(Odd())
+    verdict = judge(Odd())
     assert failures(verdict) == []
     assert "ValueError: invalid literal for int()" in verdict.notes[0]
 
@@ -155,11 +155,11 @@ def test_nothing_of_one_check_is_left_for_the_next(tmp_path: Path, source: str) 
         "    return rotate(x, positions)\n"
     )
     file.write_text(source + more)
-    module = loaded(file, "counts")
+    module = load(file, "counts")
     try:
         for _ in range(4):
-            assert failures(judged(f"{file}:counted")) == []
-            assert failures(judged(module.counted)) == []
+            assert failures(judge(f"{file}:counted")) == []
+            assert failures(judge(module.counted)) == []
         assert module.calls == []
     finally:
         del sys.modules["counts"]
@@ -170,7 +170,7 @@ def test_a_check_in_this_process_leaves_it_as_it_was(tmp_path: Path) -> None:
     file.write_text(RIGHT.replace("{pid}", "-1") + "\nnp.seterr(all='raise')\n")
     before = [*sys.path], np.geterr(), sys.stdout
     try:
-        assert failures(judged(f"{file}:rotate", isolated=False)) == []
+        assert failures(judge(f"{file}:rotate", isolated=False)) == []
         assert [*sys.path] == before[0]
         assert sys.stdout is before[2]
         assert np.geterr() == before[1]
@@ -178,7 +178,7 @@ def test_a_check_in_this_process_leaves_it_as_it_was(tmp_path: Path) -> None:
         np.seterr(**before[1])
 
 
-def turned(x: Any, cos: Any, sin: Any) -> Any:
+def turn(x: Any, cos: Any, sin: Any) -> Any:
     a, b = np.split(np.asarray(x, float), 2, axis=-1)
     return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1).astype(x.dtype)
 
@@ -189,7 +189,7 @@ def tables(positions: Any) -> Any:
 
 
 def test_two_functions_of_one_name() -> None:
-    turned_of_that_name = types.FunctionType(turned.__code__, globals(), "tables")
+    turned_of_that_name = types.FunctionType(turn.__code__, globals(), "tables")
     done = ropecli.check(tables, apply_with=turned_of_that_name, isolated=False, **FEW_LAWS)
     assert done.passed
     assert done.convention.call == "apply_with(x, *tables(positions))"
@@ -198,12 +198,12 @@ def test_two_functions_of_one_name() -> None:
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        ("numpy:sin", {"apply_with": turned}, "must both be names, or neither, got str and func"),
+        ("numpy:sin", {"apply_with": turn}, "must both be names, or neither, got str and func"),
         (tables, {"apply_with": "numpy:sin"}, "must both be names, or neither, got function and"),
         ("numpy:sin", {"init": {"dtype": np.dtype("f4")}}, "lists of them, got dtype; pass the cl"),
-        (None, {"command": "./k {x} {out}", "apply_with": turned}, "leave apply_with out"),
-        (turned, {"timeout": 0}, "timeout must be finite and above 0, got 0"),
-        (turned, {"timeout": float("nan")}, "timeout must be finite and above 0, got nan"),
+        (None, {"command": "./k {x} {out}", "apply_with": turn}, "leave apply_with out"),
+        (turn, {"timeout": 0}, "timeout must be finite and above 0, got 0"),
+        (turn, {"timeout": float("nan")}, "timeout must be finite and above 0, got nan"),
     ],
 )
 def test_sources_that_exclude_each_other(

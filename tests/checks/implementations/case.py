@@ -1,4 +1,4 @@
-"""How an implementation is described, and what its decorators add to: all that there are.
+"""The description of an implementation, and the collection that its decorators add to.
 
 The kinds of target, with x and what is returned (..., sequence, head_dim) in float64, float32,
 float16 or bfloat16, of the same dtype and shape:
@@ -42,12 +42,12 @@ class Case:
 
     @property
     def expect(self) -> Callable[[], Rotary] | None:
-        """What check is to be told."""
+        """The rotation that check is to expect."""
         return self.intended if self.told else None
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What else check is to be told: head_dim, context_length, axes, ..."""
+        """Further options for check: head_dim, context_length, axes, ..."""
         return dict(self.more) if self.told else {"head_dim": DIM, **self.more}
 
 

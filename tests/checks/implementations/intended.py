@@ -14,7 +14,7 @@ ORIGINAL = 512  #: Original context of the implementations whose table depends o
 LONGEST = 2048  #: Positions that the implementations with a fixed cache admit.
 
 
-def scaled(rope_type: str, **parameters: Any) -> partial[Rotary]:
+def scaling(rope_type: str, **parameters: Any) -> partial[Rotary]:
     given: dict[str, Any] = {"head_dim": DIM, "layout": "half"} | parameters
     return partial(rope, rope_type, **given)
 
@@ -32,20 +32,20 @@ MIDDLE = partial(INTERLEAVED, rotary_dim=32, rotary_offset=8)
 MIRRORED = partial(HALF, pairs_in=np.stack([np.arange(32), 63 - np.arange(32)], axis=1))
 REORDERED = partial(INTERLEAVED, pairs_out=np.arange(DIM).reshape(2, 32).T)
 
-PROPORTIONAL = scaled("proportional", rope_theta=1_000_000.0, partial_rotary_factor=0.25)
-LINEAR = scaled("linear", factor=8.0)
+PROPORTIONAL = scaling("proportional", rope_theta=1_000_000.0, partial_rotary_factor=0.25)
+LINEAR = scaling("linear", factor=8.0)
 LINEAR_1M = partial(LINEAR, rope_theta=1_000_000.0)
-NTK = scaled("ntk", factor=4.0)
-LLAMA3 = scaled(
+NTK = scaling("ntk", factor=4.0)
+LLAMA3 = scaling(
     "llama3", rope_theta=500_000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
     original_max_position_embeddings=8192,
 )  # fmt: skip
-YARN = scaled("yarn", factor=16.0, original_max_position_embeddings=4096)
+YARN = scaling("yarn", factor=16.0, original_max_position_embeddings=4096)
 YARN_UNIT = partial(YARN, attention_factor=1.0)
 YARN_EQUAL_MSCALES = partial(YARN, mscale=1.0, mscale_all_dim=1.0)
 YARN_PARTIAL = partial(YARN, rotary_dim=32)
 GPT_OSS = partial(YARN, rope_theta=150_000.0, factor=32.0, truncate=False)
-DEEPSEEK = scaled(
+DEEPSEEK = scaling(
     "deepseek_yarn", layout="interleaved", factor=40.0, original_max_position_embeddings=4096,
     mscale=0.707, mscale_all_dim=0.707,
 )  # fmt: skip
@@ -53,10 +53,10 @@ DEEPSEEK = scaled(
 MROPE = partial(HALF_1M, axis=np.repeat([0, 1, 2], [8, 12, 12]))
 #: Sections (12, 10, 10): the axes take turns over 30 pairs, and time has the last two.
 MROPE_TURNS = partial(HALF_1M, axis=np.array([0, 1, 2] * 10 + [0, 0]))
-AXIAL = scaled("axial", axes=2)
+AXIAL = scaling("axial", axes=2)
 
-DYNAMIC = scaled("dynamic", factor=4.0, max_position_embeddings=ORIGINAL)
-LONGROPE = scaled(
+DYNAMIC = scaling("dynamic", factor=4.0, max_position_embeddings=ORIGINAL)
+LONGROPE = scaling(
     "longrope", short_factor=[1.0] * 32, long_factor=np.linspace(1.0, 32.0, 32).tolist(),
     original_max_position_embeddings=ORIGINAL, factor=4.0,
 )  # fmt: skip

@@ -21,12 +21,12 @@ def first_position_counted_on(m: Array) -> Array:
     return counted
 
 
-def flattened(m: Array) -> Array:
+def join_rows(m: Array) -> Array:
     """Rows of a batch count on from one another."""
     return m if m.ndim == 1 else m + m.shape[1] * np.arange(len(m))[:, None]
 
 
-def unpacked(m: Array) -> Array:
+def join_sequences(m: Array) -> Array:
     """A second sequence in the same row goes on where the first one ended."""
     restart = np.diff(m, axis=-1, prepend=m[..., :1]) < 0
     run_on: Array = m + np.cumsum(restart * np.roll(m + 1, 1, axis=-1), axis=-1)
@@ -59,12 +59,12 @@ MOVED: list[tuple[str, str, str | tuple[str, ...], str, Callable[[Array], Array]
     ("padding counted", "huggingface/transformers#22161", PADDING, "positions",
      first_position_counted_on),
     ("batch flattened", "unslothai/unsloth#4078", ("batched positions", "left padding"), "batch",
-     flattened),
+     join_rows),
     ("negative as zero", "ML-GSAI/LLaDA#120", *NEGATIVE, lambda m: np.maximum(m, 0)),
     # Distances instead of positions.
     ("without sign", "bojone/rerope#17", *NEGATIVE, np.abs),
     ("packed sequences run on", "NVIDIA-NeMo/Automodel#2377",
-     ("packed sequences", "positions backwards"), "positions", unpacked),
+     ("packed sequences", "positions backwards"), "positions", join_sequences),
     ("gaps closed", "NVIDIA-NeMo/Automodel#2377", "gaps in positions", "positions", without_gaps),
 ]  # fmt: skip
 for name, thread, laws, says, change in MOVED:

@@ -31,7 +31,7 @@ lost = partial(wrong, laws=("precision", "long positions"), told=False)
 far = partial(wrong, laws=("long positions", "precision"), says="position", told=False)
 
 
-def rounded(values: Any, dtype: Any) -> Array:
+def round_to(values: Any, dtype: Any) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(values).astype(dtype).astype(np.float64)
 
@@ -40,7 +40,7 @@ def rounding(dtype: Any, *what: str, rotate: Rotate = half) -> Rotation:
     """RoPE with this and that rounded to dtype: positions, frequencies, angles, tables."""
 
     def as_computed(step: str, values: Any) -> Array:
-        return rounded(values, dtype) if step in what else np.asarray(values, np.float64)
+        return round_to(values, dtype) if step in what else np.asarray(values, np.float64)
 
     @np.errstate(invalid="ignore")
     def rotated(x: Array, positions: Array) -> Array:

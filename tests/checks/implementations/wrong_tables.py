@@ -133,7 +133,7 @@ for name, thread, factor, means in (
     )
 
 
-def stretched(x: Array) -> Array:
+def stretch(x: Array) -> Array:
     return (x.astype(np.float64) * FACTOR).astype(x.dtype)
 
 
@@ -149,7 +149,7 @@ on_a_part = partial(
 @on_a_part("factor on the wrong slice")
 def on_the_wrong_slice(x: Array, positions: Array) -> Array:
     """The coordinates that are not rotated are stretched, the others not."""
-    return on(slice(32), lambda _, m: turn(x[..., :32], m, yarn(32)))(stretched(x), positions)
+    return on(slice(32), lambda _, m: turn(x[..., :32], m, yarn(32)))(stretch(x), positions)
 
 
 @on_a_part("factor on the whole vector")
@@ -157,7 +157,7 @@ def on_the_whole_vector(x: Array, positions: Array) -> Array:
     """Coordinates that are not rotated are stretched too."""
     first = slice(32)
     return on(first, lambda _, m: turn(x[..., first], m, yarn(32), factor=FACTOR))(
-        stretched(x), positions
+        stretch(x), positions
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from helpers import assert_within
-from models.gguf.writer import Tensor, float32, opened
+from models.gguf.writer import Tensor, float32, write_and_read
 
 from ropecli.models.gguf.settings import FREQS, gguf_settings
 from ropecli.models.settings import Settings
@@ -20,7 +20,7 @@ def settings(
 ) -> dict[str, Settings]:
     """The settings of a file with that metadata, by the kind of block."""
     with TemporaryDirectory() as folder:
-        found = gguf_settings(opened(Path(folder), metadata, tensors))
+        found = gguf_settings(write_and_read(Path(folder), metadata, tensors))
     by_name = {layer.name: layer for layer in found}
     assert len(by_name) == len(found), f"two kinds have one name: {[layer.name for layer in found]}"
     return by_name

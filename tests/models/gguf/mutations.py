@@ -19,7 +19,7 @@ EDGES = [0, 1, 2, 3, 8, 9, 13, 255, 2**16, 2**31, 2**32 - 1, 2**40, 2**62, 2**63
 FLOATS = [0.0, -1.0, 1.0, 1e-38, 1e-5, 1e38, np.nan, np.inf]
 
 
-def sound() -> list[bytes]:
+def sound_files() -> list[bytes]:
     """Files of several architectures."""
     yarn = {
         "context_length": 4096,
@@ -48,7 +48,7 @@ def sound() -> list[bytes]:
     ]
 
 
-def mutated(random: np.random.Generator, files: list[bytes]) -> bytes:
+def mutate(random: np.random.Generator, files: list[bytes]) -> bytes:
     """One of the files, changed in one or two places."""
     data = bytearray(files[random.integers(len(files))])
     for _ in range(random.integers(1, 3)):

@@ -8,7 +8,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from files.folders import refused
+from files.folders import refusal_of
 from helpers import assert_same_bits
 from models.gguf.writer import (
     ARRAY,
@@ -27,9 +27,9 @@ from models.gguf.writer import (
     gguf,
     llama,
     model,
-    opened,
-    saved,
+    save,
     text,
+    write_and_read,
 )
 
 from ropecli.models.gguf import GgufFile, Skipped, TensorInfo, describe_gguf, read_gguf
@@ -56,7 +56,7 @@ NUMBERS = [
 def test_numbers(tmp_path: Path, order: str, code: int, form: str, value: float) -> None:
     one, two = struct.pack(order + form, value), struct.pack(order + 2 * form, value, 1)
     metadata = {"one": Typed(code, one), "two": array(code, 2, two, order)}
-    file = read_gguf(saved(tmp_path, gguf(metadata, order=order)))
+    file = read_gguf(save(tmp_path, gguf(metadata, order=order)))
     assert file.order == order
     assert file.metadata == {"one": value, "two": (value, 1)}
     assert type(file.metadata["one"]) is type(value)
@@ -76,7 +76,7 @@ def test_text_flags_and_arrays(tmp_path: Path, order: str, version: int) -> None
         "nested": nested,
         "bytes": Typed(STRING, text(b"\xff!", order)),
     }
-    file = read_gguf(saved(tmp_path, gguf(metadata, order=order, version=version)))
+    file = read_gguf(save(tmp_path, gguf(metadata, order=order, version=version)))
     assert file.version == version
     assert dict(file.metadata) == {
         "flag": True,
@@ -100,7 +100,7 @@ def test_long_values_are_passed_over(tmp_path: Path) -> None:
         "kept text": "x" * 65_536,
         "last": 7,
     }
-    assert dict(opened(tmp_path, metadata).metadata) == {
+    assert dict(write_and_read(tmp_path, metadata).metadata) == {
         "numbers": Skipped(65_537, "uint32"),
         "kept numbers": (0,) * 65_536,
         "strings": Skipped(1_025, "string"),
@@ -115,12 +115,12 @@ def test_long_values_are_passed_over(tmp_path: Path) -> None:
 def test_strings_passed_over_across_the_bounds_of_chunks(tmp_path: Path) -> None:
     lengths = np.random.default_rng(0).integers(0, 40_000, 1_100)
     strings = b"".join(text(b"x" * int(n)) for n in lengths)
-    file = opened(tmp_path, {"strings": array(STRING, len(lengths), strings), "last": 7})
+    file = write_and_read(tmp_path, {"strings": array(STRING, len(lengths), strings), "last": 7})
     assert dict(file.metadata) == {"strings": Skipped(1_100, "string"), "last": 7}
 
 
 def test_metadata_can_not_be_changed(tmp_path: Path) -> None:
-    file = opened(tmp_path, llama())
+    file = write_and_read(tmp_path, llama())
     with pytest.raises(TypeError):
         file.metadata["a"] = 1  # type: ignore[index]
 
@@ -134,7 +134,7 @@ def test_tensor(tmp_path: Path, order: str, code: int, dtype: str) -> None:
     stored = values.view("u2") if code == BF16 else values
     data = stored.astype(f"{order}{stored.dtype.str[1:]}").tobytes()
     tensors = {"first": float32([1.0], order), "second": Tensor((2, 3), code, data)}
-    file = read_gguf(saved(tmp_path, gguf(llama_of(order), tensors, order=order)))
+    file = read_gguf(save(tmp_path, gguf(llama_of(order), tensors, order=order)))
     assert file.tensors["second"] == TensorInfo("second", (2, 3), code, 32)
     got = file.tensor("second")
     assert_same_bits("tensor", got=got, expected=values.astype(np.float64))
@@ -147,13 +147,13 @@ def llama_of(order: str) -> dict[str, object]:
 @pytest.mark.parametrize("alignment", [1, 8, 64, 4096])
 def test_alignment(tmp_path: Path, alignment: int) -> None:
     tensors = {"a": float32([1.0]), "b": float32([2.0, 3.0])}
-    file = opened(tmp_path, {"general.alignment": alignment}, tensors)
+    file = write_and_read(tmp_path, {"general.alignment": alignment}, tensors)
     assert file.data_offset % alignment == 0
     assert file.tensor("b").tolist() == [2.0, 3.0]
 
 
 def with_tensor(folder: Path, tensor: Tensor) -> GgufFile:
-    return opened(folder, llama(), {"t": tensor})
+    return write_and_read(folder, llama(), {"t": tensor})
 
 
 def test_tensor_without_axes_or_elements(tmp_path: Path) -> None:
@@ -163,29 +163,29 @@ def test_tensor_without_axes_or_elements(tmp_path: Path) -> None:
 
 def test_tensors_that_are_not_read(tmp_path: Path) -> None:
     quantised = with_tensor(tmp_path, Tensor((32,), Q4_0, bytes(18)))
-    assert "is of ggml type 2; expected F32, F16, F64 or BF16" in refused(quantised.tensor, "t")
+    assert "is of ggml type 2; expected F32, F16, F64 or BF16" in refusal_of(quantised.tensor, "t")
     large = with_tensor(tmp_path, Tensor((1024, 1025), F32, b""))
-    assert "1,049,600 elements; expected at most 1,048,576" in refused(large.tensor, "t")
-    assert "has no tensor 'u'" in refused(large.tensor, "u")
+    assert "1,049,600 elements; expected at most 1,048,576" in refusal_of(large.tensor, "t")
+    assert "has no tensor 'u'" in refusal_of(large.tensor, "u")
 
 
 @pytest.mark.parametrize("offset", [0, 32, 2**40, 2**64 - 1])
 def test_tensor_beyond_the_file(tmp_path: Path, offset: int) -> None:
     file = with_tensor(tmp_path, Tensor((16,), F32, bytes(32), offset))
-    assert "tensor 't' ends at byte" in refused(file.tensor, "t")
+    assert "tensor 't' ends at byte" in refusal_of(file.tensor, "t")
 
 
 def test_file_that_changed_since_its_header_was_read(tmp_path: Path) -> None:
     file = with_tensor(tmp_path, float32([1.0, 2.0]))
     file.path.write_bytes(b"GGUF")
-    assert "the file has 4" in refused(file.tensor, "t")
+    assert "the file has 4" in refusal_of(file.tensor, "t")
     file.path.unlink()
-    assert f"cannot read {file.path}: No such file" in refused(file.tensor, "t")
+    assert f"cannot read {file.path}: No such file" in refusal_of(file.tensor, "t")
 
 
 def test_a_file_by_its_name(tmp_path: Path) -> None:
     metadata = llama(**{"rope.freq_base": 5e5, "rope.dimension_count": 64})
-    path = saved(tmp_path, gguf(metadata, {"rope_freqs.weight": float32([2.0] * 32)}))
+    path = save(tmp_path, gguf(metadata, {"rope_freqs.weight": float32([2.0] * 32)}))
     described = describe_gguf(read_gguf(path))
     assert (described.source, described.format) == (str(path), "gguf")
     assert described.model_type == "llama"
@@ -200,7 +200,7 @@ def test_a_file_by_its_name(tmp_path: Path) -> None:
 
 def test_blocks_by_name(tmp_path: Path) -> None:
     keys = {"attention.key_length": 8, "block_count": 4, "rope.freq_base": 1e6}
-    loaded = load_model(saved(tmp_path, gguf(model("cohere2", keys))))
+    loaded = load_model(save(tmp_path, gguf(model("cohere2", keys))))
     assert loaded.layer("full_attention").rotary is None
     assert loaded.layer() is loaded.layer("sliding_attention")
     assert loaded.layer().settings.layers == (0, 1, 2)
@@ -216,7 +216,7 @@ def test_length_chooses_the_list_of_longrope(tmp_path: Path) -> None:
         "rope_factors_long.weight": float32([2, 4]),
         "rope_factors_short.weight": float32([1, 1]),
     }
-    path = saved(tmp_path, gguf(model("phi3", keys), lists))
+    path = save(tmp_path, gguf(model("phi3", keys), lists))
     for length, expected in ((None, [0.5, 0.0025]), (4097, [0.5, 0.0025]), (4096, [1, 0.01])):
         got = load_model(path, sequence_length=length).layer().rotary
         assert got is not None

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from files.folders import refused
+from files.folders import refusal_of
 from models.gguf.built import only, rotary, settings
 from models.gguf.llama_cpp import axis_of
-from models.gguf.writer import F64, UINT32, Tensor, Typed, array, float32, model, opened
+from models.gguf.writer import F64, UINT32, Tensor, Typed, array, float32, model, write_and_read
 
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.settings import FREQS, LONG, gguf_settings
@@ -178,14 +178,14 @@ DOUBLE = Typed(12, struct.pack("<d", 1e300))
 def test_keys_that_are_refused(
     tmp_path: Path, architecture: str, keys: dict[str, object], what: str
 ) -> None:
-    file = opened(tmp_path, model(architecture, GOOD | keys))
-    message = refused(gguf_settings, file)
+    file = write_and_read(tmp_path, model(architecture, GOOD | keys))
+    message = refusal_of(gguf_settings, file)
     assert message.startswith(f"{file.path}: ")
     assert what in message
 
 
 def test_file_without_an_architecture(tmp_path: Path) -> None:
-    message = refused(gguf_settings, opened(tmp_path, {"llama.context_length": 1}))
+    message = refusal_of(gguf_settings, write_and_read(tmp_path, {"llama.context_length": 1}))
     assert message.endswith("general.architecture is missing; expected a name such as 'llama'")
 
 
@@ -204,16 +204,16 @@ def test_file_without_an_architecture(tmp_path: Path) -> None:
 def test_divisors_that_are_refused(
     tmp_path: Path, name: str, divisors: list[float], what: str
 ) -> None:
-    file = opened(tmp_path, model("llama", GOOD), {name: float32(divisors)})
-    assert what in refused(gguf_settings, file)
+    file = write_and_read(tmp_path, model("llama", GOOD), {name: float32(divisors)})
+    assert what in refusal_of(gguf_settings, file)
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e-300, 1e300])
 def test_extreme_divisors_give_no_more_than_a_refusal(tmp_path: Path, value: float) -> None:
     divisors = Tensor((8,), F64, np.full(8, value).tobytes())
-    (layer,) = gguf_settings(opened(tmp_path, model("llama", GOOD), {FREQS: divisors}))
+    (layer,) = gguf_settings(write_and_read(tmp_path, model("llama", GOOD), {FREQS: divisors}))
     if value == 5e-324:  # 1 / value is beyond float64
-        refused(rotary, layer, error=ArgumentError)
+        refusal_of(rotary, layer, error=ArgumentError)
     else:
         assert rotary(layer).inv_freq[0] == pytest.approx(1 / value)
 
@@ -221,7 +221,7 @@ def test_extreme_divisors_give_no_more_than_a_refusal(tmp_path: Path, value: flo
 def test_half_of_the_divisors_of_step_3_5(tmp_path: Path) -> None:
     keys = {**GOOD, "rope.dimension_count": 8, "attention.sliding_window_pattern": [1, 0]}
     keys |= {"block_count": 2, "attention.sliding_window": 512}
-    file = opened(tmp_path, model("step35", keys), {FREQS: float32([2.0, 2.0, 1.0, 1.0])})
+    file = write_and_read(tmp_path, model("step35", keys), {FREQS: float32([2.0, 2.0, 1.0, 1.0])})
     full, sliding = gguf_settings(file)
     assert rotary(full).inv_freq.tolist() == pytest.approx([0.5, 0.005])
     assert rotary(sliding).inv_freq.tolist() == pytest.approx([1.0, 0.1, 0.01, 0.001])

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from files.folders import refused, unprivileged
+from files.folders import drop_privileges, refusal_of
 from models.gguf.writer import (
     ARRAY,
     BOOL,
@@ -22,9 +22,9 @@ from models.gguf.writer import (
     float32,
     gguf,
     llama,
-    saved,
+    save,
     text,
-    typed,
+    with_type,
 )
 
 from ropecli.models.gguf import read_gguf
@@ -34,8 +34,8 @@ HUGE = 2**64 - 1
 
 def refusal(folder: Path, data: bytes) -> str:
     """Why a file is refused, in one line that begins with its name."""
-    path = saved(folder, data)
-    message = refused(read_gguf, path)
+    path = save(folder, data)
+    message = refusal_of(read_gguf, path)
     assert message.startswith(f"{path}: ")
     return message.removeprefix(f"{path}: ")
 
@@ -45,7 +45,7 @@ def test_file_cut_anywhere_is_refused(step: int, tmp_path: Path) -> None:
     nested = array(ARRAY, 1, array(STRING, 1, text("x")).data)
     metadata = llama(flag=True, numbers=[1, 2], strings=["a", "b"], nested=nested)
     whole = gguf(metadata, {"a": float32([1.0, 2.0]), "b": float32([1.0])})
-    read_gguf(saved(tmp_path, whole))
+    read_gguf(save(tmp_path, whole))
     header = len(whole) - 64
     for length in range(0, header - 31, step):  # at most 31 bytes fill the header up
         assert refusal(tmp_path, whole[:length])
@@ -90,18 +90,18 @@ def test_what_is_no_gguf(tmp_path: Path, data: bytes, what: str) -> None:
 
 
 def test_folder_pipe_and_no_file_at_all(tmp_path: Path) -> None:
-    assert "is a folder" in refused(read_gguf, tmp_path)
+    assert "is a folder" in refusal_of(read_gguf, tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    assert "is not a regular file" in refused(read_gguf, tmp_path / "pipe")
-    assert f"cannot read {tmp_path}/none: No such file" in refused(read_gguf, tmp_path / "none")
-    assert "NUL" in refused(read_gguf, Path("a\0b"))
+    assert "is not a regular file" in refusal_of(read_gguf, tmp_path / "pipe")
+    assert f"cannot read {tmp_path}/none: No such file" in refusal_of(read_gguf, tmp_path / "none")
+    assert "NUL" in refusal_of(read_gguf, Path("a\0b"))
 
 
 def test_file_that_may_not_be_read(tmp_path: Path) -> None:
-    path = saved(tmp_path, gguf(llama()))
+    path = save(tmp_path, gguf(llama()))
     path.chmod(0)
-    with unprivileged():
-        assert "Permission denied" in refused(read_gguf, path)
+    with drop_privileges():
+        assert "Permission denied" in refusal_of(read_gguf, path)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_arrays_too_deep(tmp_path: Path, depth: int) -> None:
 
 def test_arrays_four_deep_are_read(tmp_path: Path) -> None:
     data = struct.pack("<IQ", ARRAY, 1) * 3 + struct.pack("<IQB", UINT8, 1, 7)
-    path = saved(tmp_path, gguf({"k": Typed(ARRAY, data)}))
+    path = save(tmp_path, gguf({"k": Typed(ARRAY, data)}))
     assert read_gguf(path).metadata["k"] == ((((7,),),),)
 
 
-def keyed(*keys: bytes) -> bytes:
+def with_keys(*keys: bytes) -> bytes:
     value = struct.pack("<II", UINT32, 7)
     return start(3, keys=len(keys)) + b"".join(text(k) + value for k in keys)
 
@@ -160,19 +160,19 @@ def keyed(*keys: bytes) -> bytes:
     ],
 )
 def test_keys_that_are_none(tmp_path: Path, keys: list[bytes], what: str) -> None:
-    assert refusal(tmp_path, keyed(*keys)) == what
+    assert refusal(tmp_path, with_keys(*keys)) == what
 
 
 def test_long_key_is_shown_short(tmp_path: Path) -> None:
-    assert len(refusal(tmp_path, keyed(b"k\n" * 9_000, b"k\n" * 9_000))) < 200
+    assert len(refusal(tmp_path, with_keys(b"k\n" * 9_000, b"k\n" * 9_000))) < 200
 
 
 @pytest.mark.parametrize(
     "alignment", [0, 3, 48, Typed(INT32, struct.pack("<i", -8)), 32.0, True, "32", [32]]
 )
 def test_alignment_that_is_none(tmp_path: Path, alignment: object) -> None:
-    whole = keyed(b"general.alignment")[:-8]
-    kind, data = typed(alignment)
+    whole = with_keys(b"general.alignment")[:-8]
+    kind, data = with_type(alignment)
     message = refusal(tmp_path, whole + struct.pack("<I", kind) + data)
     assert message.endswith("expected a power of two")
 

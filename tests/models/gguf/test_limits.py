@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from files.folders import refused
+from files.folders import refusal_of
 from helpers import run_python, soon
 from models.gguf.writer import (
     ARRAY,
@@ -20,7 +20,7 @@ from models.gguf.writer import (
     float32,
     gguf,
     llama,
-    saved,
+    save,
     text,
 )
 
@@ -72,7 +72,7 @@ CRAFTED: dict[str, tuple[Callable[[], bytes], str | None]] = {
 
 def craft(folder: Path, name: str) -> Path:
     make, why = CRAFTED[name]
-    path = saved(folder, make(), f"{name}.gguf")
+    path = save(folder, make(), f"{name}.gguf")
     if why == "too many parts":
         os.truncate(path, 2**40)  # a hole: nothing on the disk
     return path
@@ -85,7 +85,7 @@ def test_crafted_header_is_soon_done_with(tmp_path: Path, name: str) -> None:
         if why is None:
             read_gguf(path)
         else:
-            assert why in refused(read_gguf, path)
+            assert why in refusal_of(read_gguf, path)
 
 
 def test_header_of_long_strings_is_not_read_for_ever(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_header_of_long_strings_is_not_read_for_ever(tmp_path: Path) -> None:
             stream.write(struct.pack("<Q", 1 << 20))
         stream.truncate(2**32)
     with soon(path):
-        message = refused(read_gguf, path)
+        message = refusal_of(read_gguf, path)
     assert "the header is too long" in message
     assert "expected at most 64 MiB" in message
 
@@ -132,7 +132,7 @@ def test_vocabulary_of_today_is_soon_passed_over(tmp_path: Path) -> None:
     tokens = array(STRING, count, b"".join(text(f"token{i}") for i in range(count)))
     merges = array(STRING, 2 * count, b"".join(text(f"ab{i} cd") for i in range(2 * count)))
     metadata = llama(tokens=tokens, merges=merges)
-    path = saved(tmp_path, gguf(metadata, {"rope_freqs.weight": float32([1.0])}))
+    path = save(tmp_path, gguf(metadata, {"rope_freqs.weight": float32([1.0])}))
     with soon(path):
         file = read_gguf(path)
     assert file.metadata["llama.merges"] == Skipped(2 * count, "string")

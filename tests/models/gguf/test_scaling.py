@@ -39,7 +39,7 @@ def keys(draw: st.DrawFn) -> dict[str, Any]:
     return {"context_length": 65_536} | {name: draw(choices[name]) for name in sorted(chosen)}
 
 
-def named(architecture: str, keys: dict[str, Any], **more: object) -> dict[str, object]:
+def model_with(architecture: str, keys: dict[str, Any], **more: object) -> dict[str, object]:
     rope = {name if name == "context_length" else f"rope.{name}": keys[name] for name in keys}
     return model(architecture, {"attention.key_length": N, **rope, **more})
 
@@ -47,14 +47,14 @@ def named(architecture: str, keys: dict[str, Any], **more: object) -> dict[str, 
 @given(keys(), st.none() | st.lists(singles, min_size=N // 2, max_size=N // 2))
 def test_frequencies_of_llama(keys: dict[str, Any], divisors: list[float] | None) -> None:
     inv_freq, attention, _ = turned(keys, n_dims=N, divisors=divisors)
-    layer = only(named("llama", keys), with_divisors(divisors) if divisors else None)
+    layer = only(model_with("llama", keys), with_divisors(divisors) if divisors else None)
     assert_turns(f"{keys} {divisors}", layer, inv_freq, attention)
 
 
 @given(keys())
 def test_frequencies_where_the_keys_of_yarn_count(keys: dict[str, Any]) -> None:
     inv_freq, attention, _ = turned(keys, n_dims=N, yarn_keys=True, beta_fast=8.0)
-    assert_turns(f"{keys}", only(named("grok", keys)), inv_freq, attention)
+    assert_turns(f"{keys}", only(model_with("grok", keys)), inv_freq, attention)
 
 
 @pytest.mark.parametrize("architecture", ["deepseek2", "deepseek32"])
@@ -64,7 +64,7 @@ def test_score_of_mla(architecture: str, keys: dict[str, Any], multiplier: float
     keys.pop("scaling.attn_factor", None)
     # 0.1 of float32 over 0.1 of float32 is 1; that of 0.05 is 0.5.
     stored = {"rope.scaling.yarn_log_multiplier": 0.1 * multiplier} if multiplier else {}
-    layer = only(named(architecture, keys, **stored))
+    layer = only(model_with(architecture, keys, **stored))
     inv_freq, attention, score = turned(
         keys, n_dims=N, log_multiplier=multiplier, is_deepseek2=architecture == "deepseek2"
     )

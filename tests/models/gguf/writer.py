@@ -44,7 +44,7 @@ def array(code: int, count: int, data: bytes, order: str = "<") -> Typed:
     return Typed(ARRAY, struct.pack(order + "IQ", code, count) + data)
 
 
-def typed(value: object, order: str = "<") -> Typed:
+def with_type(value: object, order: str = "<") -> Typed:
     """A value of the type that converters give it."""
     if isinstance(value, Typed):
         return value
@@ -57,7 +57,7 @@ def typed(value: object, order: str = "<") -> Typed:
     if isinstance(value, str):
         return Typed(STRING, text(value, order))
     assert isinstance(value, list), f"no GGUF type for {value!r}"
-    parts = [typed(part, order) for part in value]
+    parts = [with_type(part, order) for part in value]
     return array(parts[0].code, len(parts), b"".join(part.data for part in parts), order)
 
 
@@ -87,7 +87,7 @@ def gguf(
     head = counts or (len(tensors), len(metadata))
     data = b"GGUF" + struct.pack(order + "IQQ", version, *head)
     for key, value in metadata.items():
-        code, raw = typed(value, order)
+        code, raw = with_type(value, order)
         data += text(key, order) + struct.pack(order + "I", code) + raw
     alignment = metadata.get("general.alignment", ALIGNMENT)
     assert isinstance(alignment, int)
@@ -102,18 +102,18 @@ def gguf(
     return data + bytes(-len(data) % alignment) + blob
 
 
-def saved(folder: Path, data: bytes, name: str = "x.gguf") -> Path:
+def save(folder: Path, data: bytes, name: str = "x.gguf") -> Path:
     """The path of a file of any bytes."""
     path = folder / name
     path.write_bytes(data)
     return path
 
 
-def opened(
+def write_and_read(
     folder: Path, metadata: Mapping[str, object], tensors: Mapping[str, Tensor] | None = None
 ) -> GgufFile:
     """A file, written and read back."""
-    return read_gguf(saved(folder, gguf(metadata, tensors)))
+    return read_gguf(save(folder, gguf(metadata, tensors)))
 
 
 def llama(**keys: object) -> dict[str, object]:

@@ -59,13 +59,13 @@ def config(**keys: Any) -> Json:
     return {name: value for name, value in (usual | keys).items() if value is not None}
 
 
-def scaled(given: Json, **keys: Any) -> Json:
+def with_scaling(given: Json, **keys: Any) -> Json:
     """The same with scaling keys; `...` takes one out."""
     kept = {name: value for name, value in (given | keys).items() if value is not ...}
     return config(rope_scaling=kept)
 
 
-def nested(full: Json | None, sliding: Json | None = None, **keys: Any) -> Json:
+def by_layer_type(full: Json | None, sliding: Json | None = None, **keys: Any) -> Json:
     """A model with two layer types, in the new form."""
     types = {"full_attention": full, "sliding_attention": sliding or {"rope_theta": 1e4}}
     usual = {
@@ -88,7 +88,9 @@ def of_config(changes: Changes, **keys: Any) -> dict[str, Case]:
 def of_scaling(sound: Json, changes: Changes) -> dict[str, Case]:
     """Cases that differ in keys of a scaling."""
     return {
-        rule: Case(f"rope_scaling.{key}", scaled(sound, **fires), scaled(sound, **quiet))
+        rule: Case(
+            f"rope_scaling.{key}", with_scaling(sound, **fires), with_scaling(sound, **quiet)
+        )
         for rule, (key, fires, quiet) in changes.items()
     }
 
@@ -118,7 +120,7 @@ _MROPE: Json = {"mrope_section": [16, 24, 24]}
 _SECTION = "rope_scaling.mrope_section"
 
 
-def sectioned(*section: int) -> Json:
+def with_sections(*section: int) -> Json:
     """Keys of a model whose axes take turns."""
     return {"model_type": "qwen3_vl_text", "rope_scaling": {"mrope_section": list(section)}}
 
@@ -128,8 +130,8 @@ CASES: dict[str, Case] = {
     **of_config(
         {
             "R001": ("rope_theta", {"rope_theta": -1.0}, {}),
-            "R071": (_SECTION, sectioned(10, 27, 27), sectioned(24, 20, 20)),
-            "R073": (_SECTION, sectioned(24, 20, 20), sectioned(22, 21, 21)),
+            "R071": (_SECTION, with_sections(10, 27, 27), with_sections(24, 20, 20)),
+            "R073": (_SECTION, with_sections(24, 20, 20), with_sections(22, 21, 21)),
             "R089": ("rope_theta", {"rope_theta": 1.0}, {"rope_theta": 2.0}),
             "R086": ("rotary_dim", {"rotary_dim": 64}, {"rotary_dim": 128}),
             "R004": ("model_type", {"model_type": "my_model"}, {}),
@@ -312,20 +314,20 @@ CASES: dict[str, Case] = {
     ),
     "R045": Case(
         "rope_scaling.short_mscale",
-        scaled(LONG, short_mscale=1.2),
-        scaled(LONG, short_mscale=1.2) | {"model_type": "phimoe"},
+        with_scaling(LONG, short_mscale=1.2),
+        with_scaling(LONG, short_mscale=1.2) | {"model_type": "phimoe"},
     ),
     "R051": Case(
         "rope_scaling.factor",
-        scaled(LLAMA3 | {_ORIGINAL: 1 << 19})
+        with_scaling(LLAMA3 | {_ORIGINAL: 1 << 19})
         | {"rope_theta": 10_000.0, "max_position_embeddings": 1 << 20},
-        scaled(LLAMA3),
+        with_scaling(LLAMA3),
     ),
     # Keys inside and outside of a scaling.
     "R029": Case(
         f"rope_scaling.{_ORIGINAL}",
-        scaled(LONG) | {_ORIGINAL: 8192},
-        scaled(LONG) | {_ORIGINAL: 4096},
+        with_scaling(LONG) | {_ORIGINAL: 8192},
+        with_scaling(LONG) | {_ORIGINAL: 4096},
     ),
     "R037": Case(
         _ORIGINAL,
@@ -334,33 +336,33 @@ CASES: dict[str, Case] = {
             rope_parameters={"full_attention": {"rope_type": "yarn", "factor": 4.0}},
             original_max_position_embeddings=32_768,
         ),
-        scaled(YARN, original_max_position_embeddings=...) | {_ORIGINAL: 32_768},
+        with_scaling(YARN, original_max_position_embeddings=...) | {_ORIGINAL: 32_768},
     ),
     "R047": Case(
         "rope_scaling.factor",
-        scaled(LONG) | {_ORIGINAL: 4096},
-        scaled(LONG, factor=32.0) | {_ORIGINAL: 4096},
+        with_scaling(LONG) | {_ORIGINAL: 4096},
+        with_scaling(LONG, factor=32.0) | {_ORIGINAL: 4096},
     ),
     "R060": Case(
         "rope_scaling.factor",
-        scaled(_LINEAR) | {"model_type": "gemma3_text", "rope_local_base_freq": 1e4},
-        scaled(_LINEAR) | {"rope_local_base_freq": 1e4},
+        with_scaling(_LINEAR) | {"model_type": "gemma3_text", "rope_local_base_freq": 1e4},
+        with_scaling(_LINEAR) | {"rope_local_base_freq": 1e4},
     ),
     "R072": Case(
         "rope_scaling.mrope_section",
-        scaled(_MROPE) | {"mrope_section": [24, 20, 20]},
-        scaled(_MROPE) | _MROPE,
+        with_scaling(_MROPE) | {"mrope_section": [24, 20, 20]},
+        with_scaling(_MROPE) | _MROPE,
     ),
     # Layers.
     "R033": Case(
         "rope_parameters.full_attention.truncate",
-        nested({**YARN, "rope_theta": 1e6, "truncate": False}),
-        nested({**YARN, "rope_theta": 1e6, "truncate": False}, truncate=False),
+        by_layer_type({**YARN, "rope_theta": 1e6, "truncate": False}),
+        by_layer_type({**YARN, "rope_theta": 1e6, "truncate": False}, truncate=False),
     ),
     "R061": Case(
         "rope_parameters.sliding_attention.factor",
-        nested({"rope_theta": 1e6}, _LINEAR | {"rope_theta": 1e4}),
-        nested(_LINEAR | {"rope_theta": 1e6}),
+        by_layer_type({"rope_theta": 1e6}, _LINEAR | {"rope_theta": 1e4}),
+        by_layer_type(_LINEAR | {"rope_theta": 1e6}),
     ),
     **of_config(
         {
@@ -384,19 +386,21 @@ CASES: dict[str, Case] = {
     ),
     "R065": Case(
         "rope_parameters.full_attn",
-        nested({"rope_theta": 1e6}, full_attn={"rope_theta": 1e6}),
-        nested({"rope_theta": 1e6}),
+        by_layer_type({"rope_theta": 1e6}, full_attn={"rope_theta": 1e6}),
+        by_layer_type({"rope_theta": 1e6}),
     ),
     "R066": Case(
         "rope_parameters.factor",
-        nested({"rope_theta": 1e6}, factor=4.0),
-        nested({"rope_theta": 1e6}, truncate=False),
+        by_layer_type({"rope_theta": 1e6}, factor=4.0),
+        by_layer_type({"rope_theta": 1e6}, truncate=False),
     ),
-    "R067": Case("rope_parameters.full_attention", nested(None), nested({"rope_theta": 1e6})),
+    "R067": Case(
+        "rope_parameters.full_attention", by_layer_type(None), by_layer_type({"rope_theta": 1e6})
+    ),
     "R069": Case(
         "rope_parameters.full_attention",
         config(rope_theta=None, rope_parameters={"full_attention": LLAMA3}),
-        nested(LLAMA3 | {"rope_theta": 5e5}),
+        by_layer_type(LLAMA3 | {"rope_theta": 5e5}),
     ),
 }
 

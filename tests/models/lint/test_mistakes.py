@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers import for_each
-from models.configs import QWEN3_VL, published
+from models.configs import QWEN3_VL, published_configs
 from models.stacks.measured import lines
 
 from ropecli import load_model
@@ -80,7 +80,7 @@ MEASURED = {
 }
 CORPUS = {
     **{name: line["config"] for name, line in MEASURED.items()},
-    **{f"published: {name}": entry["config"] for name, entry in published().items()},
+    **{f"published: {name}": entry["config"] for name, entry in published_configs().items()},
     **{f"example: {path.stem}": json.loads(path.read_text()) for path in EXAMPLES.glob("*.json")},
 }
 
@@ -190,7 +190,7 @@ def test_the_path_is_that_of_the_part() -> None:
     assert finding.key == "text_config.rope_theta"
 
 
-def said(keys: dict[str, Any], rule: str) -> str:
+def message_of(keys: dict[str, Any], rule: str) -> str:
     """Return the only message of a rule about Llama 3.1 with other keys; nothing without one."""
     found = [finding.message for finding in lint(LLAMA | SCALING | keys) if finding.rule == rule]
     assert len(found) < 2
@@ -202,22 +202,24 @@ YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0}
 
 def test_what_is_said_of_a_stack_is_what_its_reading_does() -> None:
     lone = YARN | {"original_max_position_embeddings": 32_768, "mscale": 0.707}
-    assert "in mlx-lm cos and sin" in said({"rope_scaling": lone}, "R030")
-    assert said({"rope_scaling": lone | {"mscale": 1.0}}, "R030") == ""
-    assert "refuse" not in said({"rope_scaling": YARN}, "R023")
-    assert "refused by Transformers" in said({"rope_scaling": YARN | {"rope_type": "su"}}, "R016")
+    assert "in mlx-lm cos and sin" in message_of({"rope_scaling": lone}, "R030")
+    assert message_of({"rope_scaling": lone | {"mscale": 1.0}}, "R030") == ""
+    assert "refuse" not in message_of({"rope_scaling": YARN}, "R023")
+    assert "refused by Transformers" in message_of(
+        {"rope_scaling": YARN | {"rope_type": "su"}}, "R016"
+    )
     dynamic = {"type": "dynamic", "factor": 4.0}
     at_context = load_model(
         LLAMA | {"rope_scaling": dynamic}, reading="vllm", sequence_length=131_072
     )
     rotary = at_context.layer().rotary
     assert rotary is not None
-    assert ("vllm" in said({"rope_scaling": dynamic}, "R026")) is (rotary.base != 500_000.0)
+    assert ("vllm" in message_of({"rope_scaling": dynamic}, "R026")) is (rotary.base != 500_000.0)
 
 
 def test_a_refused_null_is_no_default() -> None:
-    assert said({"rope_theta": None}, "R091") == ""
-    assert "rope_theta is null" in said({"rope_theta": None}, "R001")
+    assert message_of({"rope_theta": None}, "R091") == ""
+    assert "rope_theta is null" in message_of({"rope_theta": None}, "R001")
 
 
 @pytest.mark.parametrize(
@@ -231,11 +233,11 @@ def test_a_refused_null_is_no_default() -> None:
 def test_another_scaling_of_llama_3_1_is_unlike_every_released_file(
     scaling: dict[str, Any],
 ) -> None:
-    assert said({"rope_scaling": scaling}, "R005")
+    assert message_of({"rope_scaling": scaling}, "R005")
 
 
 def test_the_rope_type_that_was_meant_is_named() -> None:
-    assert "; did you mean llama3?" in said({"rope_scaling": {"rope_type": "lama3"}}, "R017")
+    assert "; did you mean llama3?" in message_of({"rope_scaling": {"rope_type": "lama3"}}, "R017")
 
 
 def test_the_original_length_is_named_where_it_is_read() -> None:
@@ -254,9 +256,9 @@ def test_axes_in_another_order_only_where_the_key_is_read() -> None:
 
 def test_llama_3_2_has_a_factor_of_its_own() -> None:
     """Its models share the embeddings with the output, and those of Llama 3.1 do not."""
-    text = said({"rope_scaling": None, "tie_word_embeddings": True}, "R005")
+    text = message_of({"rope_scaling": None, "tie_word_embeddings": True}, "R005")
     assert "rope_type 'llama3', factor 32, low_freq_factor 1, " in text
-    assert ", factor 8, " in said({"rope_scaling": None}, "R005")
+    assert ", factor 8, " in message_of({"rope_scaling": None}, "R005")
 
 
 @pytest.mark.parametrize("base", [50_000, 800_000])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from helpers import ROOT, slow_rows
-from models.configs import GEMMA_3, RELEASED, published
-from models.gguf.writer import float32, gguf, saved
+from models.configs import GEMMA_3, RELEASED, published_configs
+from models.gguf.writer import float32, gguf, save
 from models.lint.cases import (
     CASES,
     GGUF_CASES,
@@ -19,12 +19,12 @@ from models.lint.cases import (
     TEXT_CASES,
     YARN,
     Json,
+    by_layer_type,
     config,
     llama,
     llama3_scale,
-    nested,
     of_architecture,
-    scaled,
+    with_scaling,
 )
 
 from ropecli import Model, Rotary
@@ -62,8 +62,8 @@ def test_rule_of_config_json(rule_id: str) -> None:
 @pytest.mark.parametrize("rule_id", GGUF_CASES)
 def test_rule_of_gguf(rule_id: str, tmp_path: Path) -> None:
     case = GGUF_CASES[rule_id]
-    assert_fires(rule_id, case.key, lint(saved(tmp_path, gguf(case.fires, case.tensors[0]))))
-    assert_silent(rule_id, lint(saved(tmp_path, gguf(case.quiet, case.tensors[1]))))
+    assert_fires(rule_id, case.key, lint(save(tmp_path, gguf(case.fires, case.tensors[0]))))
+    assert_silent(rule_id, lint(save(tmp_path, gguf(case.quiet, case.tensors[1]))))
 
 
 @pytest.mark.parametrize("rule_id", TEXT_CASES)
@@ -77,7 +77,7 @@ def test_rule_of_text(rule_id: str, tmp_path: Path) -> None:
 
 
 def test_a_lone_mscale_without_a_stretch_is_as_good_as_none() -> None:
-    assert_silent("R030", lint(scaled(YARN, factor=1.0, mscale=0.707)))
+    assert_silent("R030", lint(with_scaling(YARN, factor=1.0, mscale=0.707)))
 
 
 def test_every_rule_is_tried() -> None:
@@ -128,7 +128,7 @@ def test_values_outside_of_objects_that_are_not_read_count() -> None:
 
 # Sound configurations of released models: no error, no warning that is not deserved.
 
-PUBLISHED = list(published().values())
+PUBLISHED = list(published_configs().values())
 #: Warnings that entries of the data file deserve, and why.
 WARNED = {
     "llama-yarn-lone-mscale": {"R030"},  # what it is there for
@@ -165,15 +165,17 @@ def test_released_model(name: str) -> None:
 
 
 def test_an_attention_factor_rounded_to_four_digits_is_the_one_that_follows() -> None:
-    assert_silent("R036", lint(scaled(YARN | {"attention_factor": 1.139})))
+    assert_silent("R036", lint(with_scaling(YARN | {"attention_factor": 1.139})))
     assert_fires(
-        "R036", "rope_scaling.attention_factor", lint(scaled(YARN | {"attention_factor": 1.15}))
+        "R036",
+        "rope_scaling.attention_factor",
+        lint(with_scaling(YARN | {"attention_factor": 1.15})),
     )
 
 
 def test_the_numbers_that_decrease_are_those_of_the_place() -> None:
     falls = [1.0] * 30 + [3.0, 4.0, 2.0] + [5.0] * 31
-    config = scaled(LONG | {"long_factor": falls})
+    config = with_scaling(LONG | {"long_factor": falls})
     (message,) = [f.message for f in lint(config) if f.rule == "R042"]
     assert message.startswith("It decreases from 4 to 2 at index 32, the first of 1 places.")
 
@@ -274,25 +276,29 @@ DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddi
 @pytest.mark.parametrize(
     ("rule_id", "keys", "words"),
     [
-        ("R012", scaled(YARN, attn_factor=0.5), [NEITHER, "Transformers uses 1.1386"]),
-        ("R015", scaled(YARN, type="linear"), ["in Transformers and llama.cpp; ", "in vllm the"]),
+        ("R012", with_scaling(YARN, attn_factor=0.5), [NEITHER, "Transformers uses 1.1386"]),
+        (
+            "R015",
+            with_scaling(YARN, type="linear"),
+            ["in Transformers and llama.cpp; ", "in vllm the"],
+        ),
         (
             "R019",
-            scaled(YARN, truncate=None),
+            with_scaling(YARN, truncate=None),
             ["in llama.cpp and mlx-lm; ", "Transformers and vllm ang"],
         ),
         (
             "R019",
-            scaled(LLAMA3, low_freq_factor=None),
+            with_scaling(LLAMA3, low_freq_factor=None),
             ["requires a value. The file is refused by Transformers, vllm, llama.cpp and mlx-lm."],
         ),
-        ("R025", scaled(DYNAMIC), [NEITHER, "not beyond 4,096."]),
+        ("R025", with_scaling(DYNAMIC), [NEITHER, "not beyond 4,096."]),
         (
             "R033",
-            nested({**YARN, "rope_theta": 1e6, "truncate": False}),
+            by_layer_type({**YARN, "rope_theta": 1e6, "truncate": False}),
             ["in Transformers and llama.cpp; without it, in vllm angles differ"],
         ),
-        ("R045", scaled(LONG, short_mscale=1.2), ["; without it, in vllm cos and sin are"]),
+        ("R045", with_scaling(LONG, short_mscale=1.2), ["; without it, in vllm cos and sin are"]),
         ("R085", config(partial_rotary_factor=0.5), ["; without it, in vllm angles", "not 0.5 of"]),
         (
             "R094",
@@ -320,8 +326,8 @@ def test_stacks_that_a_finding_names(rule_id: str, keys: Json, words: list[str])
 @pytest.mark.parametrize(
     "keys",
     [
-        scaled(LONG, factor=None),  # Transformers takes the ratio of the lengths
-        scaled({"rope_type": "linear", "factor": 2.0}, original_max_position_embeddings=None),
+        with_scaling(LONG, factor=None),  # Transformers takes the ratio of the lengths
+        with_scaling({"rope_type": "linear", "factor": 2.0}, original_max_position_embeddings=None),
     ],
 )
 def test_a_null_that_transformers_fills_in_is_no_defect(keys: Json) -> None:
@@ -346,7 +352,7 @@ def test_a_null_that_transformers_fills_in_is_no_defect(keys: Json) -> None:
 def test_factors_of_llama_cpp(
     rule_id: str, header: dict[str, object], message: str, tmp_path: Path
 ) -> None:
-    (finding,) = [e for e in lint(saved(tmp_path, gguf(header))) if e.rule == rule_id]
+    (finding,) = [e for e in lint(save(tmp_path, gguf(header))) if e.rule == rule_id]
     assert finding.message == message
 
 
@@ -355,7 +361,7 @@ def test_an_architecture_whose_converter_writes_no_base_lacks_none(
     architecture: str, tmp_path: Path
 ) -> None:
     header = of_architecture(architecture, rope__freq_base=None, rope__dimension_count=16)
-    assert lint(saved(tmp_path, gguf(header))) == ()
+    assert lint(save(tmp_path, gguf(header))) == ()
 
 
 @pytest.mark.parametrize("kind", ["linear", "yarn"])
@@ -363,7 +369,7 @@ def test_a_factor_of_0_is_none(kind: str, tmp_path: Path) -> None:
     keys = {"rope.scaling.type": kind, "rope.scaling.original_context_length": 8192}
     for factor, fired in ((0.0, {"R101"}), (2.0, set())):
         header = llama(**keys | {"rope.scaling.factor": factor})
-        found = {each.rule for each in lint(saved(tmp_path, gguf(header)))}
+        found = {each.rule for each in lint(save(tmp_path, gguf(header)))}
         assert found & {"R101"} == fired
 
 
@@ -374,7 +380,7 @@ def test_divisors_are_those_of_their_own_base(dim: int, base: float, tmp_path: P
     for used in (base, 1e4, 4e5):
         header = llama(**sizes | {"rope.freq_base": used})
         found = [
-            each for each in lint(saved(tmp_path, gguf(header, tensors))) if each.rule == "R126"
+            each for each in lint(save(tmp_path, gguf(header, tensors))) if each.rule == "R126"
         ]
         assert bool(found) is (used != base)
         assert all(f"those of base {base:,.0f}, " in each.message for each in found)

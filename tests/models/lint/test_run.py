@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from helpers import slow
-from models.gguf.writer import gguf, saved
-from models.lint.cases import CASES, GGUF_CASES, llama, scaled
+from models.gguf.writer import gguf, save
+from models.lint.cases import CASES, GGUF_CASES, llama, with_scaling
 
 import ropecli
 from ropecli.models.lint import lint, lint_description
@@ -43,20 +43,20 @@ def test_every_source_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_gguf_is_linted_by_name_and_as_described(tmp_path: Path) -> None:
-    path = saved(tmp_path, gguf(llama(rope__freq_base=None)))
+    path = save(tmp_path, gguf(llama(rope__freq_base=None)))
     assert [finding.rule for finding in lint(path)] == ["R102"]
     assert lint_description(describe(path)) == lint(path)
 
 
 def test_a_gguf_that_cannot_be_computed_is_a_finding(tmp_path: Path) -> None:
-    path = saved(tmp_path, gguf(llama(rope__freq_base=-1.0)))
+    path = save(tmp_path, gguf(llama(rope__freq_base=-1.0)))
     (finding,) = lint(path)
     assert (finding.rule, finding.key) == ("R001", "")
     assert finding.message.startswith("llama.rope.freq_base is -1.0; expected ")
 
 
 def test_a_gguf_without_rotation_is_a_note(tmp_path: Path) -> None:
-    path = saved(tmp_path, gguf({"general.architecture": "mamba", "mamba.context_length": 1}))
+    path = save(tmp_path, gguf({"general.architecture": "mamba", "mamba.context_length": 1}))
     assert [finding.rule for finding in lint(path)] == ["R002"]
 
 
@@ -88,7 +88,7 @@ def test_a_source_of_another_kind_is_refused() -> None:
 
 
 def test_errors_come_first_and_a_cause_stands_for_what_follows_from_it() -> None:
-    given = scaled(CASES["R040"].fires["rope_scaling"], colour=1) | {"model_type": "other"}
+    given = with_scaling(CASES["R040"].fires["rope_scaling"], colour=1) | {"model_type": "other"}
     found = lint(given)
     levels = [LEVELS.index(finding.level) for finding in found]
     assert levels == sorted(levels)
@@ -121,5 +121,5 @@ def test_no_mutation_of_a_header_breaks_a_rule(count: int, tmp_path: Path) -> No
         metadata = dict(rng.choice(list(GGUF_CASES.values())).fires)
         key = rng.choice([name for name in metadata if name != "general.architecture"])
         metadata[key] = rng.choice([0, 1, 7, 1e30, -2.5, float("nan"), "x", [1, 2], True, [0.5]])
-        found = lint(saved(tmp_path, gguf(metadata)))
+        found = lint(save(tmp_path, gguf(metadata)))
         assert all(finding.message for finding in found)

@@ -24,7 +24,7 @@ WITHOUT = {
 }
 
 
-def measured(rope: dict[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def measure(rope: dict[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return each pair's angle at position 1 on all axes together, and its factor."""
     angles: dict[int, float] = {}
     factors: dict[int, float] = {}
@@ -40,7 +40,7 @@ def measured(rope: dict[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.floa
 def is_same(layer: Layer, rope: dict[str, Any]) -> bool:
     rotary = layer.rotary
     assert rotary is not None
-    angles, factors = measured(rope)
+    angles, factors = measure(rope)
     turning = rotary.inv_freq[: len(angles)]
     if len(rotary.inv_freq) != rope["n_dims"] // 2 or np.any(rotary.inv_freq[len(angles) :] > 1e-9):
         return False
@@ -271,7 +271,7 @@ def test_dots3_note_has_a_base_for_each_kind_of_layer() -> None:
 def test_the_score_of_deepseek_v3_with_and_without_mscale_all_dim(
     given: float | None, factor: float
 ) -> None:
-    """Where the key is missing, vectors carry m = 1 + 0.1 ln s, and the score m^2 once more."""
+    """Without the key, vectors carry m = 1 + 0.1 ln s, and the score m^2 once more."""
     scaling = {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096}
     scaling |= {} if given is None else {"mscale": 1.0, "mscale_all_dim": given}
     config = KIMI_K2 | {"model_type": "deepseek_v3", "rope_theta": 1e4, "rope_scaling": scaling}
