@@ -48,7 +48,7 @@ def turn(x, positions):
 
 
 def mark_slow(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
-    """Return values of a parameter, all but some of which only the slow tier tries."""
+    """Mark all values of a parameter but the quick ones as slow."""
     rows = list(values)
     assert all(value in rows for value in quick)
     return [each if each in quick else pytest.param(each, marks=pytest.mark.slow) for each in rows]

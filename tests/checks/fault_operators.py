@@ -575,7 +575,7 @@ def tables_of_call(rope: Rotary, arguments: str) -> tuple[Places, Any]:
 
 
 def make_base(number: int, arguments: str, axes: str) -> Base:
-    """One that is called with certain arguments, in certain axes."""
+    """Make one that is called with certain arguments, in certain axes."""
     ropes = [rope for rope in SMALL_ROPES if rope.direction == "forward" or arguments not in TABLES]
     rope = ropes[number % len(ropes)]
     told = arguments in TABLES or number % 2 == 0

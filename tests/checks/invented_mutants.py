@@ -37,7 +37,7 @@ _decoded = Group("invented", "decoder")
 
 
 def _overwrite_half(call: Call) -> Array:
-    """The first half is overwritten before the second one has read it."""
+    """Overwrite the first half before the second one has read it."""
     half, angle = DIM // 2, call.m[..., None] * THETA
     first = call.turn()[..., :half]
     a, b = first.astype(np.float64), call.x[..., half:].astype(np.float64)

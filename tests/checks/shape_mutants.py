@@ -174,7 +174,7 @@ def in_float16(call: Call) -> Array:
 
 
 def truncate(call: Call) -> Array:
-    """Rounded towards zero, as a conversion that drops bits does."""
+    """Round towards zero, as a conversion that drops bits does."""
     exact = call.turn(x=call.x.astype(np.float64))
     y = exact.astype(call.x.dtype)
     over = np.abs(y.astype(np.float64)) > np.abs(exact)
@@ -222,7 +222,7 @@ def of_queries(call: Call) -> Array:
 
 
 def cross(call: Call) -> Array:
-    """The first half is computed from the other of q and k."""
+    """Compute the first half from the other of q and k."""
     assert call.other is not None
     heads = np.minimum(np.arange(call.heads), call.other.shape[1] - 1)
     from_other = call.turn(x=call.other[:, heads])

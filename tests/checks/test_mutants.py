@@ -90,7 +90,7 @@ def stretch(factor: Callable[[Array], Any]) -> Callable[[Array, Array], Array]:
 
 
 def reflect(x: Array, positions: Array) -> Array:
-    """The first pair mirrored as well as turned."""
+    """Reflect the first pair as well as turning it."""
     y = plain(x, positions)
     y[:, 1] *= -1
     return y

@@ -22,7 +22,7 @@ from ropecli.files.formats.stored import Stored, check_numeric, check_rotatable
 
 
 def save(folder: Path, array: NDArray[Any], name: str = "x.npy") -> Path:
-    """The path of an array's file."""
+    """Save an array and return the path of its file."""
     path = folder / name
     np.save(path, array)
     return path

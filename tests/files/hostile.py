@@ -237,7 +237,7 @@ def nested_safetensors(entries: dict[str, Any], data: bytes = b"") -> bytes:
 
 
 def damage(data: bytes, random: np.random.Generator) -> bytes:
-    """Bytes with one to four changes: of a byte, of eight, or cut short."""
+    """Make one to four changes to bytes: of a byte, of eight, or a cut."""
     changed = bytearray(data)
     for _ in range(random.integers(1, 5)):
         place = int(random.integers(len(changed)))

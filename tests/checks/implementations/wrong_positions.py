@@ -22,12 +22,12 @@ def first_position_counted_on(m: Array) -> Array:
 
 
 def join_rows(m: Array) -> Array:
-    """Rows of a batch count on from one another."""
+    """Number each row of a batch on from the end of the one before."""
     return m if m.ndim == 1 else m + m.shape[1] * np.arange(len(m))[:, None]
 
 
 def join_sequences(m: Array) -> Array:
-    """A second sequence in the same row goes on where the first one ended."""
+    """Let a second sequence in a row continue where the first one ended."""
     restart = np.diff(m, axis=-1, prepend=m[..., :1]) < 0
     run_on: Array = m + np.cumsum(restart * np.roll(m + 1, 1, axis=-1), axis=-1)
     return run_on

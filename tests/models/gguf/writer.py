@@ -45,7 +45,7 @@ def array(code: int, count: int, data: bytes, order: str = "<") -> Typed:
 
 
 def with_type(value: object, order: str = "<") -> Typed:
-    """A value of the type that converters give it."""
+    """Give a value the type that converters give it."""
     if isinstance(value, Typed):
         return value
     if isinstance(value, bool):
@@ -103,7 +103,7 @@ def gguf(
 
 
 def save(folder: Path, data: bytes, name: str = "x.gguf") -> Path:
-    """The path of a file of any bytes."""
+    """Save any bytes and return the path of their file."""
     path = folder / name
     path.write_bytes(data)
     return path
@@ -112,7 +112,7 @@ def save(folder: Path, data: bytes, name: str = "x.gguf") -> Path:
 def write_and_read(
     folder: Path, metadata: Mapping[str, object], tensors: Mapping[str, Tensor] | None = None
 ) -> GgufFile:
-    """A file, written and read back."""
+    """Write a file and read it back."""
     return read_gguf(save(folder, gguf(metadata, tensors)))
 
 
