@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import run_cli, slow
+from helpers import TURN, run_cli, slow
 from implementations.plain import half, inv_freq, turn
 from judging import FEW_LAWS, checks_of, failures
 
@@ -449,3 +449,13 @@ def test_processes_that_a_call_detaches_end_with_it(tmp_path: Path) -> None:
             if b"sleep\x00613\x00" in (folder / "cmdline").read_bytes():
                 left.append(folder.name)
     assert not left
+
+
+def test_calls_that_hang_are_named_where_no_further_one_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "late.py"
+    file.write_text(
+        f"{TURN}\ndef late(x, positions):\n"
+        "    while x.shape[-2] > 50:\n        pass\n    return turn(x, positions)\n"
+    )
+    verdict = ropecli.check(f"{file}:late", timeout=0.3, **FEW_LAWS)
+    assert "did not return within 0.3 s in a call with x of float32 (1, 1, " in str(verdict)

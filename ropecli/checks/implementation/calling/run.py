@@ -118,7 +118,7 @@ class Caller:
         self._numbers: dict[int, int] = {}  # of the instances in the process of today
         self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
         self._lost = 0.0  # seconds, in calls that ended a process
-        self._died = 0
+        self._died, self._last_death = 0, ""
         self._in_a_row: Counter[tuple[Any, ...]] = Counter()  # deaths, by the kind of the request
         self._hung: set[tuple[str, tuple[Any, ...]]] = set()  # calls, and the kinds of requests
         self._not_loaded: Died | None = None
@@ -166,7 +166,10 @@ class Caller:
 
     def _refuse_if(self, too_many: bool) -> None:
         if too_many:
-            raise Unsupported(f"no further call was made: its process died {self._died} times")
+            raise Unsupported(
+                f"no further call was made: its process ended {self._died} times, "
+                f"the last time because {self._last_death}"
+            )
 
     def end_search(self) -> None:
         """Count deaths from 0 again: those of trials, which a wrong convention may cause, pass.
@@ -294,6 +297,7 @@ class Caller:
                 raise OutOfTime from None
             self._died += 1
             self._lost += time.monotonic() - begin
+            self._last_death = f"{error} {where}".rstrip()
             raise (_Hung if error.hung else Died)(str(error)) from None
         except BaseException:  # an interrupt: a late answer must not be taken for the next one
             self.close()
