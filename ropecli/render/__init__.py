@@ -33,6 +33,11 @@ def view_of(result: Result) -> Any:
     return import_module(f"ropecli.render.{result.view}")
 
 
+def fields(source: object, *names: str) -> dict[str, Any]:
+    """Return those attributes by name."""
+    return {name: getattr(source, name) for name in names}
+
+
 def text(result: Result) -> str:
     """Return the page of a result in its short form."""
     from ropecli.render.console import Screen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
     blank_figure,
@@ -58,7 +58,7 @@ LISTED = "curves"
 
 def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
     """Return the columns of one curve by name."""
-    columns = {name: getattr(curve, name) for name in COLUMNS}
+    columns = fields(curve, *COLUMNS)
     return {name: column for name, column in columns.items() if column is not None}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_rows
 from ropecli.render.figure import (
     blank_figure,
@@ -97,8 +97,7 @@ def as_json(result: FrequencyTable) -> dict[str, Any]:
 
 def table(result: FrequencyTable) -> Table:
     """Return a row for each pair, with the axis of its position if there are several."""
-    columns = {"pair": np.arange(len(result.turns))}
-    columns |= {name: getattr(result, name) for name in COLUMNS}
+    columns = {"pair": np.arange(len(result.turns)), **fields(result, *COLUMNS)}
     return columns | ({"axis": np.array(result.rope.axis)} if result.rope.axes > 1 else {})
 
 
