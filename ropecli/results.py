@@ -78,9 +78,12 @@ class Drawable(Result):
         Raises:
             ArgumentError: Axes that are not in a grid.
         """
+        return self._draw(ax)
+
+    def _draw(self, ax: Axes | None, **options: Any) -> Figure:
         from ropecli import render
 
-        return render.draw(self, ax)
+        return render.draw(self, ax, **options)
 
 
 class HtmlResult(Result):

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ropecli.analyses.several import Comparable, Several
 from ropecli.arrays import as_array, dtype_name
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.kernels import abel
 from ropecli.numbers import not_negative, number, positive
-from ropecli.results import Axes, Drawable, Figure
+from ropecli.results import Axes, Figure
 from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import DOUBLE
 
@@ -45,7 +46,7 @@ class Bound:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Decay(Drawable):
+class Decay(Comparable):
     """RoPE's upper bound against relative distance, and with vectors their score and its bounds."""
 
     rope: Rotary  #: The encoding.
@@ -65,9 +66,6 @@ class Decay(Drawable):
         """The curve that all properties below are of: the finer one, if there is one."""
         return self.finer or self
 
-    def _shown(self) -> DecayCurves:
-        return DecayCurves(curves=(self,))
-
     def figure(self, *others: Decay, figure2: bool = False, ax: Axes | None = None) -> Figure:
         """Return the curve of RoFormer's Figure 2, as a Matplotlib figure.
 
@@ -76,7 +74,7 @@ class Decay(Drawable):
             figure2: Use the paper's own frame, 0 to 256, clipped as in print.
             ax: As of every result.
         """
-        return DecayCurves(curves=(self, *others), figure2=figure2).figure(ax=ax)
+        return Several(results=(self, *others))._draw(ax, figure2=figure2)
 
     @property
     def bounds(self) -> dict[str, NDArray[np.float64]]:
@@ -136,14 +134,6 @@ class Decay(Drawable):
         bound = self.summarised.relative_upper_bound
         quarter = max(1, len(bound) // 4)
         return float(bound[:quarter].mean()), float(bound[-quarter:].mean())
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DecayCurves(Drawable):
-    """Curves that are shown together."""
-
-    curves: tuple[Decay, ...]  #: At least one.
-    figure2: bool = False  #: In the paper's own frame.
 
 
 def decay(

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.analyses.several import Comparable
 from ropecli.numbers import length, positive
-from ropecli.results import Axes, Drawable, Figure
 from ropecli.rotary.rotary import Rotary, check_rope
 
 TURN = 2 * math.pi  #: Radians.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FrequencyTable(Drawable):
+class FrequencyTable(Comparable):
     """Frequencies of an encoding's pairs, and their turns within a context."""
 
     rope: Rotary  #: The encoding.
@@ -28,18 +28,6 @@ class FrequencyTable(Drawable):
     angle: NDArray[np.float64]  #: Radians covered, L |theta_i| up to 2 pi, (pairs,).
     trained_turns: float  #: Turns n that a pair must complete in training, for the critical dim.
     critical_dim: int | None  #: 2 ceil(d/2 log_b(T / 2 pi n)), T as trained; None if no base.
-
-    def _shown(self) -> FrequencyTables:
-        return FrequencyTables(tables=(self,))
-
-    def figure(self, *others: FrequencyTable, ax: Axes | None = None) -> Figure:
-        """Return the wavelengths against the index of the pair, with the contexts as lines.
-
-        Args:
-            *others: Further encodings for the same axes.
-            ax: As of every result.
-        """
-        return FrequencyTables(tables=(self, *others)).figure(ax=ax)
 
     @property
     def inv_freq(self) -> NDArray[np.float64]:
@@ -79,13 +67,6 @@ class FrequencyTable(Drawable):
     def neighbour_cosine(self) -> float:
         """Mean over the pairs of cos theta_i: the cosine of neighbouring positions' vectors."""
         return float(np.cos(self.inv_freq).mean())
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FrequencyTables(Drawable):
-    """Encodings that are shown together."""
-
-    tables: tuple[FrequencyTable, ...]  #: At least one.
 
 
 def frequency_table(

@@ -104,8 +104,8 @@ def decay(
     interpolating between positions. With --encoding sinusoidal, also show the inner products of
     sinusoidal codes and their limit for many dims.
     """
-    from ropecli.analyses.decay import DecayCurves
     from ropecli.analyses.decay import decay as analyse
+    from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes, read_vector
     from ropecli.numbers import at_least
 
@@ -148,7 +148,7 @@ def decay(
         "at": None if query is None else at or 0.0,
     }
     parameters = output.parameters("encoding", "positions", "seed", **resolved)
-    output.show(DecayCurves(curves=tuple(curves), figure2=figure2), parameters)
+    output.show(Several(results=tuple(curves)), parameters, figure2=figure2)
 
 
 def _show_expected(

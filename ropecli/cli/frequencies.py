@@ -55,7 +55,8 @@ def frequencies(
     and degrees covered of each, and which pairs never complete a turn, with the critical dim and
     the granularity between neighbours.
     """
-    from ropecli.analyses.frequencies import FrequencyTables, frequency_table
+    from ropecli.analyses.frequencies import frequency_table
+    from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes
 
     ropes = rope.encodings(dim=DIM)
@@ -75,4 +76,4 @@ def frequencies(
         "context": rope.context if rope.model else rope.context or CONTEXT,
         **rope.as_parameters(ropes),
     }
-    output.show(FrequencyTables(tables=tuple(found)), output.parameters(**resolved))
+    output.show(Several(results=tuple(found)), output.parameters(**resolved))

@@ -33,6 +33,11 @@ def view_of(result: Result) -> Any:
     return import_module(f"ropecli.render.{result.view}")
 
 
+def fields(source: object, *names: str) -> dict[str, Any]:
+    """Return those attributes by name."""
+    return {name: getattr(source, name) for name in names}
+
+
 def text(result: Result) -> str:
     """Return the page of a result in its short form."""
     from ropecli.render.console import Screen
@@ -41,12 +46,12 @@ def text(result: Result) -> str:
     return "\n".join(view_of(shown).page(shown, Screen(brief=True))).rstrip()
 
 
-def draw(result: Drawable, ax: Axes | None = None) -> Figure:
+def draw(result: Drawable, ax: Axes | None = None, **options: Any) -> Figure:
     """Return the picture of a result, in the place of axes if there are some."""
     from ropecli.render.figure import in_place_of
 
     with in_place_of(ax) as whole:
-        picture: Figure = view_of(result).figure(result)
+        picture: Figure = view_of(result).figure(result, **options)
     return whole or picture
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.analyses.base_bound import BaseBound
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
     LINE,
@@ -55,7 +55,7 @@ def as_json(result: BaseBound) -> dict[str, Any]:
 
 def table(result: BaseBound) -> Table:
     """Return a row for each part of the curve."""
-    return {name: getattr(result, name) for name in CURVE}
+    return fields(result, *CURVE)
 
 
 def blocks(result: BaseBound, screen: Screen) -> list[list[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.analyses.base_bound import BaseScan
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.base_bound import SAVE
 from ropecli.render.console import Screen
 from ropecli.render.figure import LINE, blank_figure, colour, ink, legend_below, with_style
@@ -25,7 +25,7 @@ MOST_RUNS = 8  #: Runs of bases on the page.
 def as_json(result: BaseScan) -> dict[str, Any]:
     """Return the `result` of the document."""
     first = [None if m < 0 else int(m) for m in result.first_negative]
-    return {name: getattr(result, name) for name in SCAN} | {"first_negative": first}
+    return fields(result, *SCAN) | {"first_negative": first}
 
 
 def table(result: BaseScan) -> Table:

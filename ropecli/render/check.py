@@ -7,7 +7,7 @@ from typing import Any
 
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
-from ropecli.render import console, identify
+from ropecli.render import console, fields, identify
 from ropecli.render.console import Screen
 from ropecli.render.labels import label
 
@@ -20,7 +20,7 @@ FIELDS = (
 
 def as_json(result: Verdict, **_: object) -> dict[str, Any]:
     """Return the `result` of the document."""
-    found = {name: getattr(result, name) for name in FIELDS}
+    found = fields(result, *FIELDS)
     if result.identified is not None:
         found["identified"] = identify.as_json(result.identified)
     return found | {"convention": result.convention.options()}

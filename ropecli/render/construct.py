@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.construct import Construct, ConstructedHead
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
     LINE,
@@ -60,16 +60,10 @@ def as_json(result: Construct) -> dict[str, Any]:
     names = ("distance", "squared_norm", "attention", "margin", "runner_up", "float32_ties")
     return {
         "label": curve_label(result),
-        "context_length": result.context_length,
-        "epsilon": result.epsilon,
-        "heads": [
-            {each: getattr(head, each) for each in (*names, "q", "k", "score")}
-            for head in result.heads
-        ],
+        **fields(result, "context_length", "epsilon"),
+        "heads": [fields(head, *names, "q", "k", "score") for head in result.heads],
         "inv_freq": result.rope.inv_freq,
-        "quarter_turn": result.quarter_turn,
-        "worst_match": result.worst_match,
-        "semantic_pairs": result.semantic_pairs,
+        **fields(result, "quarter_turn", "worst_match", "semantic_pairs"),
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
     blank_figure,
@@ -22,7 +22,7 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
-from ropecli.render.labels import curve_label, shortest_repr
+from ropecli.render.labels import curve_label, encoding_as_json, shortest_repr
 from ropecli.render.table import align
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.gridspec import SubplotSpec
 
-    from ropecli.analyses.decay import Bound, Decay, DecayCurves
+    from ropecli.analyses.decay import Bound, Decay
 
 #: Columns of one curve, and their names on the page.
 COLUMNS = {
@@ -53,31 +53,22 @@ CLIPPED_AT = 19.75  #: Where the paper's drawing cuts the curve off: it begins a
 PRINTED = (6.385, CLIPPED_AT)  #: Lowest and highest value that the drawing shows.
 LINE = 0.22  #: Inches of a line of the legend.
 GOLDEN = (1 + 5**0.5) / 2  #: Width over height of the paper's drawing.
+LISTED = "curves"
 
 
 def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
     """Return the columns of one curve by name."""
-    columns = {name: getattr(curve, name) for name in COLUMNS}
+    columns = fields(curve, *COLUMNS)
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def as_json(result: DecayCurves) -> dict[str, Any]:
-    """Return the `result` of the document."""
+def as_json(curve: Decay, **_: Any) -> dict[str, Any]:
+    """Return the columns of one curve, what is known of its vectors, and its summary."""
     return {
-        "curves": [
-            {
-                "label": curve_label(curve),
-                "dim": curve.rope.head_dim,
-                "base": curve.rope.base,
-                "rope_type": curve.rope.rope_type,
-                "relative_distance": curve.relative_distance,
-                **columns_of(curve),
-                **({} if curve.bound is None else _document_of(curve, curve.bound)),
-                **({} if curve.contributions is None else {"contributions": curve.contributions}),
-                "summary": _facts_of(curve),
-            }
-            for curve in result.curves
-        ]
+        **encoding_as_json(curve, "relative_distance", *columns_of(curve)),
+        **({} if curve.bound is None else _document_of(curve, curve.bound)),
+        **({} if curve.contributions is None else {"contributions": curve.contributions}),
+        "summary": _facts_of(curve),
     }
 
 
@@ -118,39 +109,20 @@ def _facts_of(curve: Decay) -> dict[str, Any]:
     }
 
 
-def table(result: DecayCurves) -> Table:
-    """Return a row for each distance; of several curves one after another, named first.
-
-    With contributions, a row for each distance and pair, and the contribution alone.
-    """
-    curves = result.curves
-    if curves[0].contributions is not None:
-        return _contribution_table(curves)
-    names: dict[str, Any] = {}
-    if len(curves) > 1:
-        names["encoding"] = [curve_label(each) for each in curves for _ in each.relative_distance]
-    distances = {"relative_distance": np.concatenate([c.relative_distance for c in curves])}
-    parts = [columns_of(curve) | curve.bounds for curve in curves]
-    return names | distances | {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
+def table(curve: Decay, **_: Any) -> Table:
+    """Return a row for each distance; with contributions, for each distance and pair."""
+    distance, terms = curve.relative_distance, curve.contributions
+    if terms is None:
+        return {"relative_distance": distance, **columns_of(curve), **curve.bounds}
+    return {
+        "relative_distance": np.repeat(distance, len(terms)),
+        "pair": np.tile(np.arange(len(terms)), len(distance)),
+        "contribution": terms.T.ravel(),
+    }
 
 
-def _contribution_table(curves: Sequence[Decay]) -> Table:
-    parts: dict[str, list[Any]] = {"relative_distance": [], "pair": [], "contribution": []}
-    names: list[str] = []
-    for curve in curves:
-        terms = curve.contributions
-        assert terms is not None
-        parts["relative_distance"].append(np.repeat(curve.relative_distance, len(terms)))
-        parts["pair"].append(np.tile(np.arange(len(terms)), terms.shape[1]))
-        parts["contribution"].append(terms.T.ravel())
-        names += [curve_label(curve)] * terms.size
-    columns = {name: np.concatenate(part) for name, part in parts.items()}
-    return columns if len(curves) == 1 else {"encoding": names, **columns}
-
-
-def page(result: DecayCurves, screen: Screen) -> list[str]:
+def page(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) -> list[str]:
     """Return a summary of each curve, below a plot on a terminal and a table elsewhere."""
-    curves = result.curves
     with_vectors = curves[0].score is not None
     subject = "The score and RoPE's upper bounds" if with_vectors else "RoPE's upper bound"
     source = "Eq. 35-37" if with_vectors else "Eq. 37, Figure 2"
@@ -159,7 +131,10 @@ def page(result: DecayCurves, screen: Screen) -> list[str]:
         pairs = curves[0].rope.rotary_dim // 2
         lines.append(f"{curve_label(curves[0])}, {pairs:,} pair{'s' * (pairs != 1)}")
     lines.append("")
-    lines += _plots(result, screen.width) if screen.braille else _values(curves, brief=screen.brief)
+    if screen.braille:
+        lines += _plots(curves, screen.width, figure2=figure2)
+    else:
+        lines += _values(curves, brief=screen.brief)
     for curve in curves:
         lines += ["", *_summary(curve, named=len(curves) > 1)]
         if curve.bound is not None:
@@ -170,26 +145,25 @@ def page(result: DecayCurves, screen: Screen) -> list[str]:
         lines += ["", "A falling bound does not imply a falling score."]
         if screen.saved is None:
             lines += ["", "Save the figure: -o figure2.png    the numbers: -o decay.csv"]
-            if not result.figure2 and not with_vectors:
+            if not figure2 and not with_vectors:
                 lines.append("The paper's own frame: --figure2")
     return lines
 
 
-def _plots(result: DecayCurves, width: int) -> list[str]:
+def _plots(curves: Sequence[Decay], width: int, *, figure2: bool) -> list[str]:
     """Return one plot of all bounds; with vectors, two of each curve, for they lie far apart."""
     from ropecli.render.curves import Curve, draw
 
-    curves = result.curves
     if curves[0].score is None:
         lines = [
             Curve(
                 label=curve_label(curve),
                 x=curve.relative_distance,
-                y=np.minimum(curve.relative_upper_bound, CLIPPED_AT if result.figure2 else np.inf),
+                y=np.minimum(curve.relative_upper_bound, CLIPPED_AT if figure2 else np.inf),
             )
             for curve in curves
         ]
-        least = None if result.figure2 else 0.0
+        least = None if figure2 else 0.0
         return [draw(lines, x_label="relative distance", columns=width, least=least)]
     plots = []
     for curve in curves:
@@ -326,12 +300,11 @@ def _distance(distance: float | None) -> str:
 
 
 @with_style
-def figure(result: DecayCurves) -> Figure:
+def figure(*curves: Decay, figure2: bool = False) -> Figure:
     """Return bound against relative distance; with vectors, their score and what bounds it.
 
     With contributions, a map of them for each curve.
     """
-    curves = result.curves
     if curves[0].contributions is not None:
         return _contribution_maps(curves)
     if curves[0].bound is not None:
@@ -339,7 +312,7 @@ def figure(result: DecayCurves) -> Figure:
     legend_lines = len(curves) * (len(curves) > 1)
     picture = blank_figure(6.4, 6.4 / GOLDEN + LINE * legend_lines)
     axes = picture.add_subplot()
-    _bounds(axes, curves, figure2=result.figure2)
+    _bounds(axes, curves, figure2=figure2)
     axes.margins(x=0)
     axes.set_xlabel(distance_label(curves[0].relative_distance))
     if legend_lines:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.models.diff import THRESHOLDS, Difference, FieldDifference, LayerDifference
 from ropecli.models.model import Model
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.figure import (
     blank_figure,
@@ -27,24 +27,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+ORIGIN = ("source", "format", "model_type", "reading", "reading_version", "sequence_length")
+
+
 def as_json(result: Difference) -> dict[str, Any]:
     """Return the `result` of the document."""
     return {
         "same": result.same,
-        "a": _origin(result.a),
-        "b": _origin(result.b),
+        "a": fields(result.a, *ORIGIN),
+        "b": fields(result.b, *ORIGIN),
         "layers": [dataclasses.asdict(layer) for layer in result.layers],
-    }
-
-
-def _origin(model: Model) -> dict[str, Any]:
-    return {
-        "source": model.source,
-        "format": model.format,
-        "model_type": model.model_type,
-        "reading": model.reading,
-        "reading_version": model.reading_version,
-        "sequence_length": model.sequence_length,
     }
 
 

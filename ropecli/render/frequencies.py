@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.errors import ArgumentError
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_rows
 from ropecli.render.figure import (
     blank_figure,
@@ -20,14 +20,14 @@ from ropecli.render.figure import (
     printable,
     with_style,
 )
-from ropecli.render.labels import curve_label
-from ropecli.render.table import align
+from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.table import Column, align, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ropecli.analyses.frequencies import FrequencyTable, FrequencyTables
+    from ropecli.analyses.frequencies import FrequencyTable
     from ropecli.rotary import Rotary
 
     Curves = Sequence[tuple[str, Rotary]]
@@ -51,42 +51,58 @@ APART = 0.055  #: Least distance of two labels, as a share of the axes' height.
 MARGIN = 0.05  #: Free space below and above, as a share of the range of wavelengths.
 LARGEST = 100  #: Largest power of ten of the axes: Matplotlib overflows beyond.
 NEVER = "never turns"
+LISTED = "encodings"
+ABSENT = {"axis": 0}
 
 
-def as_json(result: FrequencyTables) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    return {
-        "encodings": [
-            {
-                "label": curve_label(each),
-                "dim": each.rope.head_dim,
-                "base": each.rope.base,
-                "rope_type": each.rope.rope_type,
-                **{name: getattr(each, name) for name in (*FACTS, *COLUMNS)},
-                **({"axis": each.rope.axis} if each.rope.axes > 1 else {}),
-            }
-            for each in result.tables
-        ]
-    }
+def list_runs(pairs: Sequence[int]) -> str:
+    """Return which pairs: runs of neighbours as first to last."""
+    if not pairs:
+        return "none"
+    breaks = np.flatnonzero(np.diff(pairs) > 1) + 1
+    runs = np.split(np.array(pairs), breaks)
+    return ", ".join(f"{r[0]}" if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs)
 
 
-def table(result: FrequencyTables) -> Table:
-    """Return a row for each pair of each encoding; the axis of its position if one has several."""
-    shown = result.tables
-    names: dict[str, Any] = {}
-    if len(shown) > 1:
-        names["encoding"] = [curve_label(each) for each in shown for _ in each.turns]
-    columns = {name: np.concatenate([getattr(each, name) for each in shown]) for name in COLUMNS}
-    axes: dict[str, Any] = {}
-    if any(each.rope.axes > 1 for each in shown):
-        axes["axis"] = np.concatenate([each.rope.axis for each in shown])
-    pairs = [pair for each in shown for pair in range(len(each.turns))]
-    return {**names, "pair": pairs, **columns, **axes}
+def _wavelength(wavelength: float) -> str:
+    return NEVER if np.isinf(wavelength) else f"{wavelength:.6g}"
 
 
-def page(result: FrequencyTables, screen: Screen) -> list[str]:
+COVERAGE = (
+    Column("pairs", lambda each: len(each.turns), ","),
+    Column("incomplete", "incomplete", list_runs),
+    Column("never turn", "still", list_runs),
+    Column(
+        "slowest",
+        lambda each: None if each.slowest is None else each.wavelength[each.slowest],
+        ",.1f",
+    ),
+    Column("critical dim", "critical_dim"),
+)
+PAIRS = (
+    Column("pair", "pair"),
+    Column("theta", "inv_freq", ".6g"),
+    Column("wavelength", "wavelength", _wavelength),
+    Column("degrees per token", "degrees_per_token", ".6g"),
+    Column("turns", "turns", ",.4g"),
+    Column("degrees covered", "covered", ".4g"),
+)
+
+
+def as_json(result: FrequencyTable) -> dict[str, Any]:
+    """Return the facts and the pairs of an encoding."""
+    axis = {"axis": result.rope.axis} if result.rope.axes > 1 else {}
+    return encoding_as_json(result, *FACTS, *COLUMNS) | axis
+
+
+def table(result: FrequencyTable) -> Table:
+    """Return a row for each pair, with the axis of its position if there are several."""
+    columns = {"pair": np.arange(len(result.turns)), **fields(result, *COLUMNS)}
+    return columns | ({"axis": np.array(result.rope.axis)} if result.rope.axes > 1 else {})
+
+
+def page(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
     """Return a plot on a terminal, the pairs, and the facts of each encoding."""
-    shown = result.tables
     lines = ["Frequency of each pair, and its turns within the context"]
     if len(shown) == 1:
         lines.append(_title(shown[0]))
@@ -94,7 +110,7 @@ def page(result: FrequencyTables, screen: Screen) -> list[str]:
     if screen.braille and all(each.slowest is not None for each in shown):
         lines += [_plot(shown, screen.width), ""]
     facts = wrap_rows(_facts(shown[0]), screen.width) if len(shown) == 1 else _side_by_side(shown)
-    lines += [*_pairs(result), "", *facts, ""]
+    lines += [*_pairs(shown), "", *facts, ""]
     if not screen.brief and screen.saved is None:
         lines.append("Save it: -o frequencies.tex, .md or .csv    the figure: -o wavelengths.png")
     return lines
@@ -107,27 +123,19 @@ def _title(each: FrequencyTable) -> str:
     )
 
 
-def _pairs(result: FrequencyTables) -> list[str]:
+def pair_rows(each: FrequencyTable) -> list[dict[str, Any]]:
+    """Return the numbers of each pair by name, and `of`, the result that has it."""
+    columns = {**table(each), "covered": np.degrees(each.angle), "axis": each.rope.axis}
+    cells = zip(*columns.values(), strict=True)
+    return [{"of": each, **dict(zip(columns, row, strict=True))} for row in cells]
+
+
+def _pairs(shown: Sequence[FrequencyTable]) -> list[str]:
     """Return a line for each pair."""
-    columns = dict(table(result))
-    names = columns.pop("encoding", None)
-    cells = [
-        ["pair", *(str(pair) for pair in columns["pair"])],
-        ["theta", *(f"{theta:.6g}" for theta in columns["inv_freq"])],
-        ["wavelength", *(_wavelength(each) for each in columns["wavelength"])],
-        ["degrees per token", *(f"{each:.6g}" for each in columns["degrees_per_token"])],
-        ["turns", *(f"{turns:,.4g}" for turns in columns["turns"])],
-        ["degrees covered", *(f"{each:.4g}" for each in np.degrees(columns["angle"]))],
-    ]
-    if names is not None:
-        cells.insert(0, ["encoding", *names])
-    if "axis" in columns:
-        cells.append(["axis", *(str(axis) for axis in columns["axis"])])
-    return align(list(zip(*cells, strict=True)), left=int(names is not None))
-
-
-def _wavelength(wavelength: float) -> str:
-    return NEVER if np.isinf(wavelength) else f"{wavelength:.6g}"
+    named = [Column("encoding", lambda row: curve_label(row["of"]))] if len(shown) > 1 else []
+    axis = [Column("axis", "axis")] if any(each.rope.axes > 1 for each in shown) else []
+    rows = [row for each in shown for row in pair_rows(each)]
+    return align(texts([*named, *PAIRS, *axis], rows), left=len(named))
 
 
 def _facts(each: FrequencyTable) -> list[str]:
@@ -149,36 +157,18 @@ def _facts(each: FrequencyTable) -> list[str]:
 
 def _side_by_side(shown: Sequence[FrequencyTable]) -> list[str]:
     still = any(each.still for each in shown)
-    rows = [["encoding", "context", "pairs", "incomplete", "slowest", "critical dim"]]
-    rows[0][4:4] = ["never turn"] if still else []
-    for each in shown:
-        slowest = "-" if each.slowest is None else f"{each.wavelength[each.slowest]:,.1f}"
-        row = [
-            curve_label(each),
-            f"{each.context_length:,}",
-            f"{len(each.turns):,}",
-            list_runs(each.incomplete),
-            *([list_runs(each.still)] if still else []),
-            slowest,
-            "-" if each.critical_dim is None else str(each.critical_dim),
-        ]
-        rows.append(row)
-    return align(rows, left=1)
+    columns = [
+        Column("encoding", curve_label),
+        Column("context", "context_length", ","),
+        *(column for column in COVERAGE if still or column.key != "still"),
+    ]
+    return align(texts(columns, shown), left=1)
 
 
 def _describe_pairs(pairs: Sequence[int], count: int) -> str:
     if not pairs:
         return f"none of {count:,} pairs"
     return f"{len(pairs):,} of {count:,} pairs: {list_runs(pairs)}"
-
-
-def list_runs(pairs: Sequence[int]) -> str:
-    """Return which pairs: runs of neighbours as first to last."""
-    if not pairs:
-        return "none"
-    breaks = np.flatnonzero(np.diff(pairs) > 1) + 1
-    runs = np.split(np.array(pairs), breaks)
-    return ", ".join(f"{r[0]}" if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs)
 
 
 def _plot(shown: Sequence[FrequencyTable], width: int) -> str:
@@ -201,9 +191,8 @@ def _plot(shown: Sequence[FrequencyTable], width: int) -> str:
     return draw([context, *lines], x_label="pair", columns=width, log="y")
 
 
-def figure(result: FrequencyTables) -> Figure:
+def figure(*shown: FrequencyTable) -> Figure:
     """Return the wavelengths against the index of the pair, with each context as a line."""
-    shown = result.tables
     contexts = sorted({each.context_length for each in shown})
     return wavelengths_figure(
         [(curve_label(each), each.rope) for each in shown],

@@ -11,7 +11,7 @@ import numpy as np
 from ropecli.checks.identify import Identification, Match
 from ropecli.checks.identify.observe import EIGHTHS
 from ropecli.checks.identify.parting import Parting
-from ropecli.render import Table, console
+from ropecli.render import Table, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.identify_flags import FACTOR, flags
 from ropecli.render.labels import frequencies, shortest_repr
@@ -43,7 +43,7 @@ LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 def as_json(result: Identification, *, models: Models | None = None, **_: object) -> dict[str, Any]:
     """Return the `result` of the document; arguments as in `page`."""
     rope, parting = result.rotary, result.parting
-    return {name: getattr(result, name) for name in ATTRIBUTES} | {
+    return fields(result, *ATTRIBUTES) | {
         "parameters": dict(result.parameters),
         "parting": parting
         and {"count": parting.count, "where": parting.where, "first": parting.first},

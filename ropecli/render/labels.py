@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ropecli.render import fields
 from ropecli.render.console import visible
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ ROPE_FIELDS = (
 
 def rope_as_json(rope: Rotary) -> dict[str, Any]:
     """Return the fields of an encoding by name."""
-    return {name: getattr(rope, name) for name in ROPE_FIELDS}
+    return fields(rope, *ROPE_FIELDS)
 
 
 def shortest_repr(number: float) -> str:
@@ -66,9 +67,8 @@ def sequences(rope: Rotary) -> str | None:
 def encoding_as_json(result: NamedResult, *names: str) -> dict[str, Any]:
     """Return what tells an encoding apart in a document, and those fields of its result."""
     rope = result.rope
-    first = {"label": curve_label(result), "dim": rope.head_dim, "base": rope.base}
-    fields = {name: getattr(result, name) for name in names}
-    return first | {"rope_type": rope.rope_type} | fields
+    first = {"label": curve_label(result), "dim": rope.head_dim}
+    return first | fields(rope, "base", "rope_type") | fields(result, *names)
 
 
 class NamedResult(Protocol):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ropecli.analyses.linear import Attention, Linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import STYLE, blank_figure, colour, ink, with_style
 from ropecli.render.labels import label
@@ -76,7 +76,7 @@ def as_json(result: Linear | LinearCost) -> dict[str, Any]:
 
 def _facts(form: Attention) -> dict[str, Any]:
     names = ("negative_fraction", "row_sum", "denominator_min", "rotated_denominator_min")
-    return {name: getattr(form, name) for name in (*names, "undefined_rows", "importance")}
+    return fields(form, *names, "undefined_rows", "importance")
 
 
 def table(result: Linear | LinearCost) -> Table:

@@ -9,6 +9,7 @@ from typing import Any
 from ropecli.models.lint.report import LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
 from ropecli.models.source import name_of
+from ropecli.render import fields
 from ropecli.render.console import UNCUT, Screen, visible, wrap_text
 from ropecli.render.github import annotation
 from ropecli.render.table import align
@@ -19,8 +20,7 @@ INDENT = 17  #: Columns of level and id; messages are below the key.
 def as_json(result: LintReport | RuleList | Rule) -> dict[str, Any]:
     """Return the `result` of the document."""
     if isinstance(result, Rule):
-        names = ("id", "level", "title", "fires", "why", "cure", "threads")
-        return {name: getattr(result, name) for name in names}
+        return fields(result, "id", "level", "title", "fires", "why", "cure", "threads")
     if isinstance(result, RuleList):
         return {"rules": [as_json(each) for each in result.rules]}
     found: dict[str, Any] = {"findings": []}

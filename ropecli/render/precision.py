@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.analyses.precision import PolicyPrecision, Precision
 from ropecli.arrays import Array
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
     LINE,
@@ -58,7 +58,7 @@ def as_json(result: Precision) -> list[dict[str, Any]]:
             "context_length": result.context_length,
             "dtype": each.policy.dtypes,
             "positions": result.positions,
-            **{name: getattr(each, name) for name in FIELDS},
+            **fields(each, *FIELDS),
             "safe_context": {f"{t:g}": length for t, length in each.safe_context.items()},
         }
         for each in result.policies
@@ -100,7 +100,7 @@ def facts(result: Precision) -> Iterator[dict[Any, Any]]:
             for tolerance, n in each.safe_context.items()
         }
         named = {"encoding": str(result.name), "policy": each.policy.name}
-        yield named | safe | {name: getattr(each, name) for name in FIELDS}
+        yield named | safe | fields(each, *FIELDS)
 
 
 def _spell_score(error: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from ropecli import render
 from ropecli._version import __version__
 from ropecli.analyses.base_bound import BaseBound
-from ropecli.analyses.decay import DecayCurves
-from ropecli.analyses.frequencies import FrequencyTables
 from ropecli.analyses.precision import Precision
 from ropecli.analyses.several import Several
 from ropecli.errors import ArgumentError
@@ -35,7 +33,7 @@ from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
 from ropecli.render.table import align
-from ropecli.results import Drawable, Figure
+from ropecli.results import Figure
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -46,14 +44,7 @@ POSITION, DISTANCE = 64, 16  #: Of the picture that stands without scripts.
 THIN = 8  #: A page has one of this many neighbouring points of a long curve.
 POINTS = 72  #: Units of an SVG in an inch.
 WHOLE = 24  #: Positions that keep a point each.
-#: Analyses by the field of an encoding, each with the result that shows several of them.
-TOGETHER: dict[str, Any] = {
-    "decay": lambda found: DecayCurves(curves=found),
-    "coverage": lambda found: FrequencyTables(tables=found),
-    "base_bound": lambda found: Several(results=found),
-    "precision": lambda found: Several(results=found),
-    "scale": lambda found: Several(results=found),
-}
+ANALYSES = ("decay", "coverage", "base_bound", "precision", "scale")  #: Fields of an encoding.
 #: Command, title, most encodings in a figure (fewer where each has its own panels), and tables.
 SECTIONS: dict[str, Any] = {
     "coverage": ("frequencies", "Frequencies and coverage", ALL, sheets.coverages, sheets.pairs),
@@ -79,22 +70,16 @@ def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
         for each in result.models
     ]
     encodings = [{"name": each.name, "notes": each.notes} for each in result.encodings]
-    found = {name: result.results(name) for name in TOGETHER}
+    found = {name: tuple(result.results(name)) for name in ANALYSES}
     return {
         "output": output,
         "models": models,
         "encodings": encodings,
         **{
-            name: render.as_json(together(name, own)) if own else None
+            name: render.as_json(Several(results=own)) if own else None
             for name, own in found.items()
         },
     }
-
-
-def together(name: str, found: Iterable[Any]) -> Drawable:
-    """Return results of one analysis as one that shows all of them."""
-    shown: Drawable = TOGETHER[name](tuple(found))
-    return shown
 
 
 def table(result: Report) -> Table:
@@ -199,7 +184,7 @@ def _sections(result: Report) -> Iterator[dict[str, Any]]:
             "title": title,
             "command": command,
             "figures": [
-                _picture(together(name, found[i : i + columns]).figure(), f"{name}-{i}")
+                _picture(found[i].figure(*found[i + 1 : i + columns]), f"{name}-{i}")
                 for i in range(0, len(found), columns)
             ],
             "sheets": [make(result) for make in tables],
@@ -250,7 +235,7 @@ def _decay(result: Report) -> dict[str, Any] | None:
     curves = result.results("decay")
     if not curves:
         return None
-    picture = together("decay", curves).figure()
+    picture = curves[0].figure(*curves[1:])
     root = inline(picture, "decay")
     (axes,) = picture.axes
     box, (left, right), (low, high) = axes.get_position(), axes.get_xlim(), axes.get_ylim()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, colour, ink, with_style
 from ropecli.render.labels import label, shortest_repr
@@ -24,12 +24,9 @@ def as_json(result: Rotation) -> dict[str, Any]:
     """Return the `result` of the document; no matrix of a very large head."""
     small = result.rope.head_dim <= LARGEST_MATRIX
     return {
-        "vector": result.vector,
-        "position": result.position,
+        **fields(result, "vector", "position"),
         "inv_freq": result.rope.inv_freq,
-        "angles": result.angles,
-        "cos": result.cos,
-        "sin": result.sin,
+        **fields(result, "angles", "cos", "sin"),
         "rotated": result.rotated[-1],
         "matrix": result.matrix if small else None,
         "positions": result.positions,

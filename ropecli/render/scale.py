@@ -186,7 +186,7 @@ def _plot(one: Scale, width: int) -> str:
 
 
 @with_style
-def figure(*shown: Scale) -> Figure:
+def figure(*shown: Scale, pairs: bool = False) -> Figure:
     """Return ratio by pair, bound by distance, and longest context, a column for each encoding."""
     names = list(dict.fromkeys(name for one in shown for name, _ in _distinct(one)))
     picture = blank_figure(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_text
 from ropecli.render.figure import blank_figure, with_style
 from ropecli.render.table import align
@@ -65,14 +65,9 @@ def as_json(result: Scores, **_: Any) -> dict[str, Any]:
                 "name": scored.name,
                 "equation": scored.equation,
                 "agrees": measured.agrees,
-                "scores": scored.scores,
-                "attention": scored.attention,
-                "output": scored.output,
+                **fields(scored, "scores", "attention", "output"),
                 "terms": {name: _rms(term) for name, term in scored.terms.items()},
-                **{
-                    name: {field: getattr(each, field) for field in PROPERTY}
-                    for name, each in measured.properties.items()
-                },
+                **{name: fields(each, *PROPERTY) for name, each in measured.properties.items()},
             }
             for scored, measured in zip(result.maps, result.invariances, strict=True)
         ],

@@ -3,10 +3,12 @@
 The view of the analysis shows one result, and this module all of them. It has `HEADING`, `SAVE`
 (and `SAVE_ONE` if that differs), `table`, `as_json`, a `figure` of all results, and
 
-* `blocks`, the parts of the page of one result, the first of which has its title, or else `page`;
+* `blocks`, the parts of the page of one result, the first of which has its title, or else a `page`
+  of all results, which needs none of the others;
 * `closing`, what is said once below the blocks of all results, if there is something to say;
 * for a page with a table of several encodings in place of their blocks, `rows` with `LEFT` columns
   of words, and a `plot` of all of them if they have curves;
+* `ABSENT`, the cells of columns that a result does not have, if they are not empty;
 * `LISTED`, the key of the results in the document if they are in a list even if there is one.
 """
 
@@ -36,25 +38,28 @@ def as_json(result: Several, **_: Any) -> Any:
 
 
 def table(result: Several, **options: Any) -> Table:
-    """Return the rows of all encodings; a column that one does not have is empty there."""
-    tables = [_view(result).table(each, **options) for each in result.results]
+    """Return the rows of all encodings, with the cells of columns that one does not have."""
+    view = _view(result)
+    tables = [view.table(each, **options) for each in result.results]
     if len(tables) == 1:
         return tables[0]  # type: ignore[no-any-return]
+    absent = getattr(view, "ABSENT", {})
     columns: dict[str, list[Any]] = {"encoding": []}
     columns |= {name: [] for own in tables for name in own}
     for each, own in zip(result.results, tables, strict=True):
         count = len(next(iter(own.values())))
         named = {"encoding": [curve_label(each)] * count}
         for name in columns:
-            columns[name] += np.asarray((named | own).get(name, [""] * count)).tolist()
+            cells = (named | own).get(name, [absent.get(name, "")] * count)
+            columns[name] += np.asarray(cells).tolist()
     return columns
 
 
 def page(result: Several, screen: Screen, **options: Any) -> list[str]:
     """Return the parts of each encoding's page, or the curves and rows of several."""
     view, shown = _view(result), result.results
-    if len(shown) == 1 and hasattr(view, "page"):
-        return view.page(shown[0], screen, **options)  # type: ignore[no-any-return]
+    if hasattr(view, "page"):
+        return view.page(shown, screen, **options)  # type: ignore[no-any-return]
     if len(shown) > 1 and hasattr(view, "rows"):
         blocks = [[], *_side_by_side(view, shown, screen)]
     else:
@@ -75,9 +80,9 @@ def _side_by_side(view: Any, shown: tuple[Any, ...], screen: Screen) -> list[lis
     return [plot, align([["encoding", *headings], *rows], left=1 + view.LEFT)]
 
 
-def figure(result: Several, **_: Any) -> Figure:
+def figure(result: Several, **options: Any) -> Figure:
     """Return one picture of all encodings."""
-    picture: Figure = _view(result).figure(*result.results)
+    picture: Figure = _view(result).figure(*result.results, **options)
     return picture
 
 

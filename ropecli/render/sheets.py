@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ropecli.models.report import Report
-from ropecli.render import base_bound, precision, scale
-from ropecli.render.frequencies import list_runs
+from ropecli.render import base_bound, frequencies, precision, scale
 from ropecli.render.table import Column, Sheet, sheet
 
 MOST_PAIRS = 64  #: Of one encoding, in a table.
 NAME = Column("encoding", lambda each: str(each.name))
+OWNER = Column("encoding", lambda row: str(row["of"].name))
 LENGTH = Column("length", "context_length", ",d")
 
 
 def _wavelength(value: float) -> str:
-    return "never turns" if np.isinf(value) else f"{value:,.6g}"
+    return frequencies.NEVER if np.isinf(value) else f"{value:,.6g}"
 
 
 #: The numbers that tell encodings apart, a row for each encoding of a report.
@@ -26,34 +24,27 @@ SUMMARY = (
     Column("rope type", lambda each: each.rope.rope_type),
     Column("base", lambda each: each.rope.base, ",.10g"),
     Column("length", lambda each: each.coverage.context_length, ",d"),
-    Column("incomplete", lambda each: each.coverage.incomplete, list_runs),
+    Column("incomplete", lambda each: each.coverage.incomplete, frequencies.list_runs),
     Column("halved by", lambda each: each.decay and each.decay.halved_at, ",.10g"),
     Column("holds up to", lambda each: each.base_bound and base_bound.longest(each.base_bound)),
 )
 COVERAGE = (
     NAME,
     LENGTH,
-    Column("pairs", lambda each: len(each.turns), ",d"),
-    Column("incomplete", "incomplete", list_runs),
-    Column("never turn", "still", list_runs),
-    Column(
-        "slowest wavelength",
-        lambda each: None if each.slowest is None else each.wavelength[each.slowest],
-        ",.1f",
+    *(
+        each._replace(heading="slowest wavelength") if each.heading == "slowest" else each
+        for each in frequencies.COVERAGE
     ),
-    Column("critical dim", "critical_dim", "d"),
     Column("trained length", "trained_length", ",d"),
     Column("mean sine", "granularity", ".6f"),
 )
 #: Of each pair.
 FREQUENCIES = (
-    Column("encoding", "encoding"),
-    Column("pair", "pair", "d"),
-    Column("theta", "inv_freq", ".6g"),
-    Column("wavelength", "wavelength", _wavelength),
-    Column("degrees per token", "degrees", ".6g"),
-    Column("turns", "turns", ",.4g"),
-    Column("degrees covered", "covered", ".4g"),
+    OWNER,
+    *(
+        each._replace(form=_wavelength) if each.key == "wavelength" else each
+        for each in frequencies.PAIRS
+    ),
 )
 BASE_BOUND = (
     NAME,
@@ -62,7 +53,7 @@ BASE_BOUND = (
     Column("verdict", lambda each: base_bound.VERDICTS[each.holds] or None),
 )
 SCALE = (
-    Column("encoding", lambda row: str(row["of"].name)),
+    OWNER,
     scale.COLUMNS[0],
     Column("context", lambda row: row["of"].context_length, ",d"),
     *scale.COLUMNS[1:],
@@ -103,19 +94,7 @@ def pairs(report: Report) -> Sheet:
     """Return the frequencies of the pairs; of large heads, those of some."""
     found = report.results("coverage")
     apart = -(-max(len(each.turns) for each in found) // MOST_PAIRS)
-    rows: list[dict[str, Any]] = [
-        {
-            "encoding": str(each.name),
-            "pair": pair,
-            "inv_freq": each.rope.inv_freq[pair],
-            "wavelength": each.wavelength[pair],
-            "degrees": np.degrees(each.rope.inv_freq[pair]),
-            "turns": each.turns[pair],
-            "covered": np.degrees(each.angle[pair]),
-        }
-        for each in found
-        for pair in range(0, len(each.turns), apart)
-    ]
+    rows = [row for each in found for row in frequencies.pair_rows(each)[::apart]]
     which = "each pair" if apart == 1 else f"pairs, in steps of {apart}"
     return sheet(f"Frequency of {which}", FREQUENCIES, rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_rows, wrap_text
 from ropecli.render.figure import (
     blank_figure,
@@ -37,10 +37,7 @@ def as_json(result: Similarity) -> dict[str, Any]:
     lowest, at = result.lowest
     return {
         "label": curve_label(result),
-        "distance": result.distance,
-        "similarity": result.similarity,
-        "limit": result.limit,
-        "first_negative": result.first_negative,
+        **fields(result, "distance", "similarity", "limit", "first_negative"),
         "lowest": lowest,
         "lowest_at": at,
     }

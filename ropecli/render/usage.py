@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, whole_ticks, with_style
 from ropecli.render.labels import curve_label
@@ -28,14 +28,9 @@ def as_json(result: Usage) -> dict[str, Any]:
     """Return the `result` of the document."""
     return {
         "label": curve_label(result),
-        "layers": result.layers,
-        "tokens": result.tokens,
+        **fields(result, "layers", "tokens"),
         "inv_freq": result.rope.inv_freq,
-        "q_norms": result.q_norms,
-        "k_norms": result.k_norms,
-        "share": result.share,
-        "peak": result.peak,
-        "half_pairs": result.half_pairs,
+        **fields(result, "q_norms", "k_norms", "share", "peak", "half_pairs"),
     }
 
 

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Decay, Rotary, decay
-from ropecli.analyses.decay import DecayCurves
+from ropecli.analyses.several import Several
+from ropecli.render import columns as columns_of
 from ropecli.render import decay as pages
 from ropecli.render.console import UNCUT, Screen
 from ropecli.render.save import csv as csv_text
@@ -58,7 +59,7 @@ def shown(
 ) -> str:
     """The page, on a terminal of 80 columns or elsewhere."""
     screen = Screen(brief=brief, saved=saved, braille=plots, width=80 if plots else UNCUT)
-    return "\n".join(pages.page(DecayCurves(curves=tuple(curves), figure2=figure2), screen))
+    return "\n".join(pages.page(curves, screen, figure2=figure2))
 
 
 def table(text: str) -> tuple[list[str], list[list[str]]]:
@@ -261,7 +262,7 @@ def test_terminal_draws_bounds_and_score_apart() -> None:
 
 
 def csv_rows(*curves: Decay) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(csv_text(pages.table(DecayCurves(curves=curves))))))
+    return list(csv.reader(io.StringIO(csv_text(columns_of(Several(results=curves))))))
 
 
 def test_csv_holds_every_value_exactly() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ropecli import FrequencyTable, Rotary, frequency_table, rope
-from ropecli.analyses.frequencies import FrequencyTables
-from ropecli.render import view_of
+from ropecli.analyses.several import Several
+from ropecli.render import columns, view_of
 from ropecli.render.console import Screen
 
 LLAMA = frequency_table(Rotary(head_dim=128, base=5e5), context_length=8192)
@@ -18,7 +18,7 @@ SMALL = frequency_table(Rotary(head_dim=4), context_length=8, name="small")
 
 
 def lines(*shown: FrequencyTable, **screen: Any) -> str:
-    result = FrequencyTables(tables=shown)
+    result = Several(results=shown)
     return "\n".join(view_of(result).page(result, Screen(**{"width": 80, **screen})))
 
 
@@ -63,11 +63,10 @@ def test_a_plot_on_a_terminal_has_the_context_and_each_encoding() -> None:
 
 
 def test_table_has_a_row_for_each_pair() -> None:
-    view = view_of(FrequencyTables(tables=(LLAMA,)))
-    one = view.table(FrequencyTables(tables=(SMALL,)))
+    one = SMALL.table()
     assert list(one) == [*("pair", "inv_freq", "wavelength", "degrees_per_token", "turns", "angle")]
     assert list(one["pair"]) == [0, 1]
-    two = view.table(FrequencyTables(tables=(SMALL, LLAMA)))
+    two = columns(Several(results=(SMALL, LLAMA)))
     assert next(iter(two)) == "encoding"
     assert {len(column) for column in two.values()} == {66}
 
@@ -75,7 +74,8 @@ def test_table_has_a_row_for_each_pair() -> None:
 def test_axes_of_positions_are_a_column() -> None:
     mixed = frequency_table(rope("default", head_dim=4, mrope_section=[1, 1]))
     assert str(mixed).splitlines()[4].split()[-1] == "axis"
-    assert view_of(mixed).table(FrequencyTables(tables=(mixed,)))["axis"].tolist() == [0, 1]
+    assert mixed.table()["axis"].tolist() == [0, 1]
+    assert columns(Several(results=(mixed, SMALL)))["axis"] == [0, 1, 0, 0]
 
 
 @pytest.mark.slow
