@@ -207,9 +207,9 @@ class _Run:
         model = self.rope.model
         _check_streams(input, target, model=model, json=self.page.json)
         with open_session(self._job(input)) as session:
-            notes = self._notes(session)
             plan = Plan(session, target, sources=list(named_files(model)), **self.writing)
-            self.page.note(*notes, *plan.notes)
+            notes = self._notes(session) + plan.notes
+            self.page.note(*notes)
             with _messages_off_stdout(target, quiet=self.page.quiet):
                 self._show_plan(session)
             with self._progress(session.source.path.name) as progress:
@@ -235,8 +235,9 @@ class _Run:
 
         def start(plan: Plan) -> None:
             nonlocal notes, parameters
-            notes, parameters = self._notes(plan.session), self._parameters(plan.session)
-            self.page.note(*notes, *plan.notes)
+            notes = self._notes(plan.session) + plan.notes
+            parameters = self._parameters(plan.session)
+            self.page.note(*notes)
             self._show_plan(
                 plan.session, more_files(len(inputs) - 1, positions_continue=positions_continue)
             )

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,7 +143,7 @@ class Plan:
             seconds=time.perf_counter() - session.begin,
             nonfinite=sum(array.nonfinite for array in arrays),
             overflowed=sum(array.overflowed for array in arrays),
-            notes=tuple(dict.fromkeys(note for array in arrays for note in array.notes)),
+            notes=tuple(dict.fromkeys(chain(*(array.notes for array in arrays), self.notes))),
             arrays=arrays,
             kept=self._kept,
             left_out=() if self._same else session.rest,

@@ -121,7 +121,7 @@ def float32_notes(error: float | None) -> list[str]:
 
 
 def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str, ...]:
-    """Return notes on guesses about files and tensors beyond the first.
+    """Return notes on files and tensors beyond the first.
 
     Returns:
         Each note once, with the name of the first that it is about.
@@ -133,6 +133,8 @@ def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str,
             for note in array.notes:
                 if note not in said:
                     found.setdefault(note, f"{label}: {note}")
+        of_arrays = {note for array in result.arrays for note in array.notes}
+        found |= {note: note for note in result.notes if note not in of_arrays.union(said)}
     return tuple(found.values())
 
 

@@ -122,6 +122,36 @@ def test_references_lead_where_they_did(tmp_path: Path) -> None:
         assert file[file.attrs["layer"]].name == "/layer"
 
 
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_the_root_keeps_its_attributes_its_order_and_its_links(tmp_path: Path, libver: str) -> None:
+    kind = h5py.enum_dtype({"half": 0, "interleaved": 1})
+    with h5py.File(tmp_path / "x.h5", "w", libver=libver, track_order=True) as file:
+        for name in "qka":
+            file[name] = random_array(3, 8)
+        file["alias"] = file["k"]
+        file["a"].attrs["before"] = file["q"].ref  # copied before q is, which is a link for a time
+        file.attrs["root"], file.attrs["k"] = file.ref, file["k"].ref
+        file.attrs.create("layout", 1, dtype=kind)
+        file.attrs["title"], file.attrs["none"] = "é", h5py.Empty("f4")
+        latin = h5py.h5t.C_S1.copy()
+        latin.set_size(h5py.h5t.VARIABLE)
+        scalar = h5py.h5s.create(h5py.h5s.SCALAR)
+        made = h5py.h5a.create(file.id, b"latin", latin, scalar)
+        made.write(np.array(b"caf\xe9", object), mtype=latin)
+        if libver == "latest":
+            file.attrs["large"] = np.arange(20_000.0)  # more than 64 KiB
+    encode_file(tmp_path / "x.h5", tmp_path / "y.h5", ROPE, tensor="*")
+    with h5py.File(tmp_path / "x.h5") as before, h5py.File(tmp_path / "y.h5") as after:
+        assert list(after) == list(before)
+        assert list(after.attrs) == list(before.attrs)
+        for name in {*before.attrs} - {"root", "k"}:
+            np.testing.assert_equal(after.attrs[name], before.attrs[name])
+        assert after[after.attrs["root"]].name == "/"
+        assert after[after.attrs["k"]] == after["k"] == after["alias"]
+        assert after[after["a"].attrs["before"]] == after["q"]
+        assert h5py.check_enum_dtype(after.attrs.get_id("layout").dtype)
+
+
 #: Writes a file again and again, with an error of the disk at the first, second, ... call, and
 #: prints how many there were.
 FAILING = """

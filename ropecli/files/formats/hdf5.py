@@ -118,7 +118,8 @@ class Hdf5Sink(Sink):
         self._part = part
         self._stream = _QuietFile(part)
         with closed_on_error(self), self._writing():
-            self._file = h5py.File(self._stream, "w")
+            alike = _settings(h5py, source) if isinstance(source, Hdf5Source) else {}
+            self._file = h5py.File(self._stream, "w", **alike)
             if isinstance(source, Hdf5Source):
                 _copy(h5py, source, arrays, self._file)
                 return
@@ -257,13 +258,46 @@ def _copy(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored], file: Any) ->
         # At once, so that two links to one object stay that, and references lead to the copies.
         source.file.copy(source.file["/"], file, _COPY, expand_refs=True)
         root = file[_COPY]
-        for name, value in root.attrs.items():
-            file.attrs[name] = value
-        for name in list(root):
-            encoded = name if isinstance(name, bytes) else _encode_name(name)
+        for encoded in _names(root):
             file.move(_COPY.encode() + b"/" + encoded, encoded)
+        _copy_attributes(h5py, source.file, file)
         del file[_COPY]
+        for added in {*_names(file)}.difference(_names(source.file)):
+            if (
+                h5py.h5o.get_info(file[added].id).rc > 1
+            ):  # the library's own link to what was copied
+                del file[added]
         _copy_scales(source, file)
+
+
+def _settings(h5py: Any, source: Hdf5Source) -> dict[str, Any]:
+    """Return the settings of a file in which the root can have the same attributes and order."""
+    order = source.file["/"].id.get_create_plist().get_link_creation_order()
+    ordered = bool(order & h5py.h5p.CRT_ORDER_TRACKED)
+    # Of the superblock; with the latest, attributes may be large.
+    newer = source.file.id.get_create_plist().get_version()[0] >= 2
+    return {"track_order": ordered, "libver": "latest" if newer else "earliest"}
+
+
+def _names(items: Any) -> list[bytes]:
+    return [name if isinstance(name, bytes) else _encode_name(name) for name in items]
+
+
+def _copy_attributes(h5py: Any, source: Any, file: Any) -> None:
+    """Copy the attributes of the root as they are stored, with references to the copies."""
+    for name in _names(source.attrs):
+        attribute = h5py.h5a.open(source.id, name)
+        kind, space = attribute.get_type(), attribute.get_space()
+        copied = h5py.h5a.create(file.id, name, kind, space)
+        if space.get_simple_extent_type() == h5py.h5s.NULL:
+            continue
+        values = np.empty(space.shape, attribute.dtype)
+        attribute.read(values)
+        if h5py.check_ref_dtype(attribute.dtype) is h5py.Reference:
+            for place, reference in np.ndenumerate(values):
+                target = source[reference].name if reference else None
+                values[place] = file[target].ref if target is not None else h5py.Reference()
+        copied.write(values)
 
 
 def _copy_scales(source: Hdf5Source, file: Any) -> None:

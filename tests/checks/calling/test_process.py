@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import TURN, run_cli, slow
+from helpers import TURN, run_cli, run_python, slow
 from implementations.plain import half, inv_freq, turn
 from judging import FEW_LAWS, checks_of, failures
 
@@ -457,5 +457,38 @@ def test_calls_that_hang_are_named_where_no_further_one_is_made(tmp_path: Path) 
         f"{TURN}\ndef late(x, positions):\n"
         "    while x.shape[-2] > 50:\n        pass\n    return turn(x, positions)\n"
     )
-    verdict = ropecli.check(f"{file}:late", timeout=0.3, **FEW_LAWS)
-    assert "did not return within 0.3 s in a call with x of float32 (1, 1, " in str(verdict)
+    verdict = ropecli.check(f"{file}:late", timeout=0.3, head_dim=64, dtypes="float32")
+    text = " ".join(str(verdict).split())
+    assert "ended 3 times, the last time because it did not return within 0.3 s in a call" in text
+
+
+@pytest.mark.slow
+def test_a_worker_ends_although_a_process_was_forked_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(
+        f"{TURN}\ndef late(x, positions):\n"
+        "    while x.shape[-2] > 50:\n        pass\n    return turn(x, positions)\n"
+    )
+    code = """
+import os, signal, sys, threading, time
+import ropecli
+
+def fork():
+    time.sleep(1.5)  # a worker is running
+    pid = os.fork()
+    if not pid:
+        time.sleep(60)
+        os._exit(0)
+    pids.append(pid)
+
+pids = []
+thread = threading.Thread(target=fork)
+thread.start()
+begin = time.monotonic()
+ropecli.check("late.py:late", timeout=1, head_dim=64, dtypes="float32")
+seconds = time.monotonic() - begin
+thread.join()
+os.kill(pids[0], signal.SIGKILL)
+sys.exit(f"{seconds:.1f} s" if seconds > 15 else 0)
+"""
+    done = run_python(code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +21,16 @@ PIPE = 2**20  #: Bytes that a pipe holds.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 FIRST_FREE = 3  #: Descriptor after those of the standard streams.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  #: Of Linux.
+_lifelines: weakref.WeakSet[Any] = weakref.WeakSet()  #: Pipes that end workers when they close.
+
+
+def _leave_workers() -> None:
+    """In a process that was forked from this one, let the workers end with the other."""
+    for each in [*_lifelines]:
+        each.close()
+
+
+os.register_at_fork(after_in_child=_leave_workers)
 
 
 class Worker:
@@ -28,6 +39,7 @@ class Worker:
     def __init__(self) -> None:
         end, alive = (_above_streams(each) for each in os.pipe())
         self._lifeline = os.fdopen(alive, "wb")
+        _lifelines.add(self._lifeline)
         line = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main({end})"
         try:
             self._process = subprocess.Popen(
@@ -59,7 +71,9 @@ class Worker:
 
     def end(self, seconds: float) -> int | None:
         """End it, and the processes that it started; return as `wait`."""
-        self._lifeline.close()
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or is ended once more
+            self._lifeline.write(b"\0")  # a process that was forked meanwhile may keep a copy open
+            self._lifeline.close()
         return self.wait(seconds)
 
 
