@@ -21,7 +21,7 @@ from helpers import (
 )
 from safetensors.numpy import load_file, save_file
 
-from ropecli import Rotary, rotate
+from ropecli import Rotary, encode_files, rotate
 from ropecli.cli.app import run
 
 ROPE = Rotary(head_dim=8)
@@ -78,6 +78,10 @@ def test_what_a_library_can_not_copy_is_named() -> None:
     assert err == note
     _, err = read_output("encode", "a.parquet", "a.npy", "-o", "out")
     assert err.startswith(note)
+    _, err = read_output("encode", "a.npy", "a.parquet", "-o", "out", "--force")
+    assert note in err
+    (result,) = encode_files(["a.parquet"], Rotary(head_dim=8), folder="out", force=True).files
+    assert result.notes == (note.removeprefix("note: ").rstrip(),)
     with h5py.File("a.h5", "w", userblock_size=512) as file:
         file["q"] = random_array(4, 8)
     _, err = read_output("encode", "a.h5")
