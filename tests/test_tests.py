@@ -12,7 +12,7 @@ FILES = sorted(path for path in (ROOT / "tests").rglob("test_*.py"))
 
 
 #: Calls that expect an exception, or assert an exit code.
-JUDGES = {"raises", "warns", "run", "printed", "fail", "read_output", "read_stdout"}
+JUDGES = {"raises", "warns", "run", "fail", "read_output", "read_stdout"}
 
 
 def judges(node: ast.AST) -> bool:
@@ -22,7 +22,7 @@ def judges(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    # Helpers that assert are called assert_..., or run and printed: those assert an exit code. One
+    # Helpers that assert are called assert_..., or run: that asserts an exit code. One
     # tier may call the test of another.
     return name.startswith(("assert_", "test_")) or name in JUDGES
 

@@ -273,7 +273,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "truncation": (truncate, "rounding", "rounded towards zero, by 0.50 ulp on average"),
     "precision": (imprecise, "every position", "every row of float32 is off by"),
     "buffer": (Kept(), "memory", "a buffer that later calls overwrite"),
-    "steps": (Tires(), "many steps", "out wrong"),
+    "steps": (Tires(), "many steps", "share no simple pattern"),
 }  # fmt: skip
 SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
 

@@ -39,7 +39,7 @@ def kernel(tmp_path: Path) -> Path:
     return file
 
 
-def check_output(
+def assert_checked(
     capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> tuple[str, list[str]]:
     """Stdout, and the lines of stderr that say nothing of what the kernel printed."""
@@ -49,7 +49,7 @@ def check_output(
 
 
 def test_a_right_one_passes(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out, err = check_output(capfd, f"{kernel}:split", "--dim", "8", "--context", "64")
+    out, err = assert_checked(capfd, f"{kernel}:split", "--dim", "8", "--context", "64")
     assert out.startswith(f"PASS  {kernel}:split is a RoPE\n")
     assert "  found   dim 8, base 10000, half\n" in out
     assert '  called  --call "split(x, positions)" --axes-of-x "b h s d"\n' in out
@@ -63,7 +63,7 @@ def test_another_convention_fails_with_its_cure(
 ) -> None:
     target = f"{kernel}:split"
     expected = ["--dim", "32", "--layout", "interleaved"]
-    out, _ = check_output(capfd, target, *expected, *QUICKLY, code=1)
+    out, _ = assert_checked(capfd, target, *expected, *QUICKLY, code=1)
     assert out.startswith(f"FAIL  {target} is not the RoPE that is expected\n")
     words = " ".join(out.split())
     assert "It rotates half-split, expected interleaved: permute the q/k weights" in words
@@ -85,10 +85,10 @@ def test_a_model_says_what_is_expected(
         "max_position_embeddings": 2048,
     }
     config.write_text(json.dumps(given))
-    out, _ = check_output(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY)
+    out, _ = assert_checked(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY)
     assert out.startswith(f"PASS  {kernel}:split is the RoPE of {config} by the laws ")
     config.write_text(json.dumps(given | {"rope_theta": 500000.0}))
-    out, _ = check_output(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY, code=1)
+    out, _ = assert_checked(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY, code=1)
     assert "base 10000, expected 500000" in " ".join(out.split())
 
 
@@ -96,7 +96,7 @@ def test_a_model_says_what_is_expected(
 def test_the_document_holds_checks_and_what_was_identified(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = check_output(capfd, f"{kernel}:split", "--dim", "32", "--json", "-q", *QUICKLY)
+    out, err = assert_checked(capfd, f"{kernel}:split", "--dim", "32", "--json", "-q", *QUICKLY)
     assert err == []
     document = json.loads(out)  # nothing of the kernel's is on stdout
     assert document["schema"] == "ropecli.check/1"
@@ -119,8 +119,8 @@ def test_the_document_holds_checks_and_what_was_identified(
 @pytest.mark.slow
 def test_a_class_takes_its_arguments(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
     options = ["--form", "module", "--dim", "32", "--base", "500", "--layout", "half", *QUICKLY]
-    check_output(capfd, f"{kernel}:Split", *options, "--init", "base=500")
-    out, _ = check_output(capfd, f"{kernel}:Split", *options, "-q", code=1)
+    assert_checked(capfd, f"{kernel}:Split", *options, "--init", "base=500")
+    out, _ = assert_checked(capfd, f"{kernel}:Split", *options, "-q", code=1)
     assert out.startswith("FAIL")
 
 
@@ -147,7 +147,7 @@ def test_an_argument_is_a_literal_or_a_plain_word(text: str, value: object) -> N
 def test_an_argument_that_is_neither_is_refused(
     text: str, kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    _, err = check_output(capfd, f"{kernel}:Split", "--init", f"base={text}", code=2)
+    _, err = assert_checked(capfd, f"{kernel}:Split", "--init", f"base={text}", code=2)
     start = "error: --init base must be a literal of Python or a plain word, got "
     assert err[-1].startswith(start + repr(text))
 
@@ -157,7 +157,7 @@ def test_what_can_not_be_called_is_wrong_usage(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     call = ["--call", "raises(x, positions)", "--axes-of-x", "b h s d"]
-    out, err = check_output(capfd, f"{kernel}:raises", *call, code=2)
+    out, err = assert_checked(capfd, f"{kernel}:raises", *call, code=2)
     assert out == ""
     assert err[-1].startswith("error: raises can't be called: ")
     assert "ValueError: no idea" in err[-1]
@@ -185,7 +185,7 @@ def test_whatever_it_does_is_a_failure_in_a_sentence(
     words_of_it = ["--dim", "16", "--context", "512", "--json", "-q", *QUICKLY]
     axes = "s d" if name == "lists" else "b h s d"  # several results are not one of more axes
     call = ["--call", f"{name}(x, positions)", "--axes-of-x", axes]
-    out, err = check_output(capfd, target, *words_of_it, *call, code=1)
+    out, err = assert_checked(capfd, target, *words_of_it, *call, code=1)
     diagnosis = json.loads(out)["result"]["diagnosis"]
     assert words in diagnosis
     assert "\n" not in diagnosis
@@ -216,7 +216,7 @@ def test_what_gives_nothing_to_judge_is_wrong_usage(
     """One line, and nothing on stdout."""
     how = ["--call", f"{name}(x, positions)", "--axes-of-x", "b h s d"] if name[0].islower() else []
     size = ["--dim", "16", "--context", "512"]
-    out, err = check_output(capfd, f"{kernel}:{name}", *size, *how, "-q", code=2)
+    out, err = assert_checked(capfd, f"{kernel}:{name}", *size, *how, "-q", code=2)
     assert out == ""
     assert words in err[-1]
     assert len(err) == 1
@@ -227,7 +227,7 @@ def test_what_gives_nothing_to_judge_is_wrong_usage(
 def test_subclasses_of_arrays_are_arrays(
     name: str, kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    check_output(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q", *QUICKLY)
+    assert_checked(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q", *QUICKLY)
 
 
 @pytest.mark.slow
@@ -237,7 +237,9 @@ def test_without_colour_and_in_eighty_columns(
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
     target = f"{kernel}:split"
-    out, _ = check_output(capfd, target, "--dim", "16", "--layout", "interleaved", *QUICKLY, code=1)
+    out, _ = assert_checked(
+        capfd, target, "--dim", "16", "--layout", "interleaved", *QUICKLY, code=1
+    )
     assert "\x1b" not in out
     assert max(len(line) for line in out.splitlines()[1:]) <= 80
 
@@ -248,7 +250,7 @@ def test_one_dtype_and_a_context_may_be_chosen(
 ) -> None:
     target = f"{kernel}:split"
     arguments = [target, "--dim", "32", "--dtype", "bfloat16", "--context", "512", "--json"]
-    out, _ = check_output(capfd, *arguments, *QUICKLY)
+    out, _ = assert_checked(capfd, *arguments, *QUICKLY)
     checks = json.loads(out)["result"]["checks"]
     assert {check["dtype"] for check in checks} == {"bfloat16"}
 
@@ -261,7 +263,7 @@ def test_a_file_beside_it_may_be_imported_late(
     late.write_text(
         "def rotate(x, positions):\n    import kernel\n    return kernel.split(x, positions)\n"
     )
-    check_output(capfd, f"{late}:rotate", "--dim", "16", "--context", "512", "-q", *QUICKLY)
+    assert_checked(capfd, f"{late}:rotate", "--dim", "16", "--context", "512", "-q", *QUICKLY)
 
 
 @pytest.mark.slow
@@ -279,14 +281,14 @@ def test_reports_for_ci_are_written(
     junit, sarif = tmp_path / "rope.xml", tmp_path / "rope.sarif"
     arguments = [f"{kernel}:view", *VIEW, *QUICKLY]
     reports = ["--junit", str(junit), "--sarif", str(sarif)]
-    check_output(capfd, *arguments, *reports, code=1)
+    assert_checked(capfd, *arguments, *reports, code=1)
     assert ElementTree.parse(junit).getroot().get("failures") != "0"
     results = json.loads(sarif.read_text())["runs"][0]["results"]
     assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] > 1
-    _, err = check_output(capfd, *arguments, *reports, code=2)
+    _, err = assert_checked(capfd, *arguments, *reports, code=2)
     assert err == [f"error: {junit} exists; pass --force to replace it"]
-    check_output(capfd, *arguments, *reports, "--force", code=1)
-    _, err = check_output(capfd, *arguments, "--junit", "a.xml", "--sarif", "a.xml", code=2)
+    assert_checked(capfd, *arguments, *reports, "--force", code=1)
+    _, err = assert_checked(capfd, *arguments, "--junit", "a.xml", "--sarif", "a.xml", code=2)
     assert err == ["error: two outputs are the same file: a.xml"]
 
 
@@ -296,7 +298,7 @@ def test_annotations_are_for_jobs_of_github_alone(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     arguments = [f"{kernel}:view", *VIEW, *QUICKLY, "--json", "-q"]
-    out, err = check_output(capfd, *arguments, code=1)
+    out, err = assert_checked(capfd, *arguments, code=1)
     json.loads(out)
     assert err
     assert all(line.startswith(f"::error file={kernel},line=") for line in err)
@@ -309,14 +311,14 @@ def test_what_is_loosened_is_in_the_verdict(
     target = f"{kernel}:split"
     short = ["--dim", "8", "--context", "64", "--dtype", "float16"]
     loose = ["--tolerance", "float16=1e-2", "--ignore", "norm", "--ignore", "long, short, long"]
-    out, _ = check_output(capfd, target, *short, *loose)
+    out, _ = assert_checked(capfd, target, *short, *loose)
     assert out.startswith(f"PASS  {target} keeps the laws that it was judged by\n")
     words = " ".join(out.split())
     said = "tolerance of float16 at least 0.01; not judged by norm, 'long, short, long'"
     assert f"loosened {said} PASS" in words
-    out, _ = check_output(capfd, target, *short, *loose, "--json", "-q")
+    out, _ = assert_checked(capfd, target, *short, *loose, "--json", "-q")
     assert json.loads(out)["result"]["loosened"] == said.split("; ")
-    _, err = check_output(capfd, target, *short, "--select", "none", code=2)
+    _, err = assert_checked(capfd, target, *short, "--select", "none", code=2)
     assert err[-1].startswith("error: law must be one of attention factor, axes, ")
     assert err[-1].endswith(", two instances, two threads, got 'none'")
 
@@ -370,10 +372,10 @@ def test_how_it_was_called_can_be_pasted(
     (tmp_path / "called.py").write_text(CALLED)
     words = [f"{tmp_path / 'called.py'}:{name}", "--layout", "half", "--dim", "16", "--json", "-q"]
     words += ["--context", "256", *([] if name == "score" else QUICKLY)]
-    first = json.loads(check_output(capfd, *words, *given.split())[0])["result"]
+    first = json.loads(assert_checked(capfd, *words, *given.split())[0])["result"]
     assert shown in first["convention"]
     dtype = ["--dtype", "float64"] if "float64" in given else []
-    again = json.loads(check_output(capfd, *words, *dtype, *shlex.split(first["convention"]))[0])
+    again = json.loads(assert_checked(capfd, *words, *dtype, *shlex.split(first["convention"]))[0])
     assert again["result"]["convention"] == first["convention"]
 
 
@@ -397,7 +399,7 @@ def test_an_option_lists_all_its_values(option: str, values: Iterable[str]) -> N
 
 
 def test_a_sequence_length_is_not_ignored(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    _, err = check_output(capfd, f"{kernel}:split", "--sequence-length", "4096", code=2)
+    _, err = assert_checked(capfd, f"{kernel}:split", "--sequence-length", "4096", code=2)
     assert err[-1].startswith("error: rope type default has no parameter sequence_length")
 
 
@@ -445,7 +447,7 @@ def test_the_smallest_failing_call_is_saved(
     case = tmp_path / "case.npz"
     arguments = [f"{kernel}:split", "--dim", "8", "--context", "64", "--layout", "interleaved"]
     arguments += QUICKLY
-    out, _ = check_output(capfd, *arguments, "--save-failure", str(case), code=1)
+    out, _ = assert_checked(capfd, *arguments, "--save-failure", str(case), code=1)
     words = "".join(out.split())
     assert f"thesmallestfailingcallisin{case};{case.with_suffix('.py')}showsit" in words
     done = subprocess.run(
@@ -454,7 +456,7 @@ def test_the_smallest_failing_call_is_saved(
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "of 8 numbers are wrong, by up to" in done.stdout
-    _, err = check_output(capfd, *arguments, "--save-failure", str(case), code=2)
+    _, err = assert_checked(capfd, *arguments, "--save-failure", str(case), code=2)
     assert err[-1] == f"error: {case} exists; pass --force to replace it"
 
 
