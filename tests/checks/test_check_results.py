@@ -138,9 +138,33 @@ def test_one_wrong_score_is_found() -> None:
     assert "score" in failures(verdict)
 
 
-def test_what_is_no_number_is_no_rotation() -> None:
-    verdict = judge_small(lambda x, positions: np.full_like(x, np.nan))
-    assert_failed(verdict, "rotation")
+QUIET, SIGNALLING = 0x7FC00000, 0x7F800001
+
+
+@pytest.mark.parametrize("bits", [QUIET, SIGNALLING])
+def test_what_is_no_number_is_no_rotation(bits: int) -> None:
+    nan = np.array(bits, np.uint32).view(np.float32)
+
+    def rotate(x: Array, positions: Array) -> Array:
+        return np.full_like(x, nan) if x.dtype == np.float32 else np.full_like(x, np.nan)
+
+    assert_failed(judge_small(rotate), "rotation")
+
+
+@pytest.mark.parametrize("where", [np.s_[..., 3:, :], np.s_[:, -1:], np.s_[..., 5]])
+def test_memory_that_was_never_written_is_no_warning(where: Any) -> None:
+    """As of np.empty, which may hold a signalling NaN."""
+
+    def rotate(x: Array, positions: Array) -> Array:
+        y = turn_small(x, positions)
+        if y.ndim > 2:
+            y.view(np.uint32)[where] = SIGNALLING
+        return y
+
+    verdict = ropecli.check(
+        rotate, isolated=False, head_dim=SMALL_DIM, context_length=64, dtypes=["float32"]
+    )
+    assert "every shape" in failures(verdict)
 
 
 def test_what_half_precision_can_not_hold_is_no_warning() -> None:

@@ -155,7 +155,13 @@ def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]
 
 def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
     """Return a result of any shape as float64."""
-    return check_real(result, known_dtype(given)).astype(np.float64)
+    return to_float64(check_real(result, known_dtype(given)))
+
+
+def to_float64(result: NDArray[Any]) -> NDArray[np.float64]:
+    """Convert a result whose memory may hold anything, a signalling NaN too, without a warning."""
+    with np.errstate(invalid="ignore"):
+        return result.astype(np.float64)
 
 
 def check_real(result: NDArray[Any], dtype: str) -> NDArray[Any]:

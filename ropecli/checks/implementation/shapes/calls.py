@@ -25,6 +25,7 @@ from ropecli.checks.implementation.call import (
     WrongResult,
     check_real,
     known_dtype,
+    to_float64,
 )
 from ropecli.checks.implementation.causes import Sample, name_cause
 from ropecli.checks.implementation.convention import Convention, letters
@@ -382,7 +383,7 @@ class Survey:
             dtype=known_dtype(request.rows),
             x=base[own],
             m=places[b if request.own else 0, s],
-            got=result[b, h, s].astype(np.float64) / scales[b, h, None],
+            got=to_float64(result[b, h, s]) / scales[b, h, None],
             sequence=b,
             head=h,
             row=s,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array
-from ropecli.checks.implementation.call import ScaledRequest, known_dtype
+from ropecli.checks.implementation.call import ScaledRequest, known_dtype, to_float64
 from ropecli.checks.implementation.oracle import Oracle, Truth, truth_of
 
 ROWS = 256  #: Rows that are computed at once,
@@ -84,7 +84,7 @@ def compare(
         together = max(1, NUMBERS // max(1, whole[:, 0].size))
         for head in range(0, whole.shape[1], together):
             heads = slice(head, min(head + together, whole.shape[1]))
-            got = whole[:, heads].astype(np.float64) / request.scales[sequences, heads, None, None]
+            got = to_float64(whole[:, heads]) / request.scales[sequences, heads, None, None]
             found.add((sequences, heads, rows), got, expected, tolerance)
     return found
 
