@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -267,9 +268,7 @@ class PageOptions:
     heading: ClassVar[str] = "Output"
     parsed: Parsed
     json: Annotated[bool, flag("--json", "Print one JSON document and nothing else.")] = False
-    quiet: Annotated[
-        bool, flag("-q", "Print the verdict or the result, and nothing else.", "--quiet")
-    ] = False
+    quiet: Annotated[bool, flag("-q", "Print the answer alone.", "--quiet")] = False
 
     def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
         """Return the `parameters` of the JSON document: the command line as it was parsed."""
@@ -302,7 +301,8 @@ class PageOptions:
             document.show(self.parsed.command, parameters, render.as_json(result, **options))
         else:
             screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
-            console.show(render.view_of(result).page(result, screen, **options), screen)
+            page = render.view_of(result).page(result, screen, **options)
+            console.show(takewhile(bool, page) if self.quiet else page, screen)
 
     def _save(
         self, result: Result, parameters: dict[str, Any], options: dict[str, Any]

@@ -19,7 +19,7 @@ from ropecli.render.figure import (
     printable,
     with_style,
 )
-from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.labels import curve_label, encoding_as_json, say_of_each
 from ropecli.render.table import Cell, Column, align, texts
 from ropecli.results import Axes, Figure
 
@@ -60,8 +60,8 @@ def table(result: BaseBound) -> Table:
 
 def blocks(result: BaseBound, screen: Screen) -> list[list[str]]:
     """Return the sums and the verdict of an encoding."""
-    sums = [plot([result], screen.width)] if screen.braille else _doublings(result)
-    return [[curve_label(result)], sums, screen.wrap(*_sentences(result))]
+    sums = [plot([result], screen.width)] if screen.braille else align(_doublings(result))
+    return [[curve_label(result)], sums]
 
 
 def rows(result: BaseBound) -> list[list[str]]:
@@ -69,26 +69,30 @@ def rows(result: BaseBound) -> list[list[str]]:
     return texts(COLUMNS, [result])
 
 
-def _sentences(each: BaseBound) -> list[str]:
+def answer(shown: Sequence[BaseBound]) -> list[str]:
+    """Return the longest context of each encoding, and whether the one asked about fits."""
+    return say_of_each(shown, _verdict)
+
+
+def _verdict(each: BaseBound) -> str:
     if each.never_negative:
-        said = [
-            "Holds every context: at least half of the pairs never rotate, so the sum cannot "
-            "become negative."
-        ]
+        said = (
+            "holds every context: at least half of the pairs never rotate, so the sum cannot "
+            "become negative"
+        )
     elif each.longest_context is None:
-        said = [f"Holds up to at least {each.searched:,} (search limit)."]
+        said = f"holds up to at least {each.searched:,} (search limit)"
     else:
-        said = [
-            f"Holds up to {each.longest_context:,}: the sum is first negative at distance "
-            f"{each.first_negative:,}."
-        ]
+        said = f"holds up to {each.longest_context:,}"
     if each.context_length is not None:
-        verdict = "holds" if each.holds else "does not hold"
-        said.append(f"A context of {each.context_length:,} {verdict}.")
+        fits = "fits" if each.holds else "does not fit"
+        said += f"; a context of {each.context_length:,} {fits}"
+    if each.first_negative is not None:
+        said += f"; the sum is first negative at distance {each.first_negative:,}"
     return said
 
 
-def _doublings(each: BaseBound) -> list[str]:
+def _doublings(each: BaseBound) -> list[list[str]]:
     """Return lowest and highest sums by doublings of the distance."""
     power = np.frexp(np.maximum(each.position, 1))[1] - 1
     power[each.position == 0] = -1
@@ -101,7 +105,7 @@ def _doublings(each: BaseBound) -> list[str]:
     for a, b, least, most in zip(first, last, low, high, strict=True):
         span = f"{a:,}" if a == b else f"{a:,} to {b:,}"
         rows.append([span, f"{least:.4f}", f"{most:.4f}"])
-    return align(rows)
+    return rows
 
 
 def plot(shown: Sequence[BaseBound], width: int) -> str:

@@ -41,6 +41,8 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
     """Return the smallest base that holds, the largest that fails, and the runs that hold."""
     spacing = f"each {100 * (result.ratio - 1):.3g} % above the one before"
     lines = [
+        f"{_answer(result)}.",
+        "",
         f"Bases that hold a context of {result.context_length:,} (Men et al. 2024, Eq. 11)",
         f"{_dims(result)}, {len(result.base):,} bases from {_base(result.base[0])} to "
         f"{_base(result.base[-1])}, {spacing}",
@@ -48,16 +50,9 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
     ]
     if screen.braille:
         lines += [_plot(result, screen.width), ""]
-    rows = [
-        ["smallest that holds", "none" if result.smallest is None else _base(result.smallest)],
-        ["largest that fails", "none" if result.safe_above is None else _base(result.safe_above)],
-    ]
-    if result.proven_above is not None:
-        rows.append(["proven to hold above", _base(result.proven_above)])
-    lines += [f"  {line}" for line in align(rows, left=1)]
     runs = [["from", "to"], *([_base(a), _base(b)] for a, b in result.runs[:MOST_RUNS])]
     if len(runs) > 1:
-        lines += ["", "Runs of bases that hold", *align(runs)]
+        lines += ["Runs of bases that hold", *align(runs)]
     if len(result.runs) > MOST_RUNS:
         lines += ["", f"{MOST_RUNS} of {len(result.runs):,} runs"]
     if not screen.brief:
@@ -67,6 +62,15 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
         )
         lines += ["", *screen.wrap(text, indent=0)]
     return lines + screen.offer(SAVE)
+
+
+def _answer(result: BaseScan) -> str:
+    smallest, fails, proven = result.smallest, result.safe_above, result.proven_above
+    if smallest is None:
+        return f"No base up to {_base(result.base[-1])} holds {result.context_length:,}"
+    said = f"The smallest base that holds {result.context_length:,} is {_base(smallest)}"
+    said += "; none fails" if fails is None else f"; the largest that fails is {_base(fails)}"
+    return said if proven is None else f"{said}; proven to hold above {_base(proven)}"
 
 
 def _dims(result: BaseScan) -> str:

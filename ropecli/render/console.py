@@ -6,15 +6,17 @@ import contextlib
 import os
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-#: Wide enough that a table that is piped is never cut or wrapped.
-UNCUT = 100_000
+from ropecli.render.table import align
+
+UNCUT = 100_000  #: Columns of a console that breaks no line.
+PIPED = 80  #: Columns of tables in a pipe, which a person may read in a pager.
 #: Colours of words that begin a line: verdicts, and the levels of lint's findings.
 COLOURS = {
     r"(?m)^ *PASS(?!\w)": "green",
@@ -29,7 +31,7 @@ COLOURS = {
 class Screen:
     """Place and length of a page."""
 
-    width: int = UNCUT  #: Columns; a line of a table is never cut, whatever the width.
+    width: int = UNCUT  #: Columns; without a terminal, sentences are not broken.
     braille: bool = False  #: The terminal can show a plot.
     brief: bool = False  #: The result alone, without hints.
     saved: Path | None = None  #: The file that was written, if any.
@@ -38,6 +40,16 @@ class Screen:
     def of_stdout(cls, *, brief: bool, saved: Path | None = None) -> Screen:
         """Return the screen behind stdout, which may be a file or a pipe."""
         return cls(width=out().width, braille=draws_braille(), brief=brief, saved=saved)
+
+    @property
+    def folded(self) -> int:
+        """Columns of what is folded even without a terminal."""
+        return PIPED if self.width == UNCUT else self.width
+
+    def align(self, rows: Sequence[Sequence[str]], *, left: int = 0, indent: int = 0) -> list[str]:
+        """Return a table, in blocks of columns that fit."""
+        lines = align(rows, left=left, width=self.folded - indent)
+        return [f"{'':{indent}}{line}".rstrip() for line in lines]
 
     def wrap(self, *sentences: str, indent: int = 2) -> list[str]:
         """Return sentences in lines of at most 80 columns."""

@@ -24,8 +24,8 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
-from ropecli.render.labels import curve_label
-from ropecli.render.table import Column, align, texts
+from ropecli.render.labels import curve_label, say_of_each
+from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
 
 HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
@@ -84,9 +84,9 @@ def blocks(result: Construct, screen: Screen) -> list[list[str]]:
     scale = "Scores are not divided by sqrt(dim): a layer that does so needs |q|^2 times sqrt(dim)."
     return [
         [f"{curve_label(result)}, {title}"],
-        align(rows(result), left=LEFT),
+        screen.align(rows(result), left=LEFT),
         [plot([result], screen.width)] if shows_plot else [],
-        screen.wrap(_verdict(result), _meaning(result), *([] if screen.brief else [scale])),
+        screen.wrap(_meaning(result), *([] if screen.brief else [scale])),
     ]
 
 
@@ -95,18 +95,28 @@ def rows(result: Construct) -> list[list[str]]:
     return texts(COLUMNS, result.heads)
 
 
+def answer(results: Sequence[Construct]) -> list[str]:
+    """Return whether there are such heads, and how long their vectors are."""
+    return say_of_each(results, _verdict)
+
+
 def _verdict(result: Construct) -> str:
     if not result.rope.inv_freq.any():
         return (
-            "No pair rotates, so distance does not change a score: NoPE has no such head. A token "
-            "that occurs twice gets less than 1/2 each time (Proposition 5.2)."
+            "no pair rotates, so distance does not change a score: NoPE has no such head. A token "
+            "that occurs twice gets less than 1/2 each time (Proposition 5.2)"
         )
-    if any(head.margin == 0 for head in result.heads):
+    norms = [head.squared_norm for head in result.heads if head.squared_norm is not None]
+    if any(head.margin == 0 for head in result.heads) or not norms:
         return (
-            "Another score is as large as the largest, to the rounding of angles: no length of "
-            "the vectors tells the two distances apart."
+            "another score is as large as the largest, to the rounding of angles: no length of "
+            "the vectors tells the two distances apart"
         )
-    return "Each score is largest at its own distance, however far: RoPE need not decay."
+    attention = f"{min(head.attention for head in result.heads):.4g}"
+    return (
+        f"each score is largest at its own distance, however far; {attention} of the attention is "
+        f"there with |q|^2 of {max(norms):.6g} at most"
+    )
 
 
 def _meaning(result: Construct) -> str:

@@ -22,7 +22,7 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
-from ropecli.render.labels import curve_label, encoding_as_json, shortest_repr
+from ropecli.render.labels import curve_label, encoding_as_json, say_of_each, shortest_repr
 from ropecli.render.table import align
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def page(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) -> l
     with_vectors = curves[0].score is not None
     subject = "The score and RoPE's upper bounds" if with_vectors else "RoPE's upper bound"
     source = "Eq. 35-37" if with_vectors else "Eq. 37, Figure 2"
-    lines = [f"{subject} against distance (RoFormer {source})"]
+    lines = [*say_of_each(curves, _verdict), ""]
+    lines.append(f"{subject} against distance (RoFormer {source})")
     if len(curves) == 1:
         pairs = curves[0].rope.rotary_dim // 2
         lines.append(f"{curve_label(curves[0])}, {pairs:,} pair{'s' * (pairs != 1)}")
@@ -134,7 +135,7 @@ def page(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) -> l
     if screen.braille:
         lines += _plots(curves, screen.width, figure2=figure2)
     else:
-        lines += _values(curves, brief=screen.brief)
+        lines += _values(curves, screen)
     for curve in curves:
         lines += ["", *_summary(curve, named=len(curves) > 1)]
         if curve.bound is not None:
@@ -148,6 +149,23 @@ def page(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) -> l
             if not figure2 and not with_vectors:
                 lines.append("The paper's own frame: --figure2")
     return lines
+
+
+def _verdict(curve: Decay) -> str:
+    """Return how far the bound falls, or how near a score comes to it."""
+    first, last = (f"{each:.10g}" for each in curve.relative_distance[[0, -1]])
+    if curve.bound is not None:
+        share = curve.summarised.tightness["max_bound"]
+        return (
+            f"the score reaches {share.max():.3g} of its bound at most, {np.median(share):.3g} in "
+            f"the median, from distance {first} to {last}"
+        )
+    end = f"{curve.relative_upper_bound[-1]:.4g}"
+    if first == last:
+        return f"the bound is {end} at distance {last}"
+    half = curve.halved_at
+    halved = "not to half of it" if half is None else f"to half of it by {half:.10g}"
+    return f"the bound goes from {curve.start:.4g} at distance {first} to {end} at {last}, {halved}"
 
 
 def _plots(curves: Sequence[Decay], width: int, *, figure2: bool) -> list[str]:
@@ -180,7 +198,7 @@ def _plots(curves: Sequence[Decay], width: int, *, figure2: bool) -> list[str]:
     return plots[:-1]
 
 
-def _values(curves: Sequence[Decay], *, brief: bool) -> list[str]:
+def _values(curves: Sequence[Decay], screen: Screen) -> list[str]:
     """Return a table at distances that double from step to step, with every digit."""
     distances = curves[0].relative_distance
     count = len(distances)
@@ -190,9 +208,9 @@ def _values(curves: Sequence[Decay], *, brief: bool) -> list[str]:
         suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
         for name, column in columns_of(curve).items():
             columns.append([COLUMNS[name] + suffix, *(f"{column[i]:.6g}" for i in rows)])
-    lines = align(list(zip(*columns, strict=True)))
+    lines = screen.align(list(zip(*columns, strict=True)))
     if len(rows) < count:
-        all_of_them = "" if brief else "; all of them: --json, or -o decay.csv"
+        all_of_them = "" if screen.brief else "; all of them: --json, or -o decay.csv"
         lines += ["", f"{len(rows)} of {count:,} values{all_of_them}"]
     return lines
 

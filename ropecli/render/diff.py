@@ -47,7 +47,7 @@ def page(result: Difference, screen: Screen) -> list[str]:
         lines += ["", f"  a  {_model_label(result.a)}", f"  b  {_model_label(result.b)}"]
     for layer in result.layers:
         if layer.fields or not layer.same:
-            lines += ["", *_layer(layer, titled=len(result.layers) > 1)]
+            lines += ["", *_layer(layer, screen, titled=len(result.layers) > 1)]
     if screen.saved is None and not screen.brief and not result.same:
         lines += ["", "Save the picture: -o diff.png    all of it: --json"]
     return [part for line in lines for part in wrap_text(line, screen.width, indent=4) or [""]]
@@ -75,7 +75,7 @@ def _headline(result: Difference) -> str:
     return f"the phases agree, but not: {', '.join(causes)}."
 
 
-def _layer(layer: LayerDifference, *, titled: bool) -> list[str]:
+def _layer(layer: LayerDifference, screen: Screen, *, titled: bool) -> list[str]:
     lines = []
     if titled:
         names = [name or "(none)" for name in (layer.a, layer.b)]
@@ -84,7 +84,7 @@ def _layer(layer: LayerDifference, *, titled: bool) -> list[str]:
         ["", "a", "b", ""],
         *([f"  {f.name}", _value(f.a), _value(f.b), _remark(f, layer)] for f in layer.fields),
     ]
-    lines += align(rows, left=4)
+    lines += screen.align(rows, left=4)
     if layer.phase and any(layer.per_pair):
         lines += ["", *_phases(layer)]
     return lines

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.expected import ExpectedCurves
+from ropecli.analyses.expected import Expected, ExpectedCurves
 from ropecli.render import Table, similarity
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
@@ -19,9 +20,9 @@ from ropecli.render.figure import (
     with_style,
 )
 from ropecli.render.labels import curve_label, encoding_as_json
-from ropecli.render.table import align
 from ropecli.results import Figure
 
+FLAT = 1e-9  #: A smaller part of a score is its rounding.
 LINEAR = 1.0  #: Scores within which the scale is linear.
 MOST_CURVES = 4  #: Curves that a plot of characters keeps apart.
 BOUND = "RoPE's bound"
@@ -76,10 +77,12 @@ def page(result: ExpectedCurves, screen: Screen) -> list[str]:
     rows += [[f"{r:,}", *(f"{each[r]:.4g}" for each in columns.values())] for r in distances]
     rope = "" if result.bound is None else f"{curve_label(result.bound)}, "
     lines = [
+        _answer(result.curves),
+        "",
         "Expected score of a token with its own copy, against distance",
         f"W_k = W_q, random; {rope}seed {result.curves[0].seed}",
         "",
-        *_blocks(rows, screen.width),
+        *screen.align(rows),
     ]
     if screen.braille and len(result.curves) <= MOST_CURVES:
         lines += ["", *_plots(result, screen.width)]
@@ -97,21 +100,19 @@ def _columns(result: ExpectedCurves) -> dict[str, NDArray[np.float64]]:
     return bound | {curve.encoding: curve.expected_score for curve in result.curves}
 
 
-def _blocks(rows: list[list[str]], width: int) -> list[str]:
-    """Return the table in blocks of columns that fit, each with the distances first."""
-
-    def part(begin: int, end: int) -> list[str]:
-        return align([[row[0], *row[begin:end]] for row in rows])
-
-    lines: list[str] = []
-    begin = 1
-    while begin < len(rows[0]):
-        end = begin + 1
-        while end < len(rows[0]) and len(part(begin, end + 1)[0]) <= width:
-            end += 1
-        lines += ["", *part(begin, end)]
-        begin = end
-    return lines[1:]
+def _answer(curves: Sequence[Expected]) -> str:
+    """Return how far scores fall, from the first distance to the last."""
+    last = curves[0].relative_distance[-1]
+    ends = [(each.encoding, *each.expected_score[[0, -1]].tolist()) for each in curves]
+    if len(ends) == 1:
+        name, first, end = ends[0]
+        return f"{name}: from {first:.4g} at distance 0 to {end:.4g} at {last:,}."
+    falling = [each for each in ends if each[1] - each[2] > FLAT * abs(each[1])]
+    said = f"{len(falling)} of {len(ends)} encodings score lower at distance {last:,} than at 0"
+    if not falling:
+        return f"{said}."
+    name, first, end = max(falling, key=lambda each: each[1] - each[2])
+    return f"{said}; {name} falls most, from {first:.4g} to {end:.4g}."
 
 
 def _plots(result: ExpectedCurves, width: int) -> list[str]:

@@ -20,7 +20,7 @@ from ropecli.render.figure import (
     printable,
     with_style,
 )
-from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.labels import curve_label, encoding_as_json, say_of_each
 from ropecli.render.table import Column, align, texts
 
 if TYPE_CHECKING:
@@ -103,17 +103,35 @@ def table(result: FrequencyTable) -> Table:
 
 def page(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
     """Return a plot on a terminal, the pairs, and the facts of each encoding."""
-    lines = ["Frequency of each pair, and its turns within the context"]
+    lines = [*say_of_each(shown, _verdict), ""]
+    lines.append("Frequency of each pair, and its turns within the context")
     if len(shown) == 1:
         lines.append(_title(shown[0]))
     lines += ["theta in radians per position, wavelength in positions per turn", ""]
     if screen.braille and all(each.slowest is not None for each in shown):
         lines += [_plot(shown, screen.width), ""]
-    facts = wrap_rows(_facts(shown[0]), screen.width) if len(shown) == 1 else _side_by_side(shown)
-    lines += [*_pairs(shown), "", *facts, ""]
+    single = len(shown) == 1
+    facts = wrap_rows(_facts(shown[0]), screen.width) if single else _side_by_side(shown, screen)
+    lines += [*facts, "", *_pairs(shown, screen), ""]
     if not screen.brief and screen.saved is None:
         lines.append("Save it: -o frequencies.tex, .md or .csv    the figure: -o wavelengths.png")
     return lines
+
+
+def _verdict(each: FrequencyTable) -> str:
+    count, few = len(each.turns), len(each.incomplete)
+    within = f"a turn within {each.context_length:,} positions"
+    if few:
+        said = f"{few:,} of {count:,} pairs never complete{'s' * (few == 1)} {within}"
+    elif len(each.still) == count:
+        return "no pair turns"
+    else:
+        said = f"all {count - len(each.still):,} pairs that turn complete {within}"
+    if each.critical_dim is None:
+        return said
+    trained = each.trained_length
+    where = "" if trained == each.context_length else f" for the {trained:,} of training"
+    return f"{said}; critical dim {each.critical_dim}{where}"
 
 
 def _title(each: FrequencyTable) -> str:
@@ -130,12 +148,12 @@ def pair_rows(each: FrequencyTable) -> list[dict[str, Any]]:
     return [{"of": each, **dict(zip(columns, row, strict=True))} for row in cells]
 
 
-def _pairs(shown: Sequence[FrequencyTable]) -> list[str]:
+def _pairs(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
     """Return a line for each pair."""
     named = [Column("encoding", lambda row: curve_label(row["of"]))] if len(shown) > 1 else []
     axis = [Column("axis", "axis")] if any(each.rope.axes > 1 for each in shown) else []
     rows = [row for each in shown for row in pair_rows(each)]
-    return align(texts([*named, *PAIRS, *axis], rows), left=len(named))
+    return screen.align(texts([*named, *PAIRS, *axis], rows), left=len(named))
 
 
 def _facts(each: FrequencyTable) -> list[str]:
@@ -155,14 +173,14 @@ def _facts(each: FrequencyTable) -> list[str]:
     return [f"  {line}" for line in align(rows, left=2)]
 
 
-def _side_by_side(shown: Sequence[FrequencyTable]) -> list[str]:
+def _side_by_side(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
     still = any(each.still for each in shown)
     columns = [
         Column("encoding", curve_label),
         Column("context", "context_length", ","),
         *(column for column in COVERAGE if still or column.key != "still"),
     ]
-    return align(texts(columns, shown), left=1)
+    return screen.align(texts(columns, shown), left=1)
 
 
 def _describe_pairs(pairs: Sequence[int], count: int) -> str:

@@ -13,7 +13,7 @@ from ropecli.models.model import Layer, Model
 from ropecli.render import Table
 from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.frequencies import wavelengths_figure
-from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
+from ropecli.render.labels import ROPE_FIELDS, label, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
@@ -87,11 +87,11 @@ def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
     """Return what each kind of layer uses, then the findings of lint."""
     if isinstance(result, Inspections):
         alone = replace(screen, brief=True)
+        answers = wrap_rows([_answer(_model(part)) for part in result.parts], screen.width)
         pages = (["", *page(part, alone)] for part in result.parts)
-        return [line for lines in pages for line in lines][1:]
+        return [*answers, *(line for lines in pages for line in lines)]
     model = _model(result)
-    kind = "" if model.model_type is None else f": {visible(model.model_type)}"
-    lines = [f"{visible(model.source)}{kind}, as {model.stack} reads it"]
+    lines = [_answer(model)]
     for layer in model.layers:
         lines += ["", *([layer_title(layer)] if len(model.layers) > 1 else [])]
         lines += [f"  {line}" for line in align(layer_facts(layer, model), left=2)]
@@ -100,6 +100,17 @@ def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
     if screen.saved is None and not screen.brief:
         lines += ["", "Save the picture: -o wavelengths.png    all of it: --json"]
     return wrap_rows(lines, screen.width)
+
+
+def _answer(model: Model) -> str:
+    """Return the encoding of each layer type, and who reads it so."""
+    found = []
+    for layer in model.layers:
+        named = f"{visible(layer.name)} " if len(model.layers) > 1 else ""
+        rope = "no positions" if layer.rotary is None else label(layer.rotary)
+        found.append(f"{named}{rope}")
+    kind = "" if model.model_type is None else f"{visible(model.model_type)}, "
+    return f"{visible(model.source)}: {'; '.join(found)}; {kind}as {model.stack} reads it"
 
 
 def _model(result: Model | Inspection) -> Model:

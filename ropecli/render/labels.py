@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ropecli.render import fields
@@ -81,6 +82,14 @@ class NamedResult(Protocol):
     @property
     def rope(self) -> Rotary:
         """Return the encoding."""
+
+
+def say_of_each(results: Sequence[Any], say: Callable[[Any], str]) -> list[str]:
+    """Return a sentence about the only result, or about each of several by its label."""
+    if len(results) == 1:
+        said = say(results[0])
+        return [f"{said[0].upper()}{said[1:]}."]
+    return [f"{curve_label(each)}: {say(each)}." for each in results]
 
 
 def curve_label(curve: NamedResult) -> str:

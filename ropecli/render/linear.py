@@ -103,7 +103,20 @@ def page(result: Linear | LinearCost, _: Screen) -> list[str]:
     for heading, form in ROWS.items():
         rows.append([heading, *(form.format(each).replace("%", " %") for each in forms)])
     title = f"{attention.feature_map}, {attention.sequence_length:,} tokens"
-    return [title, "", *align(rows, left=1), *(["", *cost_table(costs)] if costs else [])]
+    costs_shown = ["", *cost_table(costs)] if costs else []
+    return [f"{_answer(attention, costs)}.", "", title, "", *align(rows, left=1), *costs_shown]
+
+
+def _answer(result: Linear, costs: Sequence[Cost]) -> str:
+    """Return how many terms are negative, what that makes of rows, and what each form costs."""
+    both, causal = result.bidirectional, result.causal
+    said = f"{both.negative_fraction:.2%} of the terms are negative".replace("%", " %")
+    lost = max(both.undefined_rows, causal.undefined_rows)
+    rows = f"{lost:,} of {result.sequence_length:,} rows have no output"
+    said += f"; {rows if lost else 'every row has an output'}"
+    times = [f"{HEADINGS[each.form]} {with_seconds(each.seconds[-1])}" for each in costs]
+    tokens = f"{costs[0].sequence_length[-1]:,}" if costs else ""
+    return f"{said}; at {tokens} tokens: {', '.join(times)}" if times else said
 
 
 def cost_table(costs: Sequence[Cost]) -> list[str]:

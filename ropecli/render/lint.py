@@ -51,7 +51,7 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
         lines += [""] if lines else []
         lines += [f"{name}: {count(file.findings)}", *([""] if file.findings else [])]
         for each in file.findings:
-            lines += _block(each, screen.width, file.place(each))
+            lines += _block(each, screen.folded, file.place(each))
     if result.fixed is not None:
         none = "No finding has a safe automatic fix: nothing is written."
         lines += ["", *(map(visible, result.fixed.diff or [none]))]

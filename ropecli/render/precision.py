@@ -20,8 +20,8 @@ from ropecli.render.figure import (
     legend_below,
     with_style,
 )
-from ropecli.render.labels import curve_label
-from ropecli.render.table import Cell, Column, align, texts
+from ropecli.render.labels import curve_label, say_of_each
+from ropecli.render.table import Cell, Column, texts
 from ropecli.results import Axes, Figure
 
 #: Fields of one policy in a document, after its name, encoding and dtypes.
@@ -84,12 +84,29 @@ def blocks(result: Precision, screen: Screen) -> list[list[str]]:
     return [
         [f"{curve_label(result)}, {extent}"],
         [plot] if plot else [],
-        ["Angles, in radians", *align(texts(angles(result), facts(result)), left=1)],
+        ["Angles, in radians", *screen.align(texts(angles(result), facts(result)), left=1)],
         [
             "Tables, scores and positions",
-            *align(texts((POLICY, *SCORES), facts(result)), left=1),
+            *screen.align(texts((POLICY, *SCORES), facts(result)), left=1),
         ],
     ]
+
+
+def answer(results: Sequence[Precision]) -> list[str]:
+    """Return which policies keep the angles of each encoding, and the one that is worst."""
+    return say_of_each(results, _verdict)
+
+
+def _verdict(result: Precision) -> str:
+    tolerance, whole = min(result.tolerances), result.context_length
+    safe = {each.policy.name: each.safe_context[tolerance] for each in result.policies}
+    kept = [name for name, length in safe.items() if length == whole]
+    within = f"within {tolerance:g} rad over all {whole:,} positions"
+    said = f"{within}: {', '.join(kept)}" if kept else f"no policy stays {within}"
+    if len(kept) == len(safe):
+        return said
+    worst = min(safe, key=lambda name: safe[name])
+    return f"{said}; the worst, {worst}, up to {safe[worst]:,}"
 
 
 def facts(result: Precision) -> Iterator[dict[Any, Any]]:

@@ -32,7 +32,6 @@ from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
-from ropecli.render.table import align
 from ropecli.results import Figure
 
 if TYPE_CHECKING:
@@ -93,16 +92,25 @@ def table(result: Report) -> Table:
 
 def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[str]:
     """Return a row for each encoding, and the findings of each model in a few words."""
-    lines = []
+    lines = [f"{_answer(result)}.", ""]
     if result.encodings:
         shown = sheets.summary(result)
         rows = [[visible(cell.text) for cell in row] for row in shown.rows]
-        lines += [*align([list(shown.headings), *rows], left=2), ""]
+        lines += [*screen.align([list(shown.headings), *rows], left=2), ""]
     for each in result.models:
         lines.append(f"{visible(each.source)}: {visible(each.problem or count(each.findings))}")
     lines += [f"{visible(each.name)}: {note}" for each in result.encodings for note in each.notes]
     lines += screen.offer("Save the page: -o report.html    all numbers: --json")
     return [part for line in lines for part in _wrap(line, screen.width)]
+
+
+def _answer(result: Report) -> str:
+    """Return how many models there are, and what is found in them."""
+    found = [each for model in result.models for each in model.findings]
+    unread = sum(each.problem is not None for each in result.models)
+    models = len(result.models)
+    said = f"{models} model{'s' * (models != 1)}: {count(found)}"
+    return f"{said}; {unread} cannot be read" if unread else said
 
 
 def _wrap(line: str, width: int) -> list[str]:

@@ -13,10 +13,10 @@ from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, colour, ink, with_style
 from ropecli.render.labels import label, shortest_repr
-from ropecli.render.table import align
 from ropecli.results import Axes, Figure
 
 SMALL = 8  #: Head dim up to which coordinates in no pair are shown too.
+LARGEST_ANSWER = 8  #: Coordinates in the first line.
 DISC = 8  #: Lines of a plane in the terminal; a character is 2 by 4 dots, so 2 * DISC wide.
 
 
@@ -45,18 +45,22 @@ def table(result: Rotation) -> Table:
 def page(result: Rotation, screen: Screen) -> list[str]:
     """Return the columns of Eq. 34 and the vector at each position; unless brief, each step."""
     m = shortest_repr(result.position)
-    lines = [f"R_m x at position m = {m}, {label(result.rope)}", "", *_elements(result)]
+    rotated = result.rotated[-1]
+    numbers = ", ".join(f"{x + 0.0:.4g}" for x in rotated[:LARGEST_ANSWER])
+    more = ", ..." if len(rotated) > LARGEST_ANSWER else ""
+    lines = [f"At position {m}, x becomes ({numbers}{more}).", ""]
+    lines += [f"R_m x, m = {m}, {label(result.rope)}", "", *_elements(result, screen)]
     if len(result.pairs) < result.rope.rotary_dim // 2:
         lines.append(f"{len(result.pairs)} of {result.rope.rotary_dim // 2:,} pairs")
     if not screen.brief:
-        lines += ["", *_complex(result), "", *_matrix(result)]
+        lines += ["", *_complex(result, screen), "", *_matrix(result, screen)]
         if screen.braille:
             lines += ["", *_planes(result, screen.width)]
     hint = "Save Figure 1: -o figure1.png    the numbers: -o rotation.csv, or --json"
-    return [*lines, "", *_walk(result), *screen.offer(hint)]
+    return [*lines, "", *_walk(result, screen), *screen.offer(hint)]
 
 
-def _elements(result: Rotation) -> list[str]:
+def _elements(result: Rotation, screen: Screen) -> list[str]:
     """Return Eq. 34, a line for each coordinate that is shown."""
     columns = table(result)
     rows = [["coordinate", "pair", "x", "cos", "swap(x)", "sin", "sum"]]
@@ -65,10 +69,10 @@ def _elements(result: Rotation) -> list[str]:
         rows.append(
             [str(own), "-" if pair < 0 else str(pair), *(f"{x + 0.0:.4g}" for x in numbers)]
         )
-    return ["Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum", *align(rows)]
+    return ["Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum", *screen.align(rows)]
 
 
-def _complex(result: Rotation) -> list[str]:
+def _complex(result: Rotation, screen: Screen) -> list[str]:
     """Return Eq. 12, a line for each pair that is shown."""
     rope, pairs = result.rope, list(result.pairs)
     before = _points(result.vector, rope.pairs_in[pairs])
@@ -80,11 +84,11 @@ def _complex(result: Rotation) -> list[str]:
     factor = "" if rope.attention_factor == 1 else f", times {rope.attention_factor:.6g}"
     return [
         f"Eq. 12: each pair as a complex number z, theta in radians{factor}",
-        *align(rows),
+        *screen.align(rows),
     ]
 
 
-def _matrix(result: Rotation) -> list[str]:
+def _matrix(result: Rotation, screen: Screen) -> list[str]:
     """Return R of Eq. 15, its rows and columns of the coordinates that are shown."""
     shown = _coordinates(result)
     if result.rope.head_dim > LARGEST_MATRIX:
@@ -92,17 +96,17 @@ def _matrix(result: Rotation) -> list[str]:
     block = result.matrix[np.ix_(shown, shown)] + 0.0
     rows = [[f"{x:.4g}" for x in row] for row in block]
     some = "" if len(shown) == result.rope.head_dim else ", of these coordinates"
-    return [f"Eq. 15: the matrix R{some}; R x = sum", *align(rows)]
+    return [f"Eq. 15: the matrix R{some}; R x = sum", *screen.align(rows)]
 
 
-def _walk(result: Rotation) -> list[str]:
+def _walk(result: Rotation, screen: Screen) -> list[str]:
     """Return the pairs at each position: the lower half of Figure 1."""
     rows = [["position", *(f"pair {pair}" for pair in result.pairs)]]
     for position, vector in zip(result.positions, result.rotated, strict=True):
         points = (vector[result.rope.pairs_out[pair]] for pair in result.pairs)
         cells = (f"({a:.4g}, {b:.4g})" for a, b in points)
         rows.append([shortest_repr(position), *cells])
-    return ["Figure 1, lower half: the vector at each position", *align(rows)]
+    return ["Figure 1, lower half: the vector at each position", *screen.align(rows)]
 
 
 def _planes(result: Rotation, width: int) -> list[str]:

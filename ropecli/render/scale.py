@@ -22,8 +22,8 @@ from ropecli.render.figure import (
     printable,
     with_style,
 )
-from ropecli.render.labels import curve_label, shortest_repr
-from ropecli.render.table import Column, align, texts
+from ropecli.render.labels import curve_label, say_of_each, shortest_repr
+from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
 
 TITLE = 48  #: Characters of a line of a title.
@@ -123,8 +123,27 @@ def blocks(result: Scale, screen: Screen, *, pairs: bool = False) -> list[list[s
     return [
         [curve_label(result), f"{lengths}, factor {result.factor:.10g}"],
         [_plot(result, screen.width)] if screen.braille else [],
-        *(_ratios(result, screen) if pairs else [_methods(result)]),
+        *(_ratios(result, screen) if pairs else [_methods(result, screen)]),
     ]
+
+
+def answer(shown: Sequence[Scale]) -> list[str]:
+    """Return which methods hold the context of each encoding, or which comes nearest."""
+    return say_of_each(shown, _verdict)
+
+
+def _verdict(result: Scale) -> str:
+    wanted = f"{result.context_length:,} positions"
+    bounds = {each.method: each.base_bound for each in result.methods}
+    held = [name for name, bound in bounds.items() if bound.holds]
+    if held:
+        if len(held) == len(bounds):
+            return f"all {len(held)} methods hold {wanted}"
+        return f"{len(held)} of {len(bounds)} methods hold {wanted}: {', '.join(held)}"
+    name, longest = max(
+        ((name, bound.longest_context or 0) for name, bound in bounds.items()), key=lambda x: x[1]
+    )
+    return f"no method holds {wanted}; {name} comes nearest, with {longest:,}"
 
 
 def closing(_: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[str]:
@@ -134,13 +153,13 @@ def closing(_: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[
     return [] if pairs or screen.brief else screen.wrap(*lines, indent=width + 2)
 
 
-def _methods(result: Scale) -> list[str]:
+def _methods(result: Scale, screen: Screen) -> list[str]:
     def longest(row: dict[str, Any]) -> str:
         found = row["longest_context"]
         return f"{row['searched']:,}+" if found is None else f"{found:,}"
 
     rows = [facts(result, each) for each in result.methods]
-    return align(texts((*COLUMNS, Column("holds up to", longest)), rows), left=1)
+    return screen.align(texts((*COLUMNS, Column("holds up to", longest)), rows), left=1)
 
 
 def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
@@ -159,7 +178,7 @@ def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
     ]
     if len(pairs) < count and not screen.brief:
         notes.append(f"{len(pairs)} of {count:,} pairs; all of them: --json, or -o scale.csv")
-    return [["Frequency without scaling over that with it"], align(rows), notes]
+    return [["Frequency without scaling over that with it"], screen.align(rows), notes]
 
 
 def _distinct(one: Scale) -> list[tuple[str, ScaledEncoding]]:

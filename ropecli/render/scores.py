@@ -15,7 +15,6 @@ from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_text
 from ropecli.render.figure import blank_figure, with_style
-from ropecli.render.table import align
 from ropecli.results import Figure
 
 HEADINGS = {
@@ -101,7 +100,7 @@ def table(result: Scores | Invariance, **_: Any) -> Table:
 def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
     """Return the verdict; then the properties, attention and terms of each encoding."""
     if not isinstance(result, Scores):
-        return properties([result])
+        return properties([result], screen)
     count = len(result.invariances)
     wrong = [line for each in result.invariances for line in _disagreements(each)]
     if wrong:
@@ -112,9 +111,9 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
         encodings = f"{count} encoding{'s' * (count != 1)}"
         lines = [f"PASS: measurement and theory agree on {encodings}, seed {result.seed}"]
     if not screen.brief:
-        lines += ["", *properties(result.invariances)]
+        lines += ["", *properties(result.invariances, screen)]
         lines += ["", "The number is the largest error; decaying: the largest rise over a step."]
-        lines += ["", *_attention(result), "", *_terms(result)]
+        lines += ["", *_attention(result, screen), "", *_terms(result, screen)]
         lines += screen.offer("Save the heat maps: -o scores.png    all of it: --json")
     return [
         part
@@ -125,7 +124,7 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
     ]
 
 
-def _attention(result: Scores) -> list[str]:
+def _attention(result: Scores, screen: Screen) -> list[str]:
     """Return the range of the scores, their softmax and the output: a line for each encoding."""
     rows = [["", "lowest", "highest", "entropy", "own position", "|output|"]]
     for each in result.maps:
@@ -140,12 +139,12 @@ def _attention(result: Scores) -> list[str]:
     return [
         f"Scores, softmax and output (Eq. 2): {tokens} {queries} x {keys} positions, "
         f"head {result.head}{masked}",
-        *align(rows, left=1),
+        *screen.align(rows, left=1),
         f"Entropy in nats, 0 to ln {keys} = {math.log(keys):.4g}; means over the queries.",
     ]
 
 
-def _terms(result: Scores) -> list[str]:
+def _terms(result: Scores, screen: Screen) -> list[str]:
     """Return the size of each term of Eq. 6, and what stands for it in each encoding."""
     rows = [["", *TERMS.values()]]
     for each in result.maps:
@@ -155,7 +154,7 @@ def _terms(result: Scores) -> list[str]:
     changes = [f"{each.name:<{width}}  {CHANGES[each.name]}" for each in result.maps]
     return [
         "Terms of Eq. 6, by what they are products of: root mean square over the map",
-        *align(rows, left=1),
+        *screen.align(rows, left=1),
         "",
         *changes,
     ]
@@ -167,14 +166,14 @@ def _rms(term: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.mean(seen**2))) if len(seen) else 0.0
 
 
-def properties(measured: Iterable[Invariance]) -> list[str]:
+def properties(measured: Iterable[Invariance], screen: Screen) -> list[str]:
     """Return two lines for each encoding: measured, and theory."""
     rows = [["", *HEADINGS.values()]]
     for encoding in measured:
         found = [encoding.properties[name] for name in HEADINGS]
         rows.append([encoding.name, *(_measured_cell(each) for each in found)])
         rows.append(["  theory", *(f"{WORDS[each.theory]:<8}" for each in found)])
-    return align(rows, left=1)
+    return screen.align(rows, left=1)
 
 
 def _measured_cell(found: Property) -> str:

@@ -3,8 +3,8 @@
 The view of the analysis shows one result, and this module all of them. It has `HEADING`, `SAVE`
 (and `SAVE_ONE` if that differs), `table`, `as_json`, a `figure` of all results, and
 
-* `blocks`, the parts of the page of one result, the first of which has its title, or else a `page`
-  of all results, which needs none of the others;
+* `answer`, a sentence about each result, and `blocks`, the parts of the page of one result, the
+  first of which has its title; or else a `page` of all results, which needs none of the others;
 * `closing`, what is said once below the blocks of all results, if there is something to say;
 * for a page with a table of several encodings in place of their blocks, `rows` with `LEFT` columns
   of words, and a `plot` of all of them if they have curves;
@@ -23,7 +23,6 @@ from ropecli.analyses.several import Several
 from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.labels import curve_label
-from ropecli.render.table import align
 from ropecli.results import Figure
 
 
@@ -64,7 +63,7 @@ def page(result: Several, screen: Screen, **options: Any) -> list[str]:
         blocks = [[], *_side_by_side(view, shown, screen)]
     else:
         blocks = [block for each in shown for block in view.blocks(each, screen, **options)]
-    blocks[0] = [view.HEADING, *blocks[0]]
+    blocks = [view.answer(shown), [view.HEADING, *blocks[0]], *blocks[1:]]
     if hasattr(view, "closing"):
         blocks.append(view.closing(shown, screen, **options))
     if not screen.brief and screen.saved is None:
@@ -77,7 +76,7 @@ def _side_by_side(view: Any, shown: tuple[Any, ...], screen: Screen) -> list[lis
     headings = view.rows(shown[0])[0]
     rows = [[curve_label(each), *row] for each in shown for row in view.rows(each)[1:]]
     plot = [view.plot(shown, screen.width)] if screen.braille and hasattr(view, "plot") else []
-    return [plot, align([["encoding", *headings], *rows], left=1 + view.LEFT)]
+    return [plot, screen.align([["encoding", *headings], *rows], left=1 + view.LEFT)]
 
 
 def figure(result: Several, **options: Any) -> Figure:

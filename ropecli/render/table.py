@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 GAP = 2  #: Spaces between columns.
 
 
-def align(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
-    """Return a line for each row, with cells in columns."""
+def align(
+    rows: Sequence[Sequence[str]],
+    *,
+    left: int = 0,
+    width: float = math.inf,
+    keep: int | None = None,
+) -> list[str]:
+    """Return a line for each row, with cells in columns, the first ones flush left.
+
+    What is wider than `width` follows below, with the first columns again: `keep` of them.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        (" " * GAP)
-        .join(
-            cell.ljust(width) if index < left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        .rstrip()
-        for row in rows
-    ]
+    lines: list[str] = []
+    for block in _fold([each + GAP for each in widths], max(left, 1), width + GAP):
+        lines += [""] if lines else []
+        for row in rows:
+            cells = (
+                row[index].ljust(widths[index]) if index < left else row[index].rjust(widths[index])
+                for index in block
+            )
+            lines.append((" " * GAP).join(cells).rstrip())
+    return lines
+
+
+def _fold(widths: Sequence[int], kept: int, width: float) -> Iterator[list[int]]:
+    """Yield the columns of each block: those that are kept, and as many others as fit."""
+    first = list(range(min(kept, len(widths))))
+    block, begin = first, len(first)
+    for index in range(begin, len(widths)):
+        if len(block) > len(first) and sum(widths[i] for i in (*block, index)) > width:
+            yield block
+            block = first
+        block = [*block, index]
+    yield block
 
 
 class Cell(NamedTuple):

@@ -12,7 +12,6 @@ from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import blank_figure, whole_ticks, with_style
 from ropecli.render.labels import curve_label
-from ropecli.render.table import align
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +53,8 @@ def page(result: Usage, screen: Screen) -> list[str]:
     layers, heads, count = result.q_norms.shape
     keys = result.k_norms.shape[1]
     lines = [
+        _answer(result),
+        "",
         "Mean length of each pair of q and k (Barbero et al. 2024, Figures 3 and 4)",
         curve_label(result),
         f"{layers:,} layer{'s' * (layers != 1)}, {heads:,} heads of q, {keys:,} of k, "
@@ -64,14 +65,27 @@ def page(result: Usage, screen: Screen) -> list[str]:
     if screen.braille and count > 1:
         lines += [_plot(means, screen.width), ""]
     else:
-        lines += [*_values(result, means), ""]
-    lines += _heads(result)
+        lines += [*_values(result, means, screen), ""]
+    lines += _heads(result, screen)
     if screen.saved is None and not screen.brief:
         lines += ["", "Save the heat maps: -o usage.png    the numbers: -o usage.csv"]
     return lines
 
 
-def _values(result: Usage, means: list[NDArray[np.float64]]) -> list[str]:
+def _answer(result: Usage) -> str:
+    """Return how many pairs carry a head, and the largest share of one."""
+    share, half = result.share, result.half_pairs
+    layer, head, pair = np.unravel_index(int(share.argmax()), share.shape)
+    few, most, count = int(half.min()), int(half.max()), share.shape[-1]
+    span = f"{few:,}" if few == most else f"{few:,} to {most:,}"
+    return (
+        f"{span} of {count:,} pairs hold half of |q||k| in a head; the largest share is "
+        f"{share[layer, head, pair]:.1%} of pair {pair:,}, in layer {result.layers[layer]:,}, "
+        f"head {head:,}."
+    ).replace("%", " %")
+
+
+def _values(result: Usage, means: list[NDArray[np.float64]], screen: Screen) -> list[str]:
     """Return the means at a few pairs, evenly spread."""
     count = len(means[0])
     chosen = np.unique(np.linspace(0, count - 1, 9).round().astype(int))
@@ -80,13 +94,13 @@ def _values(result: Usage, means: list[NDArray[np.float64]]) -> list[str]:
     rows += [
         [f"{i:,}", f"{wavelength[i]:,.4g}", *(f"{mean[i]:.4g}" for mean in means)] for i in chosen
     ]
-    lines = align(rows)
+    lines = screen.align(rows)
     if len(chosen) < count:
         lines += ["", f"{len(chosen)} of {count:,} pairs, means over all heads"]
     return lines
 
 
-def _heads(result: Usage) -> list[str]:
+def _heads(result: Usage, screen: Screen) -> list[str]:
     """Return the heads whose score the fewest pairs hold."""
     half, peak, share = result.half_pairs, result.peak, result.share
     _, heads, _ = share.shape
@@ -110,7 +124,7 @@ def _heads(result: Usage) -> list[str]:
     return [
         f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:",
         "",
-        *align(rows),
+        *screen.align(rows),
     ]
 
 

@@ -31,7 +31,8 @@ def page(
     """Return a row for each law, what failed, and the count."""
     heading = _heading(result, ropes, name, screen.width) if ropes else None
     tables = _errors(result) if errors else [_ratios(result)]
-    return assemble(result, screen, heading, tables, _count(result), errors=errors, explain=explain)
+    rest = assemble(result, screen, heading, tables, errors=errors, explain=explain)
+    return [_count(result), "", *rest]
 
 
 def assemble(
@@ -39,19 +40,17 @@ def assemble(
     screen: Screen,
     heading: list[str] | None,
     tables: list[list[str]],
-    count: str,
     *,
     errors: bool,
     explain: bool,
 ) -> list[str]:
-    """Return a page: heading, tables, failures, derivations and the count; a brief one without."""
+    """Return the rest of a page: heading unless it is brief, tables, failures, derivations."""
     blocks = [*([heading] if heading and not screen.brief else []), *tables]
     blocks += [_failure(check, screen.width) for check in result.checks if check.passed is False]
     if explain:
         blocks.append(_explanations(result, screen.width))
-    if not screen.brief:
-        more = "The errors and tolerances: --errors    where they come from: --explain"
-        blocks.append([count] if errors or explain else [count, more])
+    if not (screen.brief or errors or explain):
+        blocks.append(["The errors and tolerances: --errors    where they come from: --explain"])
     return "\n\n".join("\n".join(block) for block in blocks).splitlines()
 
 
@@ -154,5 +153,6 @@ def _count(result: Verification) -> str:
         f"({samples:,} samples, {result.seconds:.1f} s)"
     )
     if failed:
-        return f"{len(failed)} of {len(laws)} laws fail{'s' * (len(failed) == 1)} {where}."
-    return f"{len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}."
+        fail = "law fails" if len(failed) == 1 else "laws fail"
+        return f"FAIL  {len(failed)} {fail} of {len(laws)} {where}"
+    return f"PASS  {len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}"

@@ -31,20 +31,16 @@ def page(
     errors: bool = False,
     explain: bool = False,
 ) -> list[str]:
-    """Return a row for each law, measured and in theory, the failures, and the count."""
-    lines: list[str] = []
+    """Return the count, then a row for each law, measured and in theory, and the failures."""
     parts = (result,) if isinstance(result, EncodingVerification) else result.parts
+    lines = [_count(part) for part in parts]
     for part in parts:
         facts = f"model dim {part.model_dim}, heads {part.heads}, float64"
         reach = f"positions up to {part.max_position}, seed {part.seed}"
         heading = [f"Checking {part.encoding} against its published formula", f"{facts}, {reach}"]
-        table = _against_theory(part, errors=errors)
-        if screen.brief and len(parts) > 1:
-            table = [f"{part.encoding}:", *table]
-        lines += [""] * bool(lines)
-        lines += verify.assemble(
-            part, screen, heading, [table], _count(part), errors=errors, explain=explain
-        )
+        tables = [_against_theory(part, errors=errors)]
+        rest = verify.assemble(part, screen, heading, tables, errors=errors, explain=explain)
+        lines += ["", *rest]
     return lines
 
 
@@ -60,13 +56,14 @@ def _against_theory(result: EncodingVerification, *, errors: bool) -> list[str]:
 
 
 def _count(result: EncodingVerification) -> str:
+    name = result.encoding
     wrong = sum(not check.passed for check in result.checks)
     samples = sum(check.samples for check in result.checks)
     took = f"({samples:,} samples, {result.seconds:.1f} s)"
     if wrong:
-        are = "is" if wrong == 1 else "are"
-        return f"{wrong} of {len(result.checks)} laws {are} not as theory says {took}."
+        are = "law is" if wrong == 1 else "laws are"
+        return f"FAIL  {name}: {wrong} {are} not as theory says, of {len(result.checks)} {took}"
     holding = sum(check.expected == "holds" for check in result.checks)
     failing = len(result.checks) - holding
     also = {0: "", 1: " and 1 fails as it must"}.get(failing, f" and {failing} fail as they must")
-    return f"{holding} law{'s hold' if holding > 1 else ' holds'}{also} {took}."
+    return f"PASS  {name}: {holding} law{'s hold' if holding > 1 else ' holds'}{also} {took}"

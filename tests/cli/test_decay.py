@@ -97,8 +97,7 @@ def test_partial_rotation_has_fewer_pairs() -> None:
 def test_quiet_leaves_the_hints_out() -> None:
     loud, quiet = (read_stdout("decay", "--dim", "4", *extra) for extra in ([], ["-q"]))
     assert "Save the figure" in loud
-    assert "Save the figure" not in quiet
-    assert "halved by" in quiet
+    assert quiet == loud.splitlines(keepends=True)[0]
 
 
 # --q and --k.
@@ -186,8 +185,8 @@ def test_encodings_have_rope_s_bound_and_a_curve_each() -> None:
 
 def test_table_has_a_column_for_each_encoding() -> None:
     shown = read_stdout("decay", "--encoding", "all", *QUICK)
-    header = next(line for line in shown.splitlines() if line.startswith("distance"))
-    assert header.split()[3:] == list(ENCODINGS)
+    headers = [line.split()[1:] for line in shown.splitlines() if line.startswith("distance")]
+    assert [name for each in headers for name in each][2:] == list(ENCODINGS)
     assert "dim 4, base 10000" in shown
 
 
@@ -231,12 +230,11 @@ def test_parameters_hold_what_the_curves_were_made_of() -> None:
     }
 
 
-def test_seed_is_told_and_quiet_leaves_the_table() -> None:
+def test_seed_is_told_and_quiet_leaves_the_answer() -> None:
     command = ["decay", "--encoding", "t5", *QUICK, "--seed", "3"]
-    assert "dim 4, base 10000, seed 3\n" in read_stdout(*command)
-    brief = read_stdout(*command, "-q")
-    assert "seed 3\n" in brief
-    assert brief.splitlines()[-1].split()[0] == "20"
+    page = read_stdout(*command)
+    assert "dim 4, base 10000, seed 3\n" in page
+    assert read_stdout(*command, "-q") == page.splitlines(keepends=True)[0]
 
 
 def test_notes_of_a_model_are_told(here: Path) -> None:

@@ -421,7 +421,7 @@ def models(here: Path) -> None:
 
 def compare_with(*sources: str, more: tuple[str, ...] = ()) -> str:
     words = [word for source in sources for word in ("--model", source)]
-    return read_stdout("identify", *FILES, "-q", *words, *more)
+    return read_output("identify", *FILES, *words, *more)[0]
 
 
 @pytest.mark.usefixtures("models")

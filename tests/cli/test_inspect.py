@@ -130,7 +130,7 @@ def test_an_error_of_lint_is_exit_code_1(tmp_path: Path) -> None:
 def test_stdin() -> None:
     done = run_here("inspect", "-", stdin=json.dumps(LLAMA_31))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("-: llama, as transformers 5.23.0 reads it\n")
+    assert done.stdout.startswith("-: dim 128, base 500000, llama3 factor 8; llama, as ")
 
 
 def test_window_of_sliding_layers_counts_for_complete_turns(tmp_path: Path) -> None:
@@ -164,6 +164,7 @@ def test_several_models_are_told_in_their_order(tmp_path: Path) -> None:
     heads = [line.split(": ")[0] for line in text.splitlines() if line.endswith(" reads it")]
     assert heads == ["example:llama-3.1-8b", f"{tmp_path}/a.json", f"{tmp_path}/b.json"]
     assert read_stdout("inspect", f"{tmp_path}/b.json", "-q") in text
+    assert len(text.splitlines()) == 3
     got = read_json("inspect", f"{tmp_path}/a.json", f"{tmp_path}/b.json")
     alone = read_json("inspect", f"{tmp_path}/a.json")
     assert got["result"]["models"][0] == alone["result"]

@@ -34,8 +34,13 @@ def test_the_table_has_the_rows_of_each_below_its_label() -> None:
 
 def test_the_page_has_the_rows_of_each() -> None:
     page = read_stdout(*WORDS, "--dim", "4", "--base", "10", "--base", "500")
-    heading, _, columns, *rows = page.splitlines()
-    assert read_stdout(*WORDS, "--dim", "4").startswith(heading)
+    answers, heading, table, _ = page.split("\n\n", 3)
+    assert [line[: line.index(":")] for line in answers.splitlines()] == [
+        "dim 4, base 10",
+        "dim 4, base 500",
+    ]
+    assert heading in read_stdout(*WORDS, "--dim", "4")
+    columns, *rows = table.splitlines()
     assert columns.startswith("encoding")
     labels = [" ".join(row.split()[:4]) for row in rows if row.startswith("dim 4")]
     assert [*dict.fromkeys(labels)] == ["dim 4, base 10", "dim 4, base 500"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_failed_law_is_exit_code_1_with_a_case_to_type_in() -> None:
     assert "direction reversed, expected forward" in text
     assert "m = 1, x = e_0: got (" in text
     assert "\nPASS  orthogonality " in text
-    assert " laws fail in 1 dtype" in text
+    assert re.match(r"FAIL  \d laws fail of \d+ in 1 dtype", text)
 
 
 @pytest.mark.usefixtures("broken")
@@ -203,10 +204,10 @@ def test_several_encodings_are_named_alike_in_all_commands() -> None:
 
 
 def test_errors_and_explanations_of_an_encoding() -> None:
-    text = read_stdout("verify", "--encoding", "nope", "--errors", "--explain", "-q")
-    assert text.splitlines()[0].split()[-5:] == ["says", "worst", "error", "tolerance", "samples"]
+    text = read_stdout("verify", "--encoding", "nope", "--errors", "--explain")
+    heading = next(line for line in text.splitlines() if " law " in line)
+    assert heading.split()[-5:] == ["says", "worst", "error", "tolerance", "samples"]
     assert "\nWhere each tolerance comes from\n  scores = reference: " in text
-    assert "Checking" not in text
 
 
 def test_wrong_encoding_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,7 @@ def test_wrong_encoding_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\nFAIL  translation invariance (FIRE section 3), expected: fails: error " in text
     assert "\n      theory says that this law fails, and it held\n" in text
     assert "\n      entry (" in text
-    assert "\n2 of 3 laws are not as theory says (" in text
+    assert text.startswith("FAIL  fire: 2 laws are not as theory says, of 3 (")
 
 
 def test_a_mirror_away_from_the_first_positions_is_seen() -> None:

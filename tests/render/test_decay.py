@@ -18,7 +18,7 @@ from ropecli import Decay, Rotary, decay
 from ropecli.analyses.several import Several
 from ropecli.render import columns as columns_of
 from ropecli.render import decay as pages
-from ropecli.render.console import UNCUT, Screen
+from ropecli.render.console import Screen
 from ropecli.render.save import csv as csv_text
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
@@ -58,7 +58,7 @@ def shown(
     plots: bool = False,
 ) -> str:
     """The page, on a terminal of 80 columns or elsewhere."""
-    screen = Screen(brief=brief, saved=saved, braille=plots, width=80 if plots else UNCUT)
+    screen = Screen(brief=brief, saved=saved, braille=plots, width=80 if plots else 1000)
     return "\n".join(pages.page(curves, screen, figure2=figure2))
 
 
@@ -117,12 +117,12 @@ def test_large_distances_keep_their_digits() -> None:
     assert [row[0] for row in rows] == ["123456789", "123456789.5"]
 
 
-def test_wide_tables_are_not_cut() -> None:
-    text = shown([curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6, 1e7)])
-    heading, rows = table(text)
-    assert len(heading) == 5
-    assert rows == [["0", *["0.1"] * 4], ["1", *["0.2"] * 4]]
-    assert max(map(len, text.splitlines())) > 160
+def test_wide_tables_are_folded() -> None:
+    text = str(Several(results=tuple(curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6))))
+    blocks = [each for each in text.split("\n\n") if each.startswith("relative distance")]
+    assert [each.splitlines()[1].split() for each in blocks] == [["0", "0.1"]] * 3
+    assert [each.splitlines()[2].split() for each in blocks] == [["1", "0.2"]] * 3
+    assert max(len(line) for each in blocks for line in each.splitlines()) <= 80
 
 
 def test_table_of_vectors_names_score_and_bounds() -> None:
@@ -149,6 +149,7 @@ def facts(text: str) -> dict[str, str]:
 def test_summary_of_the_papers_curve() -> None:
     text = shown([decay(Rotary(head_dim=128))])
     assert text.startswith(
+        "The bound goes from 32.5 at distance 0 to 5.311 at 512, to half of it by 16.\n\n"
         "RoPE's upper bound against distance (RoFormer Eq. 37, Figure 2)\n"
         "dim 128, base 10000, 64 pairs\n\n"
     )
@@ -187,15 +188,16 @@ def test_one_pair_is_no_pairs() -> None:
 def test_several_curves_are_named() -> None:
     text = shown([curve([4, 1]), curve([2, 1], base=500)])
     blocks = text.split("\n\n")
-    assert [b.splitlines()[0] for b in blocks[2:4]] == ["dim 4, base 10000", "dim 4, base 500"]
-    assert "at distance 0" in blocks[2]
-    assert "  4 " in blocks[2]
-    assert "  2 " in blocks[3]
+    assert [b.splitlines()[0] for b in blocks[3:5]] == ["dim 4, base 10000", "dim 4, base 500"]
+    assert "at distance 0" in blocks[3]
+    assert "  4 " in blocks[3]
+    assert "  2 " in blocks[4]
 
 
 def test_scores_are_summed_up() -> None:
     text = shown([decay_with_bounds()])
     assert text.startswith(
+        "The bound goes from 1 at distance 0 to 1 at 3, not to half of it.\n\n"
         "The score and RoPE's upper bounds against distance (RoFormer Eq. 35-37)"
     )
     got = facts(text)

@@ -89,8 +89,11 @@ def test_memory_has_a_unit(count: float, words: str) -> None:
 
 def test_page_has_attention_then_cost() -> None:
     plain, measured = (pages.page(each, Screen()) for each in (RESULT, MEASURED))
-    assert str(RESULT).splitlines()[0] == plain[0] == "elu, 2 tokens"
-    assert measured[: len(plain)] == plain
+    assert str(RESULT).splitlines()[0] == plain[0]
+    assert plain[0].endswith("; every row has an output.")
+    assert plain[2] == "elu, 2 tokens"
+    assert measured[0].startswith(f"{plain[0][:-1]}; at 1,024 tokens: sums ")
+    assert measured[1 : len(plain)] == plain[1:]
     assert measured[len(plain) :] == ["", *pages.cost_table(COST)]
 
 
