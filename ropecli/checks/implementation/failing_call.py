@@ -70,7 +70,12 @@ class Recorder:
             return
         subject, before = self._subject, self._last.get(number)
         self._last[number] = request
-        if subject is None or request.gradient is not None or request.then or request.stepwise:
+        if (
+            subject is None
+            or request.gradient is not None
+            or request.followed_by
+            or request.stepwise
+        ):
             return
         self._subject = None  # to compare may need calls itself
         try:
@@ -119,7 +124,7 @@ def compare(
     if response is not None and response.k is not None:
         pairs.append((keys, response.k, True))
     for x, got, of_keys in pairs:
-        places = request.positions if request.own else request.positions[None]
+        places = request.by_sequence
         m = np.broadcast_to(places[:, None], (len(x), x.shape[1], *places.shape[1:])).astype(
             np.float64
         )
@@ -215,7 +220,7 @@ def _parts(request: Request) -> Iterator[Request]:
             cut = (slice(None),) * axis + (part,)
             places = request.positions
             if axis == 2:
-                places = places[:, part] if request.own else places[part]
-            elif axis == 0 and request.own:
+                places = places[:, part] if request.per_sequence else places[part]
+            elif axis == 0 and request.per_sequence:
                 places = places[part]
             yield replace(request, q=q[cut], k=None if k is None else k[cut], positions=places)

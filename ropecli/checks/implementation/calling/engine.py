@@ -173,7 +173,7 @@ class _Instance:
         if request.gradient is not None:
             return self._pull_back(request)
         handed = self._arguments(request)
-        value = self._evaluate(self._call, handed)
+        value = _close(eval(self._call, self._scope(handed)))
         return self._response(request, handed, value)
 
     def respond_twice(self, request: Request, concurrent: Request) -> Response:
@@ -214,19 +214,17 @@ class _Instance:
             return self._frame.expand(array[:1].copy(), array.shape)
         return self._frame.to(lay_out(array, memory))
 
-    def _evaluate(self, code: Any, handed: Mapping[str, Any]) -> Any:
-        value = eval(code, {**self._names, **handed, _OBJECT: self._object(handed)})
-        if inspect.iscoroutine(value):
-            value.close()  # otherwise Python warns that it was never awaited
-        return value
+    def _scope(self, handed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the names in a call stand for."""
+        return {**self._names, **handed, _OBJECT: self._object(handed)}
 
     def _response(self, request: Request, handed: Mapping[str, Any], value: Any) -> Response:
         """Read what a call returned, and what it did to its arguments."""
         back, frame = self._read(request, handed, value), self._frame
         reread = None
-        if request.then:
-            for later in request.then:
-                self._evaluate(self._call, self._arguments(later))
+        if request.followed_by:
+            for later in request.followed_by:
+                _close(eval(self._call, self._scope(self._arguments(later))))
             reread = self._read(request, handed, value)[0]
         changed = []
         if request.watch:
@@ -284,7 +282,8 @@ class _Instance:
         text = self._convention.axes_of_x
 
         def call(*vectors: Any) -> list[Any]:
-            value = self._evaluate(self._call, handed | dict(zip(names, vectors, strict=True)))
+            differentiated = dict(zip(names, vectors, strict=True))
+            value = _close(eval(self._call, self._scope(handed | differentiated)))
             if value is None or "out" in handed:
                 raise Unsupported("it writes its result into an argument")
             return _results(value)[: len(names)]
@@ -307,7 +306,7 @@ class _Instance:
         """Prefill a new decoder, or the one of before, and step through the other tokens."""
         if request.gradient:
             raise Unsupported("gradients of a decoder are not asked for")
-        if not request.again:
+        if not request.reuse_instance:
             self._objects.clear()
         memory = request.memory
         if request.stepwise:
@@ -318,7 +317,7 @@ class _Instance:
             start = consecutive(request)
         except Unsupported:
             start = FURTHEST_STEP + 1
-        if request.own or start > FURTHEST_STEP:
+        if request.per_sequence or start > FURTHEST_STEP:
             raise Unsupported("a decoder counts its positions itself")
         if not start:
             return Response(q=self._take(self._call, request.q, memory))
@@ -334,10 +333,17 @@ class _Instance:
         """Return a decoder's rows for x, a token's without its axis too."""
         arranged = arrange(x, self._convention.axes_of_x)
         handed = dict.fromkeys(COUNTS, x.shape[1]) | {"x": self._hand(arranged, memory)}
-        result = self._frame.back(self._evaluate(code, handed))
+        result = self._frame.back(_close(eval(code, self._scope(handed))))
         if x.shape[2] == 1 and result.size == arranged.size:
             result = result.reshape(arranged.shape)
         return restore("x", result, self._convention.axes_of_x, x)
+
+
+def _close(value: Any) -> Any:
+    """Return a result; of a coroutine, Python warns otherwise that it was never awaited."""
+    if inspect.iscoroutine(value):
+        value.close()
+    return value
 
 
 def _results(value: Any) -> list[Any]:

@@ -200,7 +200,7 @@ def _packed_axis(text: str) -> int:
 def consecutive(request: Request) -> int:
     """Return the first position of a request whose positions are consecutive, alike for all."""
     places = request.positions
-    if request.own:
+    if request.per_sequence:
         if (places != places[:1]).any():
             raise Unsupported("it takes one first position for all sequences of a batch")
         places = places[0]
@@ -214,7 +214,7 @@ def consecutive(request: Request) -> int:
 def _coordinates(request: Request) -> NDArray[np.int64]:
     """Return positions with an axis of coordinates, (..., sequence, coordinates)."""
     places = request.positions
-    return places if places.ndim > 1 + request.own else places[..., None]
+    return places if places.ndim > 1 + request.per_sequence else places[..., None]
 
 
 def _axes_dims(request: Request, head_dim: int) -> tuple[int, ...]:
@@ -234,7 +234,7 @@ def _grid(request: Request) -> tuple[int, ...]:
 
 def _places(request: Request) -> NDArray[np.int64]:
     """Return the number of each position in the grid."""
-    if request.own:
+    if request.per_sequence:
         raise Unsupported("takes no separate positions for each sequence")
     coordinates = np.moveaxis(_coordinates(request), -1, 0)
     return np.asarray(np.ravel_multi_index(tuple(coordinates), _grid(request)), dtype=np.int64)
@@ -243,17 +243,17 @@ def _places(request: Request) -> NDArray[np.int64]:
 def _offsets(request: Request) -> NDArray[np.int64]:
     """Return the first position of each sequence."""
     places = request.positions
-    if not request.own:
+    if not request.per_sequence:
         return np.full(len(request.q), consecutive(request))
     for row in places:
-        consecutive(replace(request, positions=row, own=False))
+        consecutive(replace(request, positions=row, per_sequence=False))
     return np.ascontiguousarray(places[:, 0])
 
 
 def _positions(request: Request, convention: Convention) -> NDArray[Any]:
     axes, places = letters("axes", convention.axes_of_positions), request.positions
     in_batch = any("b" in axis for axis in axes)
-    if not request.own:
+    if not request.per_sequence:
         places = np.broadcast_to(places, (request.q.shape[0] if in_batch else 1, *places.shape))
     elif not in_batch:
         axes = (("b",), *axes)
@@ -263,10 +263,8 @@ def _positions(request: Request, convention: Convention) -> NDArray[Any]:
 
 def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
     """Return m theta, (batch or 1, sequence, pairs), radians, and the encoding at this length."""
-    places = request.positions.astype(np.float64)
+    places = request.by_sequence.astype(np.float64)
     given = by_length(rope)(sequence_length(places))
-    if not request.own:
-        places = places[None]
     axis = given.axis if given.axes > 1 else None
     return float64.angles(places, given.inv_freq, axis=axis, direction=given.direction), given
 
