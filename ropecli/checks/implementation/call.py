@@ -9,11 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, dtype_name
+from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.law import Outcome
+from ropecli.rotary.rotary import Rotary
 
 #: Ways in which x lies in memory.
 MEMORY = ("contiguous", "transposed", "sliced", "strided", "expanded", "offset")
 NOTHING_WRITTEN = "it must be an array of numbers, got NoneType, and nothing was written over x"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """How an instance is made and called."""
+
+    convention: Convention
+    rope: Rotary  #: The encoding of the tables and of the sizes that it is given.
+    context: int  #: Positions that it must take.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,13 +170,6 @@ class OutOfTime(Exception):
 
 class Unsupported(Exception):
     """An implementation of this form cannot be called this way."""
-
-
-def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result of x's shape as float64."""
-    if result.shape != given.shape:
-        raise WrongResult(f"it returned shape {result.shape} for x of shape {given.shape}")
-    return real_numbers(result, given)
 
 
 def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:

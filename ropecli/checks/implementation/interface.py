@@ -24,8 +24,9 @@ from ropecli.checks.implementation.call import (
     Request,
     Response,
     ScaledRequest,
+    Setup,
     Unsupported,
-    as_float64,
+    real_numbers,
 )
 from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.discover import Search
@@ -82,9 +83,9 @@ class Instance:
     def rows(
         self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
     ) -> NDArray[np.float64]:
-        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64."""
+        """Return R_m x for rows (..., sequence, head_dim) in a dtype, as float64."""
         given = x.astype(DTYPES[dtype])
-        return as_float64(self.call(given, positions), given)
+        return real_numbers(self.call(given, positions), given)
 
 
 class Implementation:
@@ -138,8 +139,12 @@ class Implementation:
         """Return a new instance, called in one of the arrangements; of a function, the function."""
         convention = arrangement or self.convention
         convention = convention.with_keywords(self.description.name, parameters or {})
-        number = self.caller.make(convention, self._rope, self._context)
+        number = self.caller.make(self.setup(convention))
         return Instance(self, number, convention)
+
+    def setup(self, convention: Convention) -> Setup:
+        """Return how an instance is made that is called by a convention."""
+        return Setup(convention=convention, rope=self._rope, context=self._context)
 
     def restart(self) -> bool:
         """Forget what earlier calls left behind; False if it runs in this process, which can't."""
@@ -175,7 +180,7 @@ class Implementation:
         places = np.arange(LENGTH) + np.arange(len(x))[:, None]
         if self._axes > 1:
             places = np.repeat(places[..., None], self._axes, axis=-1)
-        number = self.caller.make(convention, self._rope, self._context)
+        number = self.caller.make(self.setup(convention))
         try:
             self.caller.call(number, Request(q=x, positions=places, per_sequence=True))
         except Died:

@@ -17,11 +17,11 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.call import (
     ImplementationError,
     Request,
+    Setup,
     Unsupported,
     known_dtype,
     real_numbers,
 )
-from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack, of_sum
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
@@ -152,8 +152,7 @@ class Search:
             NotCallable: All have failed.
         """
         description, given, most = self.caller.describe(), self.given, self.most
-        every_call = calls(description, self.init, half=self.rope.layout == "half")
-        known = _Calls([given["call"]] if "call" in given else every_call)
+        known = _Calls([given["call"]] if "call" in given else self._calls())
         frameworks = [given["framework"]] if "framework" in given else [*description.frameworks]
         for framework in frameworks:
             try:
@@ -165,7 +164,7 @@ class Search:
                 continue
             if {"float64"} & {*dtypes} - {*of_framework}:
                 raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
-            every = _likely_first(known, framework, description, given)
+            every = self._likely_first(known, framework)
             for convention in itertools.islice(every, most):
                 if tried.failures[_way(convention)] >= MOST_ALIKE:
                     continue
@@ -176,6 +175,50 @@ class Search:
         if tried.best is None or tried.best.level == RAISED:
             lack = ("", "") if known.at(0) else explain_lack(description, self.init)
             raise NotCallable(tried.trials, *lack)
+
+    def _calls(self) -> Iterable[str]:
+        """Return the calls that the signature allows, likely ones first."""
+        return calls(self.caller.describe(), self.init, half=self.rope.layout == "half")
+
+    def _likely_first(self, known: _Calls, framework: str) -> Iterator[Convention]:
+        """Yield conventions by how unlikely their call, axes and tables are together."""
+        every: list[tuple[str, dict[str, Sequence[str]]]] = []
+        furthest = -1
+        for unlikely in itertools.count():
+            call = known.at(unlikely)
+            if call is not None:
+                every.append((call, self._fields(call, framework)))
+                choices = every[-1][1].values()
+                furthest = max(furthest, unlikely + sum(len(values) - 1 for values in choices))
+            elif unlikely > furthest:
+                return
+            for rank, (text, fields) in enumerate(every):
+                for chosen in of_sum([*fields.values()], unlikely - rank):
+                    named = dict(zip(fields, chosen, strict=True))
+                    with_axes = _with_axes(text, letters("axes", named["axes_of_x"]))
+                    yield Convention(**{**self.given, **named, "call": with_axes})
+
+    def _fields(self, call: str, framework: str) -> dict[str, Sequence[str]]:
+        """Return what each field of the convention of a call may be, most likely first."""
+        names = Convention(call=_with_axes(call, [])).names
+        fields: dict[str, Sequence[str]] = {
+            "framework": (framework,),
+            "axes_of_x": _axes_of_x(names),
+        }
+        if "positions" in names:
+            fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
+        if names & {"freqs", "freqs_cache"}:
+            every = self.caller.describe().all_parameters
+            named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
+            fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else [*FREQS]
+        if names & {*TABLES}:
+            fields["axes_of_tables"] = AXES_OF_TABLES
+        elif names & {*CACHES}:
+            fields["axes_of_tables"] = ("s d", "1 1 s d", "1 s d")
+        if names & {*TABLES, *CACHES} - {"cos_sin_cache"}:
+            fields["columns"] = [*COLUMNS]
+        given = self.given
+        return {name: (given[name],) if name in given else fields[name] for name in fields}
 
     def _with_tables_dtype(self, found: Convention, dtype: str) -> Convention:
         """Return a call with the dtype of its tables, where that of x does not fit."""
@@ -256,7 +299,9 @@ class Search:
     @contextlib.contextmanager
     def _instance(self, convention: Convention) -> Iterator[int]:
         """Make an instance for the time of a trial."""
-        number = self.caller.make(convention, self.rope, min(self.context, CONTEXT))
+        context = min(self.context, CONTEXT)
+        setup = Setup(convention=convention, rope=self.rope, context=context)
+        number = self.caller.make(setup)
         try:
             yield number
         finally:
@@ -287,11 +332,10 @@ class Search:
 
     def _find_axes_of_x(self, found: Convention, attempt: Attempt) -> list[Convention]:
         """Return the convention found, and one for each other number of axes that is accepted."""
-        description = self.caller.describe()
-        every = calls(description, self.init, half=self.rope.layout == "half")
         of_x = letters("axes", found.axes_of_x)
-        call = next((call for call in every if _with_axes(call, of_x) == found.call), found.call)
-        fields = _fields(call, found.framework, description, self.given)
+        same = (each for each in self._calls() if _with_axes(each, of_x) == found.call)
+        call = next(same, found.call)
+        fields = self._fields(call, found.framework)
         conventions: dict[int, list[list[Convention]]] = {}
         for text in fields["axes_of_x"]:
             with_axes = replace(found, call=_with_axes(call, letters("axes", text)), axes_of_x=text)
@@ -467,58 +511,12 @@ class _Calls:
         return self._made[rank] if rank < len(self._made) else None
 
 
-def _likely_first(
-    known: _Calls, framework: str, description: Description, given: Mapping[str, Any]
-) -> Iterator[Convention]:
-    """Yield conventions by how unlikely their call, axes and tables are together."""
-    every: list[tuple[str, dict[str, Sequence[str]]]] = []
-    furthest = -1
-    for unlikely in itertools.count():
-        call = known.at(unlikely)
-        if call is not None:
-            every.append((call, _fields(call, framework, description, given)))
-            choices = every[-1][1].values()
-            furthest = max(furthest, unlikely + sum(len(values) - 1 for values in choices))
-        elif unlikely > furthest:
-            return
-        for rank, (text, fields) in enumerate(every):
-            for chosen in of_sum([*fields.values()], unlikely - rank):
-                fixed = {key: value for key, value in given.items() if key not in {"call", *fields}}
-                named = dict(zip(fields, chosen, strict=True))
-                with_axes = _with_axes(text, letters("axes", named["axes_of_x"]))
-                yield Convention(call=with_axes, **{**fixed, **named})
-
-
 def _with_axes(call: str, of_x: Sequence[tuple[str, ...]]) -> str:
     """Return a call with the indices of the axes of x that it mentions."""
     for name, letter in (("sequence axis", "s"), ("heads axis", "h")):
         index = next((i for i, axis in enumerate(of_x) if letter in axis), 0)
         call = call.replace(name, str(index))
     return call
-
-
-def _fields(
-    call: str, framework: str, description: Description, given: Mapping[str, Any]
-) -> dict[str, Sequence[str]]:
-    """Return what each field of the convention of a call may be, most likely first."""
-    names = Convention(call=_with_axes(call, [])).names
-    fields: dict[str, Sequence[str]] = {
-        "framework": (framework,),
-        "axes_of_x": _axes_of_x(names),
-    }
-    if "positions" in names:
-        fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
-    if names & {"freqs", "freqs_cache"}:
-        every = (*(description.parameters or ()), *itertools.chain(*description.methods.values()))
-        named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
-        fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else [*FREQS]
-    if names & {*TABLES}:
-        fields["axes_of_tables"] = AXES_OF_TABLES
-    elif names & {*CACHES}:
-        fields["axes_of_tables"] = ("s d", "1 1 s d", "1 s d")
-    if names & {*TABLES, *CACHES} - {"cos_sin_cache"}:
-        fields["columns"] = [*COLUMNS]
-    return {name: (given[name],) if name in given else fields[name] for name in fields}
 
 
 def _axes_of_x(names: Set[str]) -> Sequence[str]:

@@ -23,6 +23,7 @@ from ropecli.checks.implementation.call import (
     Request,
     Response,
     ScaledRequest,
+    Setup,
     Unsupported,
     WrongResult,
 )
@@ -39,8 +40,7 @@ from ropecli.checks.implementation.calling.values import (
     unpack,
 )
 from ropecli.checks.implementation.calling.vocabulary import Configuration, roles
-from ropecli.checks.implementation.convention import ROLES, Convention, called_name, parse_call
-from ropecli.rotary.rotary import Rotary
+from ropecli.checks.implementation.convention import ROLES, called_name, parse_call
 
 VECTORS = ("x", "q", "k", "qkv")
 COUNTS = ("heads", "key_heads")
@@ -89,12 +89,12 @@ class Engine:
         """Return the dtypes that a framework holds."""
         return self.frame(name).dtypes
 
-    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
+    def make(self, setup: Setup) -> int:
         """Make an instance, and return the number by which calls name it."""
-        frame = self.frame(convention.framework)
+        frame = self.frame(setup.convention.framework)
         number = 1 + max(self._instances, default=0)
         with translate_errors():
-            self._instances[number] = _Instance(self, frame, convention, rope, context)
+            self._instances[number] = _Instance(self, frame, setup)
         return number
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
@@ -123,18 +123,10 @@ class Engine:
 class _Instance:
     """One instance: its class is called once, or once for each value of what is in `TOLD`."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        frame: Numpy,
-        convention: Convention,
-        rope: Rotary,
-        context: int,
-    ) -> None:
+    def __init__(self, engine: Engine, frame: Numpy, setup: Setup) -> None:
         self._frame = frame
-        self._convention = convention
-        self._rope = rope
-        self._context = context
+        self._setup = setup
+        self._convention = convention = setup.convention
         self._target = engine.name
         self._names = engine.names()
         made = engine.name if inspect.isclass(engine.target) else ""
@@ -155,12 +147,13 @@ class _Instance:
     def _construct(self, counts: Mapping[str, Any]) -> Any:
         if self._construction is None:
             return None
+        rope = self._setup.rope
         sizes = {
             **{name: counts[name] for name in self._told},
-            "head_dim": self._rope.head_dim,
-            "rotary_dim": 2 * len(self._rope.inv_freq),
-            "base": self._rope.base,
-            "context": self._context,
+            "head_dim": rope.head_dim,
+            "rotary_dim": 2 * len(rope.inv_freq),
+            "base": rope.base,
+            "context": self._setup.context,
             "dtype": self._frame.dtype("float32"),
         }
         sizes["config"] = Configuration(sizes)
@@ -193,10 +186,8 @@ class _Instance:
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the framework's arguments of a request."""
-        values = Values(
-            request=request, convention=self._convention, rope=self._rope, context=self._context
-        )
-        made = values.of(self._convention.names & ROLES.keys() - {self._target})
+        names = self._convention.names & ROLES.keys() - {self._target}
+        made = Values(request=request, setup=self._setup).of(names)
         return {
             name: self._hand(value, request.memory if name in VECTORS else "contiguous")
             for name, value in made.items()

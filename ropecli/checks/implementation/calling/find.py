@@ -137,8 +137,7 @@ def _explain(
             f"axes; {nearest.convention.options()}: {nearest.error}"
         )
         advice = "" if "call" in given else "give the call with `call`, or an adapter"
-        every = [description.parameters or (), *description.methods.values()]
-        meant = {role for each in every for p in each for role in roles(p.name, 1)}
+        meant = {role for p in description.all_parameters for role in roles(p.name, 1)}
         if axes == 1 and meant & {"axes_dims", "grid"}:
             advice = "give the number of coordinates of a position with `axes`"
     return CallError(problem, advice, _adapter(description))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import Request, Unsupported, WrongResult
+from ropecli.checks.implementation.call import Request, Setup, Unsupported, WrongResult
 from ropecli.checks.implementation.calling.vocabulary import Configuration
 from ropecli.checks.implementation.convention import CACHES, PACKED, TABLES, Convention, letters
 from ropecli.checks.implementation.oracle import by_length, sequence_length
@@ -27,9 +27,7 @@ class Values:
     """The values of names in the call of a request: NumPy arrays and numbers."""
 
     request: Request
-    convention: Convention
-    rope: Rotary
-    context: int
+    setup: Setup
 
     def of(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the value of each name."""
@@ -40,7 +38,7 @@ class Values:
         return made
 
     def _value(self, name: str) -> Any:
-        request, convention, rope = self.request, self.convention, self.rope
+        request, convention, rope = self.request, self.setup.convention, self.setup.rope
         if name in CACHES:
             return self._cache(name)
         if name in TABLES:
@@ -56,7 +54,7 @@ class Values:
             "heads": heads,
             "key_heads": keys.shape[1],
             "base": rope.base,
-            "context": self.context,
+            "context": self.setup.context,
             "dtype": x.dtype,
         }
         made: dict[str, Callable[[], Any]] = {
@@ -82,7 +80,7 @@ class Values:
 
     def _table(self, name: str, angles: NDArray[np.float64], factor: float) -> NDArray[Any]:
         """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
-        convention = self.convention
+        convention = self.setup.convention
         kind = convention.freqs if name == "freqs" else name
         dtype = self._tables_dtype(kind)
         columns = _columns(angles, convention.columns)
@@ -112,26 +110,27 @@ class Values:
     def _tables_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the dtype of a table."""
         dtype: np.dtype[Any] = self.request.q.dtype
-        if self.convention.tables_dtype:
-            dtype = DTYPES[self.convention.tables_dtype]
+        if self.setup.convention.tables_dtype:
+            dtype = DTYPES[self.setup.convention.tables_dtype]
         elif kind in {"angles", "inv_freq"} and dtype != np.float64:
             dtype = DTYPES["float32"]  # half precision keeps no angle beyond a turn
         return dtype
 
     def _cache(self, name: str) -> NDArray[Any]:
         """Return a table with a row for every position, such as the cos and sin of vLLM."""
-        request, convention, rope = self.request, self.convention, self.rope
+        request, convention, rope = self.request, self.setup.convention, self.setup.rope
         furthest = int(request.positions.max(initial=0))
         if int(request.positions.min(initial=0)) < 0:
             raise Unsupported("its table has no rows of negative positions")
-        rows = max(min(self.context, MOST_ROWS), furthest + 1)
+        rows = max(min(self.setup.context, MOST_ROWS), furthest + 1)
         angles = float64.angles(
             np.arange(rows, dtype=np.float64), rope.inv_freq, direction=rope.direction
         )
         kind, factor = name.removesuffix("_cache"), rope.attention_factor
         if name == "cos_sin_cache":
             side_by_side = replace(convention, freqs="cos then sin", columns="single")
-            table = replace(self, convention=side_by_side)._table("freqs", angles, factor)
+            setup = replace(self.setup, convention=side_by_side)
+            table = replace(self, setup=setup)._table("freqs", angles, factor)
         else:
             table = self._table(kind, angles, factor)
         axes = [each for each in letters("axes", convention.axes_of_tables) if each != ("b",)]

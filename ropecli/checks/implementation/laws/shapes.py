@@ -76,7 +76,8 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
         return sorted(cases, key=lambda case: design.rows(case).bit_length())
 
     def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
-        calls = [replace(_call(subject, case, salt), gradient=gradient) for case in cases]
+        made = (_call(subject, case) for case in cases)
+        calls = [replace(call, gradient=gradient, salt=salt) for call in made]
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
@@ -150,7 +151,7 @@ def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
     return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
 
 
-def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
+def _call(subject: Subject, case: Case) -> Call:
     """Return the call of a case."""
     length, batch, context = case["length"], case["batch"], subject.context
     axes, per_sequence = case["axes, per sequence"]
@@ -180,7 +181,6 @@ def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
         dtype=case["dtype"],
         memory=case["memory"],
         mode=case["mode"],
-        salt=salt,
         arrangement=None if axes == subject.implementation.convention else axes,
     )
 
