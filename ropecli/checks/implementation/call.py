@@ -134,7 +134,7 @@ class Response:
     k: NDArray[Any] | None = None
     v: NDArray[Any] | None = None  #: Of packed q, k and v: the values, which were the keys.
     in_place: bool = False  #: The result was written over the argument.
-    #: Arguments that were written into: name, and the first element that changed.
+    #: Arguments that were written into: name, and the first change, "x[0, 1] was 0.5, is 0.25".
     changed: tuple[tuple[str, str], ...] = ()
     gradient: tuple[NDArray[Any], ...] | None = None  #: As in the request.
     note: str | None = None  #: What a reader should know of the gradient.

@@ -235,14 +235,14 @@ def check(
             axes=count,
             dtypes=arguments.dtypes(dtypes),
         )
-        conventions, description, chosen = find_convention(search, form)
+        conventions, chosen = find_convention(search, form)
         convention = conventions[0]
         results = () if result_dtype is None else (f"results are {result_dtype}",)
         tolerances, loosened = arguments.tolerances(
             tolerance, chosen, result_dtype, convention.tables_dtype or None
         )
         recorder = Recorder()
-        implementation = Implementation(search, conventions, description, keywords)
+        implementation = Implementation(search, conventions, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
         caller.listener = None if files is None else recorder.hear
         clock.begin("finding which RoPE it is")

@@ -218,13 +218,9 @@ def _import(target: Any, further: set[str]) -> list[str]:
     if not path or "<" in path or not all(word.isidentifier() for word in module.split(".")):
         return [f"# from ... import {name_of(target)}  # it was given as an object: name it here"]
     first, *rest = path.split(".")
-    names = ", ".join(sorted({first, *(name for name in further if not _is_builtin(name))}))
+    names = ", ".join(sorted({first, *(name for name in further if not hasattr(builtins, name))}))
     lines = ["", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {names}"]
     return [*lines, f"{rest[-1]} = {path}"] if rest else lines
-
-
-def _is_builtin(name: str) -> bool:
-    return hasattr(builtins, name)
 
 
 def _qualify(target: Any) -> str:

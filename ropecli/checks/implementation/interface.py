@@ -95,14 +95,13 @@ class Implementation:
         self,
         search: Search,
         conventions: Sequence[Convention],
-        description: Description,
         init: Mapping[str, Any],
     ) -> None:
         self.caller = search.caller
+        self.description = description = self.caller.describe()
         self.convention = convention = conventions[0]  #: How it is called.
         self.arrangements = tuple(conventions)  #: The axes in which it is called.
         self._takes_per_sequence: dict[Convention, bool] = {}
-        self.description = description
         self._rope, self._context, self._axes = search.rope, search.context, search.axes
         self._init = init
         self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
@@ -197,18 +196,6 @@ class Implementation:
         places = np.arange(x.shape[-2])
         request = Request(q=given, positions=places, stepwise=True, prefilled=prefilled)
         return self.fresh().request(request).q.astype(np.float64).reshape(x.shape)
-
-    def changed_arguments(
-        self, x: NDArray[Any], positions: NDArray[np.int64]
-    ) -> tuple[bool, Sequence[tuple[str, str]]]:
-        """Call a new instance, and return what it wrote into.
-
-        Returns:
-            True if that is its way to return a result; and for each argument that changed, its name
-            and its first element that did: "x[0, 1] was 0.5, is 0.25".
-        """
-        response = self.fresh().request(Request(q=canonical(x), positions=positions, watch=True))
-        return response.in_place, response.changed
 
 
 def _half_by_default(description: Description, init: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -716,7 +716,7 @@ def test_who_is_given_tables_is_known(cos: str, sin: str) -> None:
     search = searching(names["rotate"])
     convention, _ = search.discover()
     assert "cos_cache, sin_cache, offset" in convention.call
-    implementation = Implementation(search, [convention], search.caller.describe(), {})
+    implementation = Implementation(search, [convention], {})
     assert implementation.tables is ROPE
 
 

@@ -145,11 +145,7 @@ class Search:
     def _candidates(self, tried: _Tried) -> Iterator[tuple[Convention, str, Iterator[Convention]]]:
         """Yield conventions to try, likely ones first, until one tried so far is near enough.
 
-        Yields:
-            The convention, the dtype of its trial, and the conventions that are less likely.
-
-        Raises:
-            NotCallable: All have failed.
+        With each go the dtype of its trial and those less likely; NotCallable if all have failed.
         """
         description, given, most = self.caller.describe(), self.given, self.most
         known = _Calls([given["call"]] if "call" in given else self._calls())

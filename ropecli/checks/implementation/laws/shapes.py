@@ -82,7 +82,7 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
 
     def within(limit: int) -> Callable[[Case], bool]:
         def is_taken(case: Case) -> bool:
-            axes, per_sequence = case["axes, per sequence"]
+            axes, per_sequence = case["axes, own"]
             batch, heads = case["batch"], case["heads"]
             return design.rows(case) <= limit and subject.implementation.takes(
                 axes, batch=batch, heads=heads, per_sequence=per_sequence
@@ -92,10 +92,8 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
 
     singles: list[Case] = []
     met: set[tuple[str, Any]] = set()
-    for way in factors["axes, per sequence"]:  # each tries what those before have no place for
-        for case in design.one_at_a_time(
-            {**factors, "axes, per sequence": [way]}, within(design.ROWS[-1])
-        ):
+    for way in factors["axes, own"]:  # each tries what those before have no place for
+        for case in design.one_at_a_time({**factors, "axes, own": [way]}, within(design.ROWS[-1])):
             if not met.issuperset(case.items()):
                 singles.append(case)
                 met.update(case.items())
@@ -127,7 +125,7 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
     factors: dict[str, Sequence[Any]] = {
         # One factor, so that every size meets both kinds of positions in each arrangement. Tables
         # of each sequence are the same in all arrangements of the same vectors.
-        "axes, per sequence": [
+        "axes, own": [
             (each, per_sequence)
             for each, per_sequence in itertools.product(every, (False, True))
             if not per_sequence or known[each.axes_of_x] == each
@@ -154,7 +152,7 @@ def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
 def _call(subject: Subject, case: Case) -> Call:
     """Return the call of a case."""
     length, batch, context = case["length"], case["batch"], subject.context
-    axes, per_sequence = case["axes, per sequence"]
+    axes, per_sequence = case["axes, own"]
     random = np.random.default_rng([subject.seed, length, batch, case["heads"]])
     index = np.arange(length)
     places = []

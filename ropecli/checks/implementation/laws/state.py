@@ -37,19 +37,19 @@ NO_EFFECT = "has no effect"
 def input_untouched(subject: Subject) -> Outcome:
     """No argument is written into."""
     count = min(SEQUENCE, subject.context)
-    x = subject.vectors(count, salt=11).astype(DTYPES[subject.dtype])
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
-    places = subject.on_axes(np.arange(first, first + count))
+    whole = subject.request(range(first, first + count), 11, watch=True)
     for rows in (count, 1):
+        part = replace(whole, q=whole.q[:, :, :rows], positions=whole.positions[:rows])
         try:
-            in_place, changed = subject.implementation.changed_arguments(x[:rows], places[:rows])
+            response = subject.implementation.fresh().request(part)
         except ImplementationError:
             if rows == count:
                 raise
             break  # it refuses one token
-        if in_place:
+        if response.in_place:
             return no_verdict("its result is written over the argument")
-        for name, text in changed:
+        for name, text in response.changed:
             note = f"{name} is written into" + (" in a call of one token" if rows == 1 else "")
             return Outcome(passed=False, samples=1, counterexample=text, note=note)
     return Outcome(passed=True, samples=2)
