@@ -130,6 +130,15 @@ def report(law: Law[Any], outcome: Outcome, *, dtype: str, layout: str) -> Check
     )
 
 
+def judge(laws: Iterable[Law[Subject]], subject: Subject, dtype: str, layout: str) -> list[Check]:
+    """Return the verdicts of laws on a subject; an exception of a law ends them."""
+    return [
+        report(law, outcome, dtype=dtype, layout=layout)
+        for law in laws
+        for outcome in outcomes(law, subject)
+    ]
+
+
 def shares(error: Array, tolerance: Array) -> Array:
     """Return each error as a share of its tolerance; NaN counts as infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.analyses.decay import decay as built_in_decay
 from ropecli.arrays import DTYPES
-from ropecli.checks.law import Check, outcomes, refuse_growth, report
+from ropecli.checks.law import Check, judge, refuse_growth
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.rotation_laws.subject import (
     Decays,
@@ -83,11 +83,7 @@ def verify(
         vectors = sample(rope.head_dim, each, max_position=max_position, seed=seed)
         subject = RotationSubject(rope, each, vectors, rotate=function, decay=decay, exact=exact)
         with np.errstate(over="ignore", invalid="ignore"):
-            checks += [
-                report(law, outcome, dtype=each, layout=rope.layout)
-                for law in LAWS
-                for outcome in outcomes(law, subject)
-            ]
+            checks += judge(LAWS, subject, each, rope.layout)
     seconds = time.perf_counter() - begin
     return Verification(checks=tuple(checks), seed=seed, max_position=max_position, seconds=seconds)
 

@@ -10,7 +10,7 @@ from typing import Any
 from ropecli.checks.encoding_laws import furthest, laws_of
 from ropecli.checks.encoding_laws.options import check_options
 from ropecli.checks.encoding_laws.subject import EncodingSubject
-from ropecli.checks.law import outcomes, report
+from ropecli.checks.law import judge
 from ropecli.checks.verify import Verification
 from ropecli.encodings import Encoding
 from ropecli.encodings import encoding as make_encoding
@@ -77,11 +77,7 @@ def verify_instance(
     begin = time.perf_counter()
     check_options(encoding)
     subject = EncodingSubject(encoding=encoding, seed=seed, given=given or {})
-    checks = tuple(
-        report(law, outcome, dtype="float64", layout="")
-        for law in laws_of(encoding)
-        for outcome in outcomes(law, subject)
-    )
+    checks = tuple(judge(laws_of(encoding), subject, "float64", ""))
     seconds = time.perf_counter() - begin
     return EncodingVerification(
         checks=checks,

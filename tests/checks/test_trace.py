@@ -260,15 +260,15 @@ def test_another_factor_on_the_score() -> None:
 
 def test_pair_lengths_are_those_of_all_calls() -> None:
     seen = seen_of(HALF, layers=3, wrong={1: None}, scale=0.25)
-    result = seen.chunks(HALF)
+    result = seen.usage(HALF)
     assert (result.layers, result.tokens) == ((0, 2), (39, 39))
     for role, norms in (("query", result.q_norms), ("key", result.k_norms)):
         own = [v for v in seen.vectors if v.module == "layers.2.attn" and v.role == role]
         x = np.concatenate([v.before for v in own], axis=1).astype(np.float64)
         expected = np.hypot(x[..., :8], x[..., 8:]).mean(axis=1)
         assert_within(role, got=norms[1], expected=expected, tolerance=1e-14)
-    assert seen.chunks(HALF, layers=[2]).layers == (2,)
-    assert "\n    2     0  " in str(seen.chunks(HALF, layers=[2]))
+    assert seen.usage(HALF, layers=[2]).layers == (2,)
+    assert "\n    2     0  " in str(seen.usage(HALF, layers=[2]))
 
 
 def test_pair_lengths_need_all_heads_and_a_layer_that_rotates() -> None:
@@ -276,15 +276,15 @@ def test_pair_lengths_need_all_heads_and_a_layer_that_rotates() -> None:
     for each in seen.vectors:
         each.heads = 8
     with pytest.raises(ropecli.ArgumentError, match=r"2 of 8 heads .*; watch .* with heads=8"):
-        seen.chunks(HALF)
+        seen.usage(HALF)
     with pytest.raises(ropecli.ArgumentError, match="some of those that rotate, 0, 1, got 7"):
-        seen_of(HALF).chunks(HALF, layers=[7])
+        seen_of(HALF).usage(HALF, layers=[7])
     with pytest.raises(ropecli.ArgumentError, match="no layer rotates"):
-        seen_of(None).chunks(HALF)
+        seen_of(None).usage(HALF)
     with pytest.raises(ropecli.ArgumentError, match="not called; call it within"):
-        Seen().chunks(HALF)
+        Seen().usage(HALF)
     with pytest.raises(ropecli.ArgumentError, match=r"q must have shape \(..., tokens, 32\)"):
-        seen_of(HALF).chunks(Rotary(head_dim=32))
+        seen_of(HALF).usage(Rotary(head_dim=32))
 
 
 def test_tensors_are_recognised_again() -> None:

@@ -393,7 +393,7 @@ def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
         model(torch.arange(30, 37)[None], **{name: first[name]})
     layer = ropecli.load_model(llama).layer()
     assert layer.rotary is not None
-    found = seen.chunks(layer.rotary)
+    found = seen.usage(layer.rotary)
     assert (found.layers, found.tokens) == ((0, 1, 2), (37, 37))
     assert (found.q_norms.shape, found.k_norms.shape) == ((3, 8, 16), (3, 2, 16))
     for role, norms in (("q", found.q_norms), ("k", found.k_norms)):
@@ -408,7 +408,7 @@ def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
     with pytest.raises(
         ropecli.ArgumentError, match=r"4 of 8 heads .* watch the model with heads=8"
     ):
-        seen.chunks(layer.rotary)
+        seen.usage(layer.rotary)
 
 
 def test_a_dump_of_trace_is_read_by_usage(llama: Path) -> None:

@@ -9,29 +9,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, dtype_name
+from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.law import Outcome
+from ropecli.rotary.rotary import Rotary
 
 #: Ways in which x lies in memory.
 MEMORY = ("contiguous", "transposed", "sliced", "strided", "expanded", "offset")
 NOTHING_WRITTEN = "it must be an array of numbers, got NoneType, and nothing was written over x"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """How an instance is made and called."""
+
+    convention: Convention
+    rope: Rotary  #: The encoding of the tables and of the sizes that it is given.
+    context: int  #: Positions that it must take.
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Request:
+class Positions:
+    """Positions of the sequences of a call."""
+
+    positions: NDArray[np.int64]  #: (length,), with axes (length, axes).
+    per_sequence: bool = False  #: Each sequence has its own: one more axis of the batch, first.
+
+    @property
+    def length(self) -> int:
+        """Tokens of a sequence."""
+        return int(self.positions.shape[1 if self.per_sequence else 0])
+
+    @property
+    def by_sequence(self) -> NDArray[np.int64]:
+        """Positions of each sequence, or of all, (batch or 1, length)."""
+        return self.positions if self.per_sequence else self.positions[None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request(Positions):
     """One call. Arrays are of NumPy, in the order batch, heads, sequence, head dim."""
 
     q: NDArray[Any]  #: (batch, heads, length, head_dim), in the dtype of the data.
     k: NDArray[Any] | None = None  #: (batch, key_heads, length, head_dim); None: as q.
-    positions: NDArray[np.int64]  #: (length,), with axes (length, axes).
-    own: bool = False  #: Each sequence of the batch has positions of its own: one axis more, first.
     memory: str = "contiguous"  #: How x lies in memory, one of `MEMORY`.
     stepwise: bool = False  #: Of a decoder: step through all but the tokens prefilled.
     prefilled: int = 0  #: Of a decoder: tokens to prefill.
-    again: bool = False  #: Of a decoder: another sequence on the instance of the call before.
+    reuse_instance: bool = (
+        False  #: Of a decoder: another sequence on the instance of the call before.
+    )
     watch: bool = False  #: Report which arguments were written into.
     #: Gradients of the results, q's and perhaps k's, to be taken back to q and k.
     gradient: tuple[NDArray[Any], ...] | None = None
-    then: tuple[Request, ...] = ()  #: Later calls, after which the first result is read once more.
+    #: Later calls, after which the first result is read once more.
+    followed_by: tuple[Request, ...] = ()
     concurrent: Request | None = None  #: A call that another thread makes at the same time.
     on_other_instance: bool = False  #: That call is of another instance.
 
@@ -46,7 +76,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ScaledRequest:
+class ScaledRequest(Positions):
     """A call in which all heads have the same vectors, but for a factor; short to send."""
 
     #: (rows, head_dim), in the dtype of the data; a longer sequence has them once more.
@@ -54,17 +84,14 @@ class ScaledRequest:
     scales: NDArray[np.float64]  #: (batch, heads), powers of two that the dtype does not round.
     heads: int  #: Of the queries.
     key_heads: int | None  #: None: no keys.
-    #: As in `Request`.
-    positions: NDArray[np.int64]
-    own: bool
-    memory: str
+    memory: str  #: As in `Request`.
     gradient: bool  #: The vectors are gradients of the result; it takes others.
 
     @property
     def kind(self) -> tuple[Any, ...]:
         """The dtype and the shape of the queries."""
-        length = self.positions.shape[1 if self.own else 0]
-        return (self.rows.dtype.name, len(self.scales), self.heads, length, self.rows.shape[1])
+        sizes = (len(self.scales), self.heads, self.length, self.rows.shape[1])
+        return (self.rows.dtype.name, *sizes)
 
     def whole(self) -> Request:
         """Return the request with all its vectors."""
@@ -72,9 +99,8 @@ class ScaledRequest:
         exact = np.dtype(np.float32) if held.itemsize == 2 else held  # which multiplies faster
         factors = self.scales.astype(exact)[:, :, None, None]
         every = (self.rows.astype(exact, copy=False) * factors).astype(held, copy=False)
-        length = self.positions.shape[1 if self.own else 0]
-        if length > len(self.rows):
-            every = every.take(range(length), axis=2, mode="wrap")
+        if self.length > len(self.rows):
+            every = every.take(range(self.length), axis=2, mode="wrap")
         given = tuple(every[:, :n] for n in (self.heads, self.key_heads) if n is not None)
         gradient = None
         if self.gradient:  # of other vectors, on which it does not depend
@@ -83,7 +109,7 @@ class ScaledRequest:
             q=given[0],
             k=given[1] if len(given) > 1 else None,
             positions=self.positions,
-            own=self.own,
+            per_sequence=self.per_sequence,
             memory=self.memory,
             gradient=gradient,
         )
@@ -108,7 +134,7 @@ class Response:
     k: NDArray[Any] | None = None
     v: NDArray[Any] | None = None  #: Of packed q, k and v: the values, which were the keys.
     in_place: bool = False  #: The result was written over the argument.
-    #: Arguments that were written into: name, and the first element that changed.
+    #: Arguments that were written into: name, and the first change, "x[0, 1] was 0.5, is 0.25".
     changed: tuple[tuple[str, str], ...] = ()
     gradient: tuple[NDArray[Any], ...] | None = None  #: As in the request.
     note: str | None = None  #: What a reader should know of the gradient.
@@ -144,13 +170,6 @@ class OutOfTime(Exception):
 
 class Unsupported(Exception):
     """An implementation of this form cannot be called this way."""
-
-
-def as_float64(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a result of x's shape as float64."""
-    if result.shape != given.shape:
-        raise WrongResult(f"it returned shape {result.shape} for x of shape {given.shape}")
-    return real_numbers(result, given)
 
 
 def real_numbers(result: NDArray[Any], given: NDArray[Any]) -> NDArray[np.float64]:

@@ -235,14 +235,14 @@ def check(
             axes=count,
             dtypes=arguments.dtypes(dtypes),
         )
-        conventions, description, chosen = find_convention(search, form)
+        conventions, chosen = find_convention(search, form)
         convention = conventions[0]
         results = () if result_dtype is None else (f"results are {result_dtype}",)
         tolerances, loosened = arguments.tolerances(
             tolerance, chosen, result_dtype, convention.tables_dtype or None
         )
         recorder = Recorder()
-        implementation = Implementation(search, conventions, description, keywords)
+        implementation = Implementation(search, conventions, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
         caller.listener = None if files is None else recorder.hear
         clock.begin("finding which RoPE it is")
@@ -270,8 +270,7 @@ def check(
     told = list(caller.notes)
     if files is not None and any(check.passed is False for check in checks):
         with run() as again:
-            repeated = Repeated(subject=subject, caller=again, rope=rope, context=context)
-            case = repeated.smallest(recorder.kept)
+            case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
         told.append("no failure is saved: no call by itself shows one")
         if case is not None:
             script = failure_script.Script(
@@ -281,7 +280,7 @@ def check(
                 other=apply_with,
                 device=device,
             )
-            script.write(files, rope, context, force=force)
+            script.write(files, force=force)
             told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
     diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(

@@ -126,17 +126,6 @@ class Convention:
 
     def options(self) -> str:
         """The command-line options that say this convention, as they can be pasted."""
-        names = {
-            "call": "--call",
-            "axes_of_x": "--axes-of-x",
-            "axes_of_positions": "--axes-of-positions",
-            "axes_of_tables": "--axes-of-tables",
-            "columns": "--tables",
-            "freqs": "--freqs",
-            "tables_dtype": "--tables-dtype",
-            "positions_dtype": "--positions-dtype",
-            "framework": "--framework",
-        }
         unused = {"scores", "step"}  # a form says them
         if not self.names & {*TABLES, *CACHES}:
             unused.add("columns")
@@ -153,7 +142,8 @@ class Convention:
             value = getattr(self, field.name)
             shown = field.name in {"call", "axes_of_x"} or value != field.default
             if shown and field.name not in unused:
-                words.append(f"{names[field.name]} {_quote(value)}")
+                name = "tables" if field.name == "columns" else field.name.replace("_", "-")
+                words.append(f"--{name} {_quote(value)}")
         form = "score" if self.scores else "decoder" if self.step else ""
         return " ".join([*words, *([f"--form {form}"] if form else [])])
 

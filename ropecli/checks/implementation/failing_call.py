@@ -15,13 +15,12 @@ from ropecli.checks.implementation.call import (
     Request,
     Response,
     ScaledRequest,
+    Setup,
     Unsupported,
 )
 from ropecli.checks.implementation.calling.run import Caller
-from ropecli.checks.implementation.convention import Convention
-from ropecli.checks.implementation.oracle import Oracle, by_length, sequence_length
+from ropecli.checks.implementation.oracle import Oracle, sequence_length
 from ropecli.checks.implementation.subject import Subject
-from ropecli.rotary.rotary import Rotary
 
 LARGEST = 2**22  #: Numbers in a call that is kept.
 MOST_TRIALS = 60  #: Calls by which one is made smaller.
@@ -31,7 +30,7 @@ MOST_TRIALS = 60  #: Calls by which one is made smaller.
 class FailingCall:
     """A call with the result expected. Arrays are (batch, heads, sequence, head_dim)."""
 
-    convention: Convention  #: How it is made.
+    setup: Setup  #: How the instance is made.
     request: Request
     before: Request | None  #: A call that must be made before; None if it fails alone.
     of_keys: bool  #: The keys are wrong, and not the queries.
@@ -60,7 +59,7 @@ class Recorder:
     def hear(
         self,
         number: int,
-        convention: Convention,
+        setup: Setup,
         asked: Request | ScaledRequest,
         answer: Response | ImplementationError,
     ) -> None:
@@ -70,11 +69,16 @@ class Recorder:
             return
         subject, before = self._subject, self._last.get(number)
         self._last[number] = request
-        if subject is None or request.gradient is not None or request.then or request.stepwise:
+        if (
+            subject is None
+            or request.gradient is not None
+            or request.followed_by
+            or request.stepwise
+        ):
             return
         self._subject = None  # to compare may need calls itself
         try:
-            found = compare(subject, convention, request, answer)
+            found = compare(subject, setup, request, answer)
         finally:
             self._subject = subject
         calls = self._wrong if isinstance(answer, Response) else self._raised
@@ -97,16 +101,11 @@ class Recorder:
 
 def expected_oracle(subject: Subject) -> Oracle | None:
     """Return the rotation expected, or else the one found; None if neither is known."""
-    if subject.expect is not None:
-        return Oracle(rotary_at=by_length(subject.expect), tolerances=subject.tolerances)
-    return subject.oracle
+    return subject.oracle if subject.expect is None else subject.expected
 
 
 def compare(
-    subject: Subject,
-    convention: Convention,
-    request: Request,
-    answer: Response | ImplementationError,
+    subject: Subject, setup: Setup, request: Request, answer: Response | ImplementationError
 ) -> FailingCall | None:
     """Return a call as a failing one; None if it was answered rightly."""
     oracle = expected_oracle(subject)
@@ -119,7 +118,7 @@ def compare(
     if response is not None and response.k is not None:
         pairs.append((keys, response.k, True))
     for x, got, of_keys in pairs:
-        places = request.positions if request.own else request.positions[None]
+        places = request.by_sequence
         m = np.broadcast_to(places[:, None], (len(x), x.shape[1], *places.shape[1:])).astype(
             np.float64
         )
@@ -135,7 +134,7 @@ def compare(
                 if not truth.wrong(rows).any():
                     continue
         return FailingCall(
-            convention=convention,
+            setup=setup,
             request=request,
             before=None,
             of_keys=of_keys,
@@ -153,26 +152,24 @@ class Repeated:
 
     subject: Subject
     caller: Caller
-    rope: Rotary
-    context: int
 
     def smallest(self, calls: list[FailingCall]) -> FailingCall | None:
         """Return the smallest of failing calls, made smaller while it fails."""
         for each in sorted(calls, key=lambda call: call.size):
             for before in ([], [each.before]) if each.before is not None else ([],):
-                found = self._try(each.convention, *before, each.request)
+                found = self._try(each.setup, *before, each.request)
                 if found is not None:
                     alone = replace(found, before=before[0] if before else None)
                     return alone if before else self._shrink(alone)
         return None
 
-    def _try(self, convention: Convention, *requests: Request) -> FailingCall | None:
+    def _try(self, setup: Setup, *requests: Request) -> FailingCall | None:
         """Return the last call, if it fails after the others."""
         *before, last = requests
         answer: Response | ImplementationError
         number = None
         try:
-            number = self.caller.make(convention, self.rope, self.context)
+            number = self.caller.make(setup)
             for request in before:
                 with contextlib.suppress(ImplementationError, Unsupported):
                     self.caller.call(number, request)
@@ -184,7 +181,7 @@ class Repeated:
         finally:
             if number is not None:
                 self.caller.drop(number)
-        return compare(self.subject, convention, last, answer)
+        return compare(self.subject, setup, last, answer)
 
     def _shrink(self, call: FailingCall) -> FailingCall:
         """Leave out sequences, heads and rows of a call while it fails in the same way."""
@@ -195,7 +192,7 @@ class Repeated:
                 trials += 1
                 if trials > MOST_TRIALS:
                     return call
-                found = self._try(call.convention, request)
+                found = self._try(call.setup, request)
                 if found is not None and (found.error is None) == (call.error is None):
                     call, smaller = found, True
                     break
@@ -215,7 +212,7 @@ def _parts(request: Request) -> Iterator[Request]:
             cut = (slice(None),) * axis + (part,)
             places = request.positions
             if axis == 2:
-                places = places[:, part] if request.own else places[part]
-            elif axis == 0 and request.own:
+                places = places[:, part] if request.per_sequence else places[part]
+            elif axis == 0 and request.per_sequence:
                 places = places[part]
             yield replace(request, q=q[cut], k=None if k is None else k[cut], positions=places)

@@ -24,7 +24,6 @@ from ropecli.checks.implementation.convention import ROLES, called_name, parse_c
 from ropecli.checks.implementation.failing_call import FailingCall
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
-from ropecli.rotary.rotary import Rotary
 
 #: Of each framework: what is imported, an array made of NumPy's `a`, and the result `y` in NumPy.
 FRAMEWORKS = {
@@ -71,17 +70,16 @@ class Script:
     other: Any
     device: str | None
 
-    def write(self, files: tuple[Path, Path], rope: Rotary, context: int, *, force: bool) -> None:
+    def write(self, files: tuple[Path, Path], *, force: bool) -> None:
         """Write the arrays and the script, each whole or not at all."""
-        call, convention = self.call, self.call.convention
+        call, convention = self.call, self.call.setup.convention
         held: dict[str, Any] = {
             "expected": arrange(call.expected, convention.axes_of_x),
             "tolerance": arrange(call.tolerance, convention.axes_of_x),
         }
         for prefix, request in _requests(call):
             names = sorted(convention.names & ROLES.keys() - {name_of(self.target), "config"})
-            values = Values(request=request, convention=convention, rope=rope, context=context)
-            made = values.of(names)
+            made = Values(request=request, setup=call.setup).of(names)
             held |= {prefix + name: _storable(np.asarray(value)) for name, value in made.items()}
         stream = io.BytesIO()
         np.savez(stream, **held)
@@ -93,7 +91,7 @@ class Script:
 
     def _lines(self, stem: str, held: dict[str, Any]) -> list[str]:
         """Return the lines of the script."""
-        call, convention = self.call, self.call.convention
+        call, convention = self.call, self.call.setup.convention
         shown = self.command or (
             self.target if isinstance(self.target, str) else name_of(self.target)
         )
@@ -159,7 +157,7 @@ class Script:
 
     def _implementation(self) -> tuple[list[str], list[str], list[str]]:
         """Return the lines that load an implementation, that make it, and that call it."""
-        target, convention = self.target, self.call.convention
+        target, convention = self.target, self.call.setup.convention
         if self.command is not None:
             return _program(self.command)
         if isinstance(target, str) and target.rpartition(":")[0].endswith(native.LIBRARIES):
@@ -220,13 +218,9 @@ def _import(target: Any, further: set[str]) -> list[str]:
     if not path or "<" in path or not all(word.isidentifier() for word in module.split(".")):
         return [f"# from ... import {name_of(target)}  # it was given as an object: name it here"]
     first, *rest = path.split(".")
-    names = ", ".join(sorted({first, *(name for name in further if not _is_builtin(name))}))
+    names = ", ".join(sorted({first, *(name for name in further if not hasattr(builtins, name))}))
     lines = ["", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {names}"]
     return [*lines, f"{rest[-1]} = {path}"] if rest else lines
-
-
-def _is_builtin(name: str) -> bool:
-    return hasattr(builtins, name)
 
 
 def _qualify(target: Any) -> str:

@@ -24,8 +24,9 @@ from ropecli.checks.implementation.call import (
     Request,
     Response,
     ScaledRequest,
+    Setup,
     Unsupported,
-    as_float64,
+    real_numbers,
 )
 from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.discover import Search
@@ -58,13 +59,13 @@ class Instance:
 
     def request(self, request: Request | ScaledRequest) -> Response:
         """Make a call of any kind."""
-        if request.own and not self._owner.takes_own_positions(self._convention):
+        if request.per_sequence and not self._owner.takes_positions_per_sequence(self._convention):
             raise Unsupported(ONE_LIST)
         return self._owner.caller.call(self._number, request)
 
     def announce(self, request: Request | ScaledRequest) -> None:
         """Begin with the next call, if it can run while the last one is judged."""
-        if not request.own or self._owner.takes_own_positions(self._convention):
+        if not request.per_sequence or self._owner.takes_positions_per_sequence(self._convention):
             self._owner.caller.announce(self._number, request)
 
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
@@ -73,16 +74,18 @@ class Instance:
             q, k = (each[None, None] for each in x)
             return self.request(Request(q=q, k=k, positions=positions)).q
         given = canonical(x)
-        own = positions.ndim > 1 and positions.shape[:2] == (len(x), x.shape[-2]) and x.ndim > 2
-        response = self.request(Request(q=given, positions=positions, own=own))
+        per_sequence = (
+            positions.ndim > 1 and positions.shape[:2] == (len(x), x.shape[-2]) and x.ndim > 2
+        )
+        response = self.request(Request(q=given, positions=positions, per_sequence=per_sequence))
         return response.q.reshape(x.shape)
 
     def rows(
         self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
     ) -> NDArray[np.float64]:
-        """Return R_m x for rows (count, head_dim) of one sequence in a dtype, as float64."""
+        """Return R_m x for rows (..., sequence, head_dim) in a dtype, as float64."""
         given = x.astype(DTYPES[dtype])
-        return as_float64(self.call(given, positions), given)
+        return real_numbers(self.call(given, positions), given)
 
 
 class Implementation:
@@ -92,14 +95,13 @@ class Implementation:
         self,
         search: Search,
         conventions: Sequence[Convention],
-        description: Description,
         init: Mapping[str, Any],
     ) -> None:
         self.caller = search.caller
+        self.description = description = self.caller.describe()
         self.convention = convention = conventions[0]  #: How it is called.
         self.arrangements = tuple(conventions)  #: The axes in which it is called.
-        self._takes_own: dict[Convention, bool] = {}
-        self.description = description
+        self._takes_per_sequence: dict[Convention, bool] = {}
         self._rope, self._context, self._axes = search.rope, search.context, search.axes
         self._init = init
         self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
@@ -136,30 +138,34 @@ class Implementation:
         """Return a new instance, called in one of the arrangements; of a function, the function."""
         convention = arrangement or self.convention
         convention = convention.with_keywords(self.description.name, parameters or {})
-        number = self.caller.make(convention, self._rope, self._context)
+        number = self.caller.make(self.setup(convention))
         return Instance(self, number, convention)
+
+    def setup(self, convention: Convention) -> Setup:
+        """Return how an instance is made that is called by a convention."""
+        return Setup(convention=convention, rope=self._rope, context=self._context)
 
     def restart(self) -> bool:
         """Forget what earlier calls left behind; False if it runs in this process, which can't."""
         return self.caller.restart()
 
-    def takes(self, arrangement: Convention, *, batch: int, heads: int, own: bool) -> bool:
+    def takes(self, arrangement: Convention, *, batch: int, heads: int, per_sequence: bool) -> bool:
         """Return False for a call that an arrangement of axes cannot express, or is refused."""
         axes = arrangement.axes_of_x
-        fits = ("b" in axes or (batch == 1 and not own)) and (heads == 1 or "h" in axes)
-        return fits and (not own or self.takes_own_positions(arrangement))
+        fits = ("b" in axes or (batch == 1 and not per_sequence)) and (heads == 1 or "h" in axes)
+        return fits and (not per_sequence or self.takes_positions_per_sequence(arrangement))
 
-    def takes_own_positions(self, convention: Convention) -> bool:
+    def takes_positions_per_sequence(self, convention: Convention) -> bool:
         """Return False if positions of (batch, sequence) are refused, no two lengths alike.
 
         A function of positions (sequence,) may take (batch, sequence) for something else, without a
         word, where there are as many heads as sequences.
         """
-        if convention not in self._takes_own:
-            self._takes_own[convention] = self._try_own_positions(convention)
-        return self._takes_own[convention]
+        if convention not in self._takes_per_sequence:
+            self._takes_per_sequence[convention] = self._try_positions_per_sequence(convention)
+        return self._takes_per_sequence[convention]
 
-    def _try_own_positions(self, convention: Convention) -> bool:
+    def _try_positions_per_sequence(self, convention: Convention) -> bool:
         names = convention.names
         one_list = "positions" in names and convention.axes_of_positions == "s"
         if not one_list and not (names & {*TABLES} and "b" not in convention.axes_of_tables):
@@ -173,9 +179,9 @@ class Implementation:
         places = np.arange(LENGTH) + np.arange(len(x))[:, None]
         if self._axes > 1:
             places = np.repeat(places[..., None], self._axes, axis=-1)
-        number = self.caller.make(convention, self._rope, self._context)
+        number = self.caller.make(self.setup(convention))
         try:
-            self.caller.call(number, Request(q=x, positions=places, own=True))
+            self.caller.call(number, Request(q=x, positions=places, per_sequence=True))
         except Died:
             return True
         except ImplementationError as error:
@@ -190,18 +196,6 @@ class Implementation:
         places = np.arange(x.shape[-2])
         request = Request(q=given, positions=places, stepwise=True, prefilled=prefilled)
         return self.fresh().request(request).q.astype(np.float64).reshape(x.shape)
-
-    def changed_arguments(
-        self, x: NDArray[Any], positions: NDArray[np.int64]
-    ) -> tuple[bool, Sequence[tuple[str, str]]]:
-        """Call a new instance, and return what it wrote into.
-
-        Returns:
-            True if that is its way to return a result; and for each argument that changed, its name
-            and its first element that did: "x[0, 1] was 0.5, is 0.25".
-        """
-        response = self.fresh().request(Request(q=canonical(x), positions=positions, watch=True))
-        return response.in_place, response.changed
 
 
 def _half_by_default(description: Description, init: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -72,7 +72,7 @@ class Tolerances:
 
     def of_number(self, dtype: str) -> float:
         """Return the least tolerance of a coordinate, whatever its pair is."""
-        return max(least_tolerance(self.result_dtype or dtype), self.absolute.get(dtype, 0.0))
+        return max(ACCURACY[self.result_dtype or dtype].floor, self.absolute.get(dtype, 0.0))
 
     def of_normal(self, dtype: str) -> float:
         """Return the tolerance of a coordinate of normal vectors, whose pairs are about 1 long."""
@@ -238,11 +238,6 @@ def by_length(rope: Rotary) -> Callable[[int], Rotary]:
 def rounding_tolerance(dtype: str) -> float:
     """Return the tolerance of a coordinate over A|pair|, its angle's error apart."""
     return ROUNDINGS * max(SINGLE, UNIT[dtype])
-
-
-def least_tolerance(dtype: str) -> float:
-    """Return the absolute tolerance of results too small for the dtype."""
-    return ACCURACY[dtype].floor
 
 
 def refine_frequencies(

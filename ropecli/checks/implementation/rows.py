@@ -78,11 +78,9 @@ def check_rows(
 def find_truth(
     subject: Subject, step: Step, got: Array, sequences: int = 1
 ) -> tuple[list[Oracle], Truth, bool]:
-    """Return the first convention by which all rows are right, or else the oracle's own.
+    """Return the oracles, as `oracles_of`, by which all rows are right, or else the first ones.
 
-    Returns:
-        The oracle of each sequence, or one for all; its rows; and whether the table is that of
-        another length.
+    With them go their rows, and whether the table is that of another length.
     """
     m, first = step.m, None
     for oracles in subject.oracles_of(m.reshape(sequences, -1, *m.shape[1:])):

@@ -186,14 +186,11 @@ class Subject:
     def oracles_of(
         self, positions: NDArray[Any], *, identify: bool = True
     ) -> Iterator[list[Oracle]]:
-        """Yield what the sequences of a call may be rotated by, one convention after another.
+        """Yield the oracle of each sequence, or one for all, one convention after another.
 
         Where the table depends on the length, all sequences have that of the longest, as in
         Transformers, or each its own. The oracle's own tables come first, then those that the
         implementation shows for these lengths.
-
-        Yields:
-            The oracle of each sequence, or one for all.
         """
         oracle = self.oracle
         assert oracle is not None

@@ -90,7 +90,7 @@ class Seen:
         }
         return found | {"positions": join_positions(self.calls)}
 
-    def chunks(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Usage:
+    def usage(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Usage:
         """Average the length of each pair over the tokens, for every layer that rotates.
 
         The result is that of `ropecli.usage` on the queries and keys before their rotation. All

@@ -59,7 +59,7 @@ def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) ->
         model: A `torch.nn.Module`, such as a model of Transformers.
         wrap: Further functions that rotate, by the names that the model's code has for them.
         heads: Heads of each layer whose vectors are kept: a few show what rotates them, and
-            `Seen.chunks` needs all.
+            `Seen.usage` needs all.
 
     Raises:
         ArgumentError: A name that the model's code does not have, or no heads.

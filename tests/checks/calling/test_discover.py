@@ -11,7 +11,7 @@ import pytest
 from helpers import slow
 
 from ropecli import Rotary
-from ropecli.checks.implementation.call import MEMORY, Request, Unsupported
+from ropecli.checks.implementation.call import MEMORY, Request, Setup, Unsupported
 from ropecli.checks.implementation.calling.discover import NotCallable, Search
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Here
@@ -52,7 +52,9 @@ def searching(
 def made(target: Any, **given: Any) -> tuple[Caller, int]:
     """Make an instance by the convention found."""
     search = searching(target, **given)
-    return search.caller, search.caller.make(search.discover()[0], ROPE, 64)
+    return search.caller, search.caller.make(
+        Setup(convention=search.discover()[0], rope=ROPE, context=64)
+    )
 
 
 def add_case(options: str, **how: Any) -> Callable[[Any], Any]:
@@ -714,7 +716,7 @@ def test_who_is_given_tables_is_known(cos: str, sin: str) -> None:
     search = searching(names["rotate"])
     convention, _ = search.discover()
     assert "cos_cache, sin_cache, offset" in convention.call
-    implementation = Implementation(search, [convention], search.caller.describe(), {})
+    implementation = Implementation(search, [convention], {})
     assert implementation.tables is ROPE
 
 

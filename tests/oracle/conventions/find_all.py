@@ -21,7 +21,7 @@ from oracle.conventions.released import HEAD_DIM, RELEASED, Released
 
 import ropecli
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import ImplementationError, Request, Unsupported
+from ropecli.checks.implementation.call import ImplementationError, Request, Setup, Unsupported
 from ropecli.checks.implementation.calling.discover import NotCallable, Search
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Named
@@ -76,7 +76,7 @@ def matching_rotations(caller: Caller, convention: Convention, rope: ropecli.Rot
             )
             x = np.random.default_rng(0).standard_normal(shape).astype(DTYPES[dtype])
             positions = first + np.arange(LENGTH)
-            number = caller.make(convention, rope, CONTEXT)
+            number = caller.make(Setup(convention=convention, rope=rope, context=CONTEXT))
             try:
                 got = caller.call(number, Request(q=x, positions=positions)).q
             except (ImplementationError, Unsupported):

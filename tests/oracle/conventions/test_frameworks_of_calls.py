@@ -12,7 +12,7 @@ import pytest
 
 from ropecli import Rotary
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import Request
+from ropecli.checks.implementation.call import Request, Setup
 from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Here
@@ -81,7 +81,8 @@ def adapter(request: pytest.FixtureRequest) -> tuple[Caller, int, tuple[str, ...
     search = Search(caller=caller, rope=ROPE, context=64, given=given)
     convention, _ = search.discover()
     assert convention.call == f"{function.__name__}(x, positions)"
-    return caller, caller.make(convention, ROPE, 64), caller.dtypes(request.param)
+    setup = Setup(convention=convention, rope=ROPE, context=64)
+    return caller, caller.make(setup), caller.dtypes(request.param)
 
 
 def test_arrays_of_each_dtype_come_back(adapter: tuple[Caller, int, tuple[str, ...]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,11 @@ class Description:
     other_parameters: tuple[Parameter, ...] | None = None
     module: str = ""  #: The module from which others import it; empty if it is in none.
     path: str = ""  #: Its name there, with dots where it is an attribute of a class.
+
+    @property
+    def all_parameters(self) -> list[Parameter]:
+        """Its own parameters, and those of its methods."""
+        return [*(self.parameters or ()), *itertools.chain(*self.methods.values())]
 
 
 def describe(

@@ -17,11 +17,11 @@ from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.call import (
     ImplementationError,
     Request,
+    Setup,
     Unsupported,
     known_dtype,
     real_numbers,
 )
-from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack, of_sum
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
@@ -121,23 +121,109 @@ class Search:
 
     def discover(self) -> tuple[Convention, str]:
         """Return the convention, and the dtype of the trials."""
-        size = self.size
-        try:
-            found, dtype = self._search()
-        except NotCallable:
-            for size in SIZES[1:]:
-                with contextlib.suppress(NotCallable):
-                    most = min(self.most, FEWER_TRIALS)
-                    found, dtype = replace(self, size=size, most=most)._search()
-                    break
+        twice = bool(self.caller.describe().other)
+        failure: NotCallable | None = None
+        for size in SIZES:
+            most = self.most if failure is None else min(self.most, FEWER_TRIALS)
+            search, tried = replace(self, size=size, most=most), _Tried()
+            try:
+                for convention, dtype, rest in search._candidates(tried):
+                    trial = search.attempt(convention, dtype, twice=twice)
+                    tried.add(trial, dtype)
+                    # Boundaries promise rows of all sequences: no other call needs to do better.
+                    if trial.level == EXACT or (trial.right and "cu_seqlens" in convention.names):
+                        found = search._with_positions(convention, tried.trials, rest, dtype)
+                        return search._with_tables_dtype(found, dtype), dtype
+            except NotCallable as error:
+                failure = failure or error
             else:
-                raise
+                assert tried.best is not None  # or there was an error
+                return search._with_tables_dtype(tried.best.convention, tried.dtype), tried.dtype
+        assert failure is not None
+        raise failure
+
+    def _candidates(self, tried: _Tried) -> Iterator[tuple[Convention, str, Iterator[Convention]]]:
+        """Yield conventions to try, likely ones first, until one tried so far is near enough.
+
+        With each go the dtype of its trial and those less likely; NotCallable if all have failed.
+        """
+        description, given, most = self.caller.describe(), self.given, self.most
+        known = _Calls([given["call"]] if "call" in given else self._calls())
+        frameworks = [given["framework"]] if "framework" in given else [*description.frameworks]
+        for framework in frameworks:
+            try:
+                of_framework = self._dtypes_of(framework, alone=len(frameworks) == 1)
+            except ImplementationError as error:
+                raise NotCallable(tried.trials, str(error)) from None
+            dtypes = self.dtypes or of_framework
+            if not of_framework or self.dtype_index >= len(dtypes):
+                continue
+            if {"float64"} & {*dtypes} - {*of_framework}:
+                raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
+            every = self._likely_first(known, framework)
+            for convention in itertools.islice(every, most):
+                if tried.failures[_way(convention)] >= MOST_ALIKE:
+                    continue
+                if tried.is_near_enough():
+                    return
+                yield convention, dtypes[self.dtype_index], every
+            most = -(-most // 10)
+        if tried.best is None or tried.best.level == RAISED:
+            lack = ("", "") if known.at(0) else explain_lack(description, self.init)
+            raise NotCallable(tried.trials, *lack)
+
+    def _calls(self) -> Iterable[str]:
+        """Return the calls that the signature allows, likely ones first."""
+        return calls(self.caller.describe(), self.init, half=self.rope.layout == "half")
+
+    def _likely_first(self, known: _Calls, framework: str) -> Iterator[Convention]:
+        """Yield conventions by how unlikely their call, axes and tables are together."""
+        every: list[tuple[str, dict[str, Sequence[str]]]] = []
+        furthest = -1
+        for unlikely in itertools.count():
+            call = known.at(unlikely)
+            if call is not None:
+                every.append((call, self._fields(call, framework)))
+                choices = every[-1][1].values()
+                furthest = max(furthest, unlikely + sum(len(values) - 1 for values in choices))
+            elif unlikely > furthest:
+                return
+            for rank, (text, fields) in enumerate(every):
+                for chosen in of_sum([*fields.values()], unlikely - rank):
+                    named = dict(zip(fields, chosen, strict=True))
+                    with_axes = _with_axes(text, letters("axes", named["axes_of_x"]))
+                    yield Convention(**{**self.given, **named, "call": with_axes})
+
+    def _fields(self, call: str, framework: str) -> dict[str, Sequence[str]]:
+        """Return what each field of the convention of a call may be, most likely first."""
+        names = Convention(call=_with_axes(call, [])).names
+        fields: dict[str, Sequence[str]] = {
+            "framework": (framework,),
+            "axes_of_x": _axes_of_x(names),
+        }
+        if "positions" in names:
+            fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
+        if names & {"freqs", "freqs_cache"}:
+            every = self.caller.describe().all_parameters
+            named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
+            fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else [*FREQS]
+        if names & {*TABLES}:
+            fields["axes_of_tables"] = AXES_OF_TABLES
+        elif names & {*CACHES}:
+            fields["axes_of_tables"] = ("s d", "1 1 s d", "1 s d")
+        if names & {*TABLES, *CACHES} - {"cos_sin_cache"}:
+            fields["columns"] = [*COLUMNS]
+        given = self.given
+        return {name: (given[name],) if name in given else fields[name] for name in fields}
+
+    def _with_tables_dtype(self, found: Convention, dtype: str) -> Convention:
+        """Return a call with the dtype of its tables, where that of x does not fit."""
         if "tables_dtype" in self.given or found.scores:
-            return found, dtype
+            return found
         of_framework = self.caller.dtypes(found.framework)
 
         def attempt(tables: str, dtype: str) -> Trial:
-            return self.attempt(replace(found, tables_dtype=tables), dtype, size)
+            return self.attempt(replace(found, tables_dtype=tables), dtype)
 
         if "inv_freq" in found.names:
             first = attempt("", dtype)
@@ -145,57 +231,12 @@ class Search:
                 trial = attempt(tables, dtype) if tables in of_framework else first
                 as_good = trial.level >= first.level and trial.dtype == first.dtype
                 if trial.convention.tables_dtype and as_good:
-                    return trial.convention, dtype
+                    return trial.convention
         half = next((each for each in self.dtypes or of_framework if "16" in each), None)
         if half and half != dtype and found.names & {*TABLES, *CACHES} and attempt("", half).error:
             trial = attempt("float32", half)
-            return found if trial.error else trial.convention, dtype
-        return found, dtype
-
-    def _search(self) -> tuple[Convention, str]:
-        """Try conventions until one fits, likely ones first."""
-        description, given, most = self.caller.describe(), self.given, self.most
-        every_call = calls(description, self.init, half=self.rope.layout == "half")
-        known = _Calls([given["call"]] if "call" in given else every_call)
-        frameworks = [given["framework"]] if "framework" in given else [*description.frameworks]
-        best: Trial | None = None
-        tried: list[Trial] = []
-        found = 0
-        held: dict[str, str] = {}
-        for framework in frameworks:
-            try:
-                of_framework = self._dtypes_of(framework, alone=len(frameworks) == 1)
-            except ImplementationError as error:
-                raise NotCallable(tried, str(error)) from None
-            dtypes = self.dtypes or of_framework
-            if not of_framework or self.dtype_index >= len(dtypes):
-                continue
-            if {"float64"} & {*dtypes} - {*of_framework}:
-                raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
-            dtype = held[framework] = dtypes[self.dtype_index]
-            failures: Counter[tuple[str, ...]] = Counter()
-            every = _likely_first(known, framework, description, given)
-            for convention in itertools.islice(every, most):
-                way = (convention.call, convention.axes_of_x, convention.freqs)
-                if failures[way] >= MOST_ALIKE:
-                    continue
-                if best is not None and best.level >= ALONG and len(tried) - found > PATIENCE:
-                    return best.convention, dtype
-                trial = self.attempt(convention, dtype, twice=bool(description.other))
-                tried.append(trial)
-                if trial.error:  # the same words in whatever tables count up to the limit
-                    failures[*way, trial.error] += 1
-                    failures[way] = max(failures[way], failures[*way, trial.error])
-                if best is None or trial.level > best.level + MARGIN * (best.level > RAISED):
-                    best, found = trial, len(tried)
-                # Boundaries promise rows of all sequences: no other call needs to do better.
-                if trial.level == EXACT or (trial.right and "cu_seqlens" in convention.names):
-                    return self._with_positions(trial, tried, every, dtype), dtype
-            most = -(-most // 10)
-        if best is None or best.level == RAISED:
-            lack = ("", "") if known.at(0) else explain_lack(description, self.init)
-            raise NotCallable(tried, *lack)
-        return best.convention, held[best.convention.framework]
+            return found if trial.error else trial.convention
+        return found
 
     def _dtypes_of(self, framework: str, *, alone: bool) -> tuple[str, ...]:
         """Return the dtypes of a framework; none if it is not installed, and one of several."""
@@ -207,10 +248,9 @@ class Search:
             return ()
 
     def _with_positions(
-        self, trial: Trial, tried: Sequence[Trial], rest: Iterator[Convention], dtype: str
+        self, alone: Convention, tried: Sequence[Trial], rest: Iterator[Convention], dtype: str
     ) -> Convention:
         """Return a right call with the positions that it lacks, if they choose most rows."""
-        alone = trial.convention
         if alone.names & {*PLACES, *TABLES, *CACHES} or alone.scores:
             return alone
         moved = next(
@@ -234,21 +274,19 @@ class Search:
 
     def _is_made_of(self, convention: Convention, alone: Convention, dtype: str) -> bool:
         """Return True if one call gives mostly rows that another one gives without positions."""
-        rope, batch = self.rope, self.size[0]
-        length = min(LENGTH, self.context)
-        places, own = _places(convention, batch, length, self.axes, twice=False)[0]
-        batch = batch if "b" in convention.axes_of_x else 1
+        dim, length = self.rope.head_dim, min(LENGTH, self.context)
+        batch = self.size[0] if "b" in convention.axes_of_x else 1
+        most = min(2 * (FIRST + length) + batch, self.context)
 
-        def rows(call: Convention, batch: int, positions: NDArray[np.int64], *, own: bool) -> Any:
-            x = _vectors((batch, 1, positions.shape[own], rope.head_dim), dtype)
+        def rows(call: Convention, request: Request) -> Any:
             with self._instance(call) as number:
-                answer = self.caller.call(number, Request(q=x, positions=positions, own=own))
-                return real_numbers(answer.q, x).reshape(-1, rope.head_dim)
+                answer = self.caller.call(number, request)
+                return real_numbers(answer.q, request.q).reshape(-1, dim)
 
+        x, longer = (_vectors((*size, dim), dtype) for size in ((batch, 1, length), (1, 1, most)))
         try:
-            got = rows(convention, batch, places, own=own)
-            most = min(2 * (FIRST + length) + batch, self.context)
-            every = rows(alone, 1, np.arange(most), own=False)
+            got = rows(convention, _requests(convention, x, self.axes)[0])
+            every = rows(alone, Request(q=longer, positions=np.arange(most)))
         except (ImplementationError, Unsupported):
             return False
         off = np.abs(got[:, None] - every).max(axis=-1).min(axis=-1)
@@ -257,7 +295,9 @@ class Search:
     @contextlib.contextmanager
     def _instance(self, convention: Convention) -> Iterator[int]:
         """Make an instance for the time of a trial."""
-        number = self.caller.make(convention, self.rope, min(self.context, CONTEXT))
+        context = min(self.context, CONTEXT)
+        setup = Setup(convention=convention, rope=self.rope, context=context)
+        number = self.caller.make(setup)
         try:
             yield number
         finally:
@@ -288,11 +328,10 @@ class Search:
 
     def _find_axes_of_x(self, found: Convention, attempt: Attempt) -> list[Convention]:
         """Return the convention found, and one for each other number of axes that is accepted."""
-        description = self.caller.describe()
-        every = calls(description, self.init, half=self.rope.layout == "half")
         of_x = letters("axes", found.axes_of_x)
-        call = next((call for call in every if _with_axes(call, of_x) == found.call), found.call)
-        fields = _fields(call, found.framework, description, self.given)
+        same = (each for each in self._calls() if _with_axes(each, of_x) == found.call)
+        call = next(same, found.call)
+        fields = self._fields(call, found.framework)
         conventions: dict[int, list[list[Convention]]] = {}
         for text in fields["axes_of_x"]:
             with_axes = replace(found, call=_with_axes(call, letters("axes", text)), axes_of_x=text)
@@ -327,16 +366,15 @@ class Search:
         folded = convention.axes_of_x in FOLDED and "heads" not in convention.names
         results, rows, dtype_of_result = [], [], ""
         one_head: NDArray[np.float64] | None = None
+        x = _vectors((*sizes, self.rope.head_dim), dtype)
         try:
-            x = _vectors((*sizes, self.rope.head_dim), dtype)
             with self._instance(convention) as number:
-                for places, own in _places(convention, len(x), length, self.axes, twice=twice):
-                    request = Request(q=x, positions=places, own=own)
+                for request in _requests(convention, x, self.axes, twice=twice):
                     answer = self.caller.call(number, request)
                     results.append(real_numbers(answer.q, x))
                     dtype_of_result = known_dtype(answer.q)
-                    each = places if own else places[None]
-                    rows.append(np.broadcast_to(each, (len(x), *each.shape[1:])))
+                    places = request.by_sequence
+                    rows.append(np.broadcast_to(places, (len(x), *places.shape[1:])))
                 if folded and x.shape[1] > 1:
                     with contextlib.suppress(ImplementationError):
                         answer = self.caller.call(number, replace(request, q=x[:, :1]))
@@ -425,6 +463,37 @@ def _extends(one: str, other: str) -> bool:
     return [axis for axis in long if axis in short] == short
 
 
+def _way(convention: Convention) -> tuple[str, ...]:
+    return convention.framework, convention.call, convention.axes_of_x, convention.freqs
+
+
+class _Tried:
+    """The trials of a search, and the one that came furthest."""
+
+    def __init__(self) -> None:
+        self.trials: list[Trial] = []
+        self.best: Trial | None = None
+        self.dtype = ""  #: Dtype of the data of that trial.
+        self.failures: Counter[tuple[str, ...]] = Counter()  #: Alike ones, by way of calling.
+        self._found = 0
+
+    def add(self, trial: Trial, dtype: str) -> None:
+        """Take a trial in a dtype."""
+        self.trials.append(trial)
+        if trial.error:  # the same words in whatever tables count up to the limit
+            way = _way(trial.convention)
+            self.failures[*way, trial.error] += 1
+            self.failures[way] = max(self.failures[way], self.failures[*way, trial.error])
+        best = self.best
+        if best is None or trial.level > best.level + MARGIN * (best.level > RAISED):
+            self.best, self.dtype, self._found = trial, dtype, len(self.trials)
+
+    def is_near_enough(self) -> bool:
+        """Return True if one rotates in most ways, and many after it came no further."""
+        far = self.best is not None and self.best.level >= ALONG
+        return far and len(self.trials) - self._found > PATIENCE
+
+
 class _Calls:
     """Calls by their rank, made when they are asked for."""
 
@@ -438,58 +507,12 @@ class _Calls:
         return self._made[rank] if rank < len(self._made) else None
 
 
-def _likely_first(
-    known: _Calls, framework: str, description: Description, given: Mapping[str, Any]
-) -> Iterator[Convention]:
-    """Yield conventions by how unlikely their call, axes and tables are together."""
-    every: list[tuple[str, dict[str, Sequence[str]]]] = []
-    furthest = -1
-    for unlikely in itertools.count():
-        call = known.at(unlikely)
-        if call is not None:
-            every.append((call, _fields(call, framework, description, given)))
-            choices = every[-1][1].values()
-            furthest = max(furthest, unlikely + sum(len(values) - 1 for values in choices))
-        elif unlikely > furthest:
-            return
-        for rank, (text, fields) in enumerate(every):
-            for chosen in of_sum([*fields.values()], unlikely - rank):
-                fixed = {key: value for key, value in given.items() if key not in {"call", *fields}}
-                named = dict(zip(fields, chosen, strict=True))
-                with_axes = _with_axes(text, letters("axes", named["axes_of_x"]))
-                yield Convention(call=with_axes, **{**fixed, **named})
-
-
 def _with_axes(call: str, of_x: Sequence[tuple[str, ...]]) -> str:
     """Return a call with the indices of the axes of x that it mentions."""
     for name, letter in (("sequence axis", "s"), ("heads axis", "h")):
         index = next((i for i, axis in enumerate(of_x) if letter in axis), 0)
         call = call.replace(name, str(index))
     return call
-
-
-def _fields(
-    call: str, framework: str, description: Description, given: Mapping[str, Any]
-) -> dict[str, Sequence[str]]:
-    """Return what each field of the convention of a call may be, most likely first."""
-    names = Convention(call=_with_axes(call, [])).names
-    fields: dict[str, Sequence[str]] = {
-        "framework": (framework,),
-        "axes_of_x": _axes_of_x(names),
-    }
-    if "positions" in names:
-        fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
-    if names & {"freqs", "freqs_cache"}:
-        every = (*(description.parameters or ()), *itertools.chain(*description.methods.values()))
-        named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
-        fields["freqs"] = freqs_kinds(named[0].name, named[0].annotation) if named else [*FREQS]
-    if names & {*TABLES}:
-        fields["axes_of_tables"] = AXES_OF_TABLES
-    elif names & {*CACHES}:
-        fields["axes_of_tables"] = ("s d", "1 1 s d", "1 s d")
-    if names & {*TABLES, *CACHES} - {"cos_sin_cache"}:
-        fields["columns"] = [*COLUMNS]
-    return {name: (given[name],) if name in given else fields[name] for name in fields}
 
 
 def _axes_of_x(names: Set[str]) -> Sequence[str]:
@@ -507,11 +530,12 @@ def _vectors(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     return np.broadcast_to(one, shape).copy()
 
 
-def _places(
-    convention: Convention, batch: int, length: int, axes: int, *, twice: bool
-) -> list[tuple[NDArray[np.int64], bool]]:
-    """Return the positions to try, those of each sequence apart where there is room for them."""
+def _requests(
+    convention: Convention, x: NDArray[Any], axes: int, *, twice: bool = False
+) -> list[Request]:
+    """Return calls with positions to try, those of each sequence apart where there is room."""
     names = convention.names
+    batch, _, length, _ = x.shape
     # Rows of a table for each token are not those that positions would choose from it.
     first = FIRST if names & {*TABLES, *PLACES} and length == LENGTH else 0
     shared = first + np.arange(length)
@@ -522,10 +546,14 @@ def _places(
         tried = [apart]
     else:  # from the next offset come the next rows, unless the sequence is on another axis
         tried = [shared, shared + 1] if first and (twice or "offset" in names) else [shared]
-    owned = [(each, each.ndim > 1) for each in tried]
-    if axes == 1:
-        return owned
-    return [(np.repeat(each[..., None], axes, axis=-1), own) for each, own in owned]
+    return [
+        Request(
+            q=x,
+            positions=each if axes == 1 else np.repeat(each[..., None], axes, axis=-1),
+            per_sequence=each.ndim > 1,
+        )
+        for each in tried
+    ]
 
 
 def _level(

@@ -23,6 +23,7 @@ from ropecli.checks.implementation.call import (
     Request,
     Response,
     ScaledRequest,
+    Setup,
     Unsupported,
     WrongResult,
 )
@@ -39,8 +40,7 @@ from ropecli.checks.implementation.calling.values import (
     unpack,
 )
 from ropecli.checks.implementation.calling.vocabulary import Configuration, roles
-from ropecli.checks.implementation.convention import ROLES, Convention, called_name, parse_call
-from ropecli.rotary.rotary import Rotary
+from ropecli.checks.implementation.convention import ROLES, called_name, parse_call
 
 VECTORS = ("x", "q", "k", "qkv")
 COUNTS = ("heads", "key_heads")
@@ -89,12 +89,12 @@ class Engine:
         """Return the dtypes that a framework holds."""
         return self.frame(name).dtypes
 
-    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
+    def make(self, setup: Setup) -> int:
         """Make an instance, and return the number by which calls name it."""
-        frame = self.frame(convention.framework)
+        frame = self.frame(setup.convention.framework)
         number = 1 + max(self._instances, default=0)
         with translate_errors():
-            self._instances[number] = _Instance(self, frame, convention, rope, context)
+            self._instances[number] = _Instance(self, frame, setup)
         return number
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
@@ -123,18 +123,10 @@ class Engine:
 class _Instance:
     """One instance: its class is called once, or once for each value of what is in `TOLD`."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        frame: Numpy,
-        convention: Convention,
-        rope: Rotary,
-        context: int,
-    ) -> None:
+    def __init__(self, engine: Engine, frame: Numpy, setup: Setup) -> None:
         self._frame = frame
-        self._convention = convention
-        self._rope = rope
-        self._context = context
+        self._setup = setup
+        self._convention = convention = setup.convention
         self._target = engine.name
         self._names = engine.names()
         made = engine.name if inspect.isclass(engine.target) else ""
@@ -155,12 +147,13 @@ class _Instance:
     def _construct(self, counts: Mapping[str, Any]) -> Any:
         if self._construction is None:
             return None
+        rope = self._setup.rope
         sizes = {
             **{name: counts[name] for name in self._told},
-            "head_dim": self._rope.head_dim,
-            "rotary_dim": 2 * len(self._rope.inv_freq),
-            "base": self._rope.base,
-            "context": self._context,
+            "head_dim": rope.head_dim,
+            "rotary_dim": 2 * len(rope.inv_freq),
+            "base": rope.base,
+            "context": self._setup.context,
             "dtype": self._frame.dtype("float32"),
         }
         sizes["config"] = Configuration(sizes)
@@ -173,7 +166,7 @@ class _Instance:
         if request.gradient is not None:
             return self._pull_back(request)
         handed = self._arguments(request)
-        value = self._evaluate(self._call, handed)
+        value = _close(eval(self._call, self._scope(handed)))
         return self._response(request, handed, value)
 
     def respond_twice(self, request: Request, concurrent: Request) -> Response:
@@ -193,10 +186,8 @@ class _Instance:
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the framework's arguments of a request."""
-        values = Values(
-            request=request, convention=self._convention, rope=self._rope, context=self._context
-        )
-        made = values.of(self._convention.names & ROLES.keys() - {self._target})
+        names = self._convention.names & ROLES.keys() - {self._target}
+        made = Values(request=request, setup=self._setup).of(names)
         return {
             name: self._hand(value, request.memory if name in VECTORS else "contiguous")
             for name, value in made.items()
@@ -214,19 +205,17 @@ class _Instance:
             return self._frame.expand(array[:1].copy(), array.shape)
         return self._frame.to(lay_out(array, memory))
 
-    def _evaluate(self, code: Any, handed: Mapping[str, Any]) -> Any:
-        value = eval(code, {**self._names, **handed, _OBJECT: self._object(handed)})
-        if inspect.iscoroutine(value):
-            value.close()  # otherwise Python warns that it was never awaited
-        return value
+    def _scope(self, handed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the names in a call stand for."""
+        return {**self._names, **handed, _OBJECT: self._object(handed)}
 
     def _response(self, request: Request, handed: Mapping[str, Any], value: Any) -> Response:
         """Read what a call returned, and what it did to its arguments."""
         back, frame = self._read(request, handed, value), self._frame
         reread = None
-        if request.then:
-            for later in request.then:
-                self._evaluate(self._call, self._arguments(later))
+        if request.followed_by:
+            for later in request.followed_by:
+                _close(eval(self._call, self._scope(self._arguments(later))))
             reread = self._read(request, handed, value)[0]
         changed = []
         if request.watch:
@@ -284,7 +273,8 @@ class _Instance:
         text = self._convention.axes_of_x
 
         def call(*vectors: Any) -> list[Any]:
-            value = self._evaluate(self._call, handed | dict(zip(names, vectors, strict=True)))
+            differentiated = dict(zip(names, vectors, strict=True))
+            value = _close(eval(self._call, self._scope(handed | differentiated)))
             if value is None or "out" in handed:
                 raise Unsupported("it writes its result into an argument")
             return _results(value)[: len(names)]
@@ -307,7 +297,7 @@ class _Instance:
         """Prefill a new decoder, or the one of before, and step through the other tokens."""
         if request.gradient:
             raise Unsupported("gradients of a decoder are not asked for")
-        if not request.again:
+        if not request.reuse_instance:
             self._objects.clear()
         memory = request.memory
         if request.stepwise:
@@ -318,7 +308,7 @@ class _Instance:
             start = consecutive(request)
         except Unsupported:
             start = FURTHEST_STEP + 1
-        if request.own or start > FURTHEST_STEP:
+        if request.per_sequence or start > FURTHEST_STEP:
             raise Unsupported("a decoder counts its positions itself")
         if not start:
             return Response(q=self._take(self._call, request.q, memory))
@@ -334,10 +324,17 @@ class _Instance:
         """Return a decoder's rows for x, a token's without its axis too."""
         arranged = arrange(x, self._convention.axes_of_x)
         handed = dict.fromkeys(COUNTS, x.shape[1]) | {"x": self._hand(arranged, memory)}
-        result = self._frame.back(self._evaluate(code, handed))
+        result = self._frame.back(_close(eval(code, self._scope(handed))))
         if x.shape[2] == 1 and result.size == arranged.size:
             result = result.reshape(arranged.shape)
         return restore("x", result, self._convention.axes_of_x, x)
+
+
+def _close(value: Any) -> Any:
+    """Return a result; of a coroutine, Python warns otherwise that it was never awaited."""
+    if inspect.iscoroutine(value):
+        value.close()
+    return value
 
 
 def _results(value: Any) -> list[Any]:

@@ -130,14 +130,16 @@ def _tables(description: Description, init: Mapping[str, Any], *, whole: bool) -
             (_method(made, method, description), parameters, {})
             for made in _constructions(description, init)
             for method, parameters in description.methods.items()
-            if method in MAIN or _on_grid(made) or not {*MAIN} & description.methods.keys()
+            if method in MAIN
+            or _mentions(made, {"grid"})
+            or not {*MAIN} & description.methods.keys()
         ]
     for called, parameters, words in ways:
         for text in _of(called, parameters, words, optional={*OPTIONAL, "length"}):
             places = sum(_count(text)[place] for place in PLACES)
             if places > 1 or _mentions(text, {"k", *TABLES, *CACHES}):
                 continue
-            if _on_grid(text):
+            if _mentions(text, {"grid"}):
                 yield from (f"{text}[places]", f"[table[places] for table in {text}]")
             elif _mentions(text, PLACES):
                 yield text
@@ -310,10 +312,6 @@ def _is_once(words: tuple[str, ...]) -> bool:
 
 def _mentions(call: str, names: Iterable[str]) -> bool:
     return any(_count(call)[name] for name in names)
-
-
-def _on_grid(call: str) -> bool:
-    return _mentions(call, {"grid"})
 
 
 @functools.lru_cache(maxsize=1024)

@@ -61,8 +61,8 @@ def keyword_texts(init: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 def find_convention(
     search: Search, form: str | None
-) -> tuple[tuple[Convention, ...], Description, tuple[str, ...]]:
-    """Return how to call an implementation, what it looks like, and the dtypes of its data.
+) -> tuple[tuple[Convention, ...], tuple[str, ...]]:
+    """Return how to call an implementation, and the dtypes of its data.
 
     There is a convention for each arrangement of axes that it accepts, the likeliest one first.
     """
@@ -77,7 +77,7 @@ def find_convention(
         if "scores" in known:
             convention = Convention(**{"framework": description.frameworks[0], **known})
             held = search.dtypes or caller.dtypes(convention.framework)
-            return (convention,), description, held
+            return (convention,), held
     first: NotCallable | None = None
     for index, other in DTYPES_TRIED:
         most = search.most if first is None else FEW
@@ -92,7 +92,7 @@ def find_convention(
             step = found.call.removesuffix(PREFILL) + STEP
             every = tuple(replace(each, step=step) for each in every)
         held = search.dtypes or caller.dtypes(found.framework)
-        return every, description, (dtype, *(each for each in held if each != dtype))
+        return every, (dtype, *(each for each in held if each != dtype))
     assert first is not None
     raise _explain(first, description, known, search.axes)
 
@@ -137,8 +137,7 @@ def _explain(
             f"axes; {nearest.convention.options()}: {nearest.error}"
         )
         advice = "" if "call" in given else "give the call with `call`, or an adapter"
-        every = [description.parameters or (), *description.methods.values()]
-        meant = {role for each in every for p in each for role in roles(p.name, 1)}
+        meant = {role for p in description.all_parameters for role in roles(p.name, 1)}
         if axes == 1 and meant & {"axes_dims", "grid"}:
             advice = "give the number of coordinates of a position with `axes`"
     return CallError(problem, advice, _adapter(description))

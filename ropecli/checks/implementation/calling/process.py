@@ -180,7 +180,8 @@ class Process:
                 try:
                     _skip_to(self._mark, answers)
                     answer = _receive(answers)
-                    answer = answer if _is_outcome(answer) else ValueError()
+                    if not isinstance(answer, tuple) or len(answer) != 2:
+                        answer = ValueError()
                 except Exception as error:
                     answer = error
                 self._answers.put(answer)
@@ -214,10 +215,6 @@ class _Unpickler(pickle.Unpickler):
         if module.partition(".")[0] not in PLAIN and (module, name) != ("builtins", "complex"):
             raise pickle.UnpicklingError(f"an answer holds {module}.{name}")
         return super().find_class(module, name)
-
-
-def _is_outcome(answer: object) -> bool:
-    return isinstance(answer, tuple) and len(answer) == 2
 
 
 def _readable(line: bytes, most: int) -> str:

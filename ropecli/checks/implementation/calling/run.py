@@ -22,6 +22,7 @@ from ropecli.checks.implementation.call import (
     Request,
     Response,
     ScaledRequest,
+    Setup,
     Unsupported,
 )
 from ropecli.checks.implementation.calling.describe import Description
@@ -30,9 +31,7 @@ from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.calling.process import Ended, Printed, Process
 from ropecli.checks.implementation.calling.source import Here, Source
 from ropecli.checks.implementation.calling.worker import IN_WORKER
-from ropecli.checks.implementation.convention import Convention
 from ropecli.numbers import positive
-from ropecli.rotary.rotary import Rotary
 
 TIMEOUT = 60.0  #: Seconds for one call.
 LOAD_TIMEOUT_FACTOR = 5  #: Times the timeout for loading the implementation.
@@ -105,7 +104,7 @@ class Caller:
         """Take a source; a process starts when it is first needed."""
         self.deaths: list[Died] = []  #: Calls that ended a process.
         self.notes: list[str] = []  #: What a reader should know of how it ran.
-        #: Takes the number of an instance, its convention, each call and its result or error.
+        #: Takes the number of an instance, its setup, each call and its result or error.
         self.listener: Callable[..., None] | None = None
         self._source = source
         self._clock = clock or Clock(None, None)
@@ -114,7 +113,7 @@ class Caller:
         self._here: Engine | None = None if isolated else source.engine()
         self._printed = Printed(echo)
         self._process: Process | None = None
-        self._recipes: dict[int, tuple[Convention, Rotary, int]] = {}
+        self._setups: dict[int, Setup] = {}
         self._numbers: dict[int, int] = {}  # of the instances in the process of today
         self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
         self._lost = 0.0  # seconds, in calls that ended a process
@@ -191,24 +190,23 @@ class Caller:
         found: Description = self._ask_once("describe")
         return found
 
-    def make(self, convention: Convention, rope: Rotary, context: int) -> int:
+    def make(self, setup: Setup) -> int:
         """Make an instance, and return the number by which calls name it."""
         self._clock.before_call()
-        number = 1 + max(self._recipes, default=0)
-        self._recipes[number] = (convention, rope, context)
+        number = 1 + max(self._setups, default=0)
+        self._setups[number] = setup
         try:
             self._remake(number)
         except BaseException:
-            del self._recipes[number]
+            del self._setups[number]
             raise
         return number
 
     def call(self, number: int, request: Request | ScaledRequest) -> Response:
         """Call an instance."""
         self._clock.before_call()
-        convention = self._recipes[number][0]
         kind = request.kind
-        way = (convention.call, kind)
+        way = (self._setups[number].convention.call, kind)
         hung = self._searching and way in self._hung
         self._refuse_if(hung or self._in_a_row[kind] >= MOST_DEATHS)
         self.load()
@@ -231,7 +229,7 @@ class Caller:
         else:
             self._in_a_row.clear()
         if self.listener is not None:
-            self.listener(number, convention, request, answer)
+            self.listener(number, self._setups[number], request, answer)
         if isinstance(answer, ImplementationError):
             raise answer from None
         return answer
@@ -243,7 +241,7 @@ class Caller:
 
     def drop(self, number: int) -> None:
         """Forget an instance."""
-        self._recipes.pop(number, None)
+        self._setups.pop(number, None)
         if number in self._numbers:
             with contextlib.suppress(Died):
                 self._ask("drop", self._numbers.pop(number))
@@ -265,7 +263,7 @@ class Caller:
         self.load()
         try:
             where = "when an instance was made"
-            self._numbers[number] = self._ask("make", *self._recipes[number], where=where)
+            self._numbers[number] = self._ask("make", self._setups[number], where=where)
         except Died:
             self._in_a_row[()] += 1
             raise

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import Request, Unsupported, WrongResult
+from ropecli.checks.implementation.call import Request, Setup, Unsupported, WrongResult
 from ropecli.checks.implementation.calling.vocabulary import Configuration
 from ropecli.checks.implementation.convention import CACHES, PACKED, TABLES, Convention, letters
 from ropecli.checks.implementation.oracle import by_length, sequence_length
@@ -27,9 +27,7 @@ class Values:
     """The values of names in the call of a request: NumPy arrays and numbers."""
 
     request: Request
-    convention: Convention
-    rope: Rotary
-    context: int
+    setup: Setup
 
     def of(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the value of each name."""
@@ -40,7 +38,7 @@ class Values:
         return made
 
     def _value(self, name: str) -> Any:
-        request, convention, rope = self.request, self.convention, self.rope
+        request, convention, rope = self.request, self.setup.convention, self.setup.rope
         if name in CACHES:
             return self._cache(name)
         if name in TABLES:
@@ -56,7 +54,7 @@ class Values:
             "heads": heads,
             "key_heads": keys.shape[1],
             "base": rope.base,
-            "context": self.context,
+            "context": self.setup.context,
             "dtype": x.dtype,
         }
         made: dict[str, Callable[[], Any]] = {
@@ -82,7 +80,7 @@ class Values:
 
     def _table(self, name: str, angles: NDArray[np.float64], factor: float) -> NDArray[Any]:
         """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
-        convention = self.convention
+        convention = self.setup.convention
         kind = convention.freqs if name == "freqs" else name
         dtype = self._tables_dtype(kind)
         columns = _columns(angles, convention.columns)
@@ -112,26 +110,27 @@ class Values:
     def _tables_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the dtype of a table."""
         dtype: np.dtype[Any] = self.request.q.dtype
-        if self.convention.tables_dtype:
-            dtype = DTYPES[self.convention.tables_dtype]
+        if self.setup.convention.tables_dtype:
+            dtype = DTYPES[self.setup.convention.tables_dtype]
         elif kind in {"angles", "inv_freq"} and dtype != np.float64:
             dtype = DTYPES["float32"]  # half precision keeps no angle beyond a turn
         return dtype
 
     def _cache(self, name: str) -> NDArray[Any]:
         """Return a table with a row for every position, such as the cos and sin of vLLM."""
-        request, convention, rope = self.request, self.convention, self.rope
+        request, convention, rope = self.request, self.setup.convention, self.setup.rope
         furthest = int(request.positions.max(initial=0))
         if int(request.positions.min(initial=0)) < 0:
             raise Unsupported("its table has no rows of negative positions")
-        rows = max(min(self.context, MOST_ROWS), furthest + 1)
+        rows = max(min(self.setup.context, MOST_ROWS), furthest + 1)
         angles = float64.angles(
             np.arange(rows, dtype=np.float64), rope.inv_freq, direction=rope.direction
         )
         kind, factor = name.removesuffix("_cache"), rope.attention_factor
         if name == "cos_sin_cache":
             side_by_side = replace(convention, freqs="cos then sin", columns="single")
-            table = replace(self, convention=side_by_side)._table("freqs", angles, factor)
+            setup = replace(self.setup, convention=side_by_side)
+            table = replace(self, setup=setup)._table("freqs", angles, factor)
         else:
             table = self._table(kind, angles, factor)
         axes = [each for each in letters("axes", convention.axes_of_tables) if each != ("b",)]
@@ -200,7 +199,7 @@ def _packed_axis(text: str) -> int:
 def consecutive(request: Request) -> int:
     """Return the first position of a request whose positions are consecutive, alike for all."""
     places = request.positions
-    if request.own:
+    if request.per_sequence:
         if (places != places[:1]).any():
             raise Unsupported("it takes one first position for all sequences of a batch")
         places = places[0]
@@ -214,7 +213,7 @@ def consecutive(request: Request) -> int:
 def _coordinates(request: Request) -> NDArray[np.int64]:
     """Return positions with an axis of coordinates, (..., sequence, coordinates)."""
     places = request.positions
-    return places if places.ndim > 1 + request.own else places[..., None]
+    return places if places.ndim > 1 + request.per_sequence else places[..., None]
 
 
 def _axes_dims(request: Request, head_dim: int) -> tuple[int, ...]:
@@ -234,7 +233,7 @@ def _grid(request: Request) -> tuple[int, ...]:
 
 def _places(request: Request) -> NDArray[np.int64]:
     """Return the number of each position in the grid."""
-    if request.own:
+    if request.per_sequence:
         raise Unsupported("takes no separate positions for each sequence")
     coordinates = np.moveaxis(_coordinates(request), -1, 0)
     return np.asarray(np.ravel_multi_index(tuple(coordinates), _grid(request)), dtype=np.int64)
@@ -243,17 +242,17 @@ def _places(request: Request) -> NDArray[np.int64]:
 def _offsets(request: Request) -> NDArray[np.int64]:
     """Return the first position of each sequence."""
     places = request.positions
-    if not request.own:
+    if not request.per_sequence:
         return np.full(len(request.q), consecutive(request))
     for row in places:
-        consecutive(replace(request, positions=row, own=False))
+        consecutive(replace(request, positions=row, per_sequence=False))
     return np.ascontiguousarray(places[:, 0])
 
 
 def _positions(request: Request, convention: Convention) -> NDArray[Any]:
     axes, places = letters("axes", convention.axes_of_positions), request.positions
     in_batch = any("b" in axis for axis in axes)
-    if not request.own:
+    if not request.per_sequence:
         places = np.broadcast_to(places, (request.q.shape[0] if in_batch else 1, *places.shape))
     elif not in_batch:
         axes = (("b",), *axes)
@@ -263,10 +262,8 @@ def _positions(request: Request, convention: Convention) -> NDArray[Any]:
 
 def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
     """Return m theta, (batch or 1, sequence, pairs), radians, and the encoding at this length."""
-    places = request.positions.astype(np.float64)
+    places = request.by_sequence.astype(np.float64)
     given = by_length(rope)(sequence_length(places))
-    if not request.own:
-        places = places[None]
     axis = given.axis if given.axes > 1 else None
     return float64.angles(places, given.inv_freq, axis=axis, direction=given.direction), given
 

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import (
-    ImplementationError,
-    Unsupported,
-    WrongResult,
-    as_float64,
-)
+from ropecli.checks.implementation.call import ImplementationError, Unsupported, WrongResult
 from ropecli.checks.implementation.rows import (
     call_failure,
     check_call,
@@ -201,8 +195,8 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
             subject.implementation.fresh().rows(each, place, subject.dtype)
             for each, place in zip((x[:5], x[5:]), places, strict=True)
         ]
-        given = x.astype(DTYPES[subject.dtype]).reshape(2, 5, subject.dim)
-        got = as_float64(subject.implementation.fresh().call(given, places), given)
+        both = x.reshape(2, 5, subject.dim)
+        got = subject.implementation.fresh().rows(both, places, subject.dtype)
     except ImplementationError as error:
         return no_verdict(f"refuses such a batch: {error}")
     rows = got.reshape(10, subject.dim)
@@ -227,9 +221,10 @@ def _check(subject: Subject, positions: NDArray[Any]) -> Outcome:
     for lead in ((batch,), (batch, HEADS)):
         spread = np.repeat(places, int(np.prod(lead[1:])), axis=0)
         x = subject.vectors(len(spread) * sequence, salt=10)
-        given = x.astype(DTYPES[subject.dtype]).reshape(*lead, sequence, subject.dim)
         try:
-            got = as_float64(subject.instance.call(given, places), given).reshape(x.shape)
+            got = subject.instance.rows(
+                x.reshape(*lead, sequence, subject.dim), places, subject.dtype
+            ).reshape(x.shape)
         except ImplementationError as error:
             refusals.append(str(error))
             continue

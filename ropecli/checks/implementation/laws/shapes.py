@@ -76,15 +76,16 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
         return sorted(cases, key=lambda case: design.rows(case).bit_length())
 
     def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
-        calls = [replace(_call(subject, case, salt), gradient=gradient) for case in cases]
+        made = (_call(subject, case) for case in cases)
+        calls = [replace(call, gradient=gradient, salt=salt) for call in made]
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
         def is_taken(case: Case) -> bool:
-            axes, own = case["axes, own"]
+            axes, per_sequence = case["axes, own"]
             batch, heads = case["batch"], case["heads"]
             return design.rows(case) <= limit and subject.implementation.takes(
-                axes, batch=batch, heads=heads, own=own
+                axes, batch=batch, heads=heads, per_sequence=per_sequence
             )
 
         return is_taken
@@ -125,9 +126,9 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
         # One factor, so that every size meets both kinds of positions in each arrangement. Tables
         # of each sequence are the same in all arrangements of the same vectors.
         "axes, own": [
-            (each, own)
-            for each, own in itertools.product(every, (False, True))
-            if not own or known[each.axes_of_x] == each
+            (each, per_sequence)
+            for each, per_sequence in itertools.product(every, (False, True))
+            if not per_sequence or known[each.axes_of_x] == each
         ],
         "length": [plain, *(n for n in lengths if n != plain)],
         "heads": design.HEADS,
@@ -148,16 +149,16 @@ def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
     return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
 
 
-def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
+def _call(subject: Subject, case: Case) -> Call:
     """Return the call of a case."""
     length, batch, context = case["length"], case["batch"], subject.context
-    axes, own = case["axes, own"]
+    axes, per_sequence = case["axes, own"]
     random = np.random.default_rng([subject.seed, length, batch, case["heads"]])
     index = np.arange(length)
     places = []
-    for b in range(batch if own else 1):
-        if case["mode"] == "prefill":  # own positions: padding on the left
-            places.append(np.maximum(index - (b % length if own else 0), 0))
+    for b in range(batch if per_sequence else 1):
+        if case["mode"] == "prefill":  # positions of each sequence: padding on the left
+            places.append(np.maximum(index - (b % length if per_sequence else 0), 0))
         elif case["mode"] == "decoding":
             places.append(index + max(0, case["position"] - b))
         elif case["mode"] == "chunked prefill":
@@ -165,7 +166,7 @@ def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
             places.append(index + int(random.integers(min(1, most), most + 1)))
         else:
             places.append(index % int(random.integers(length // 3 + 1, length + 1)))
-    positions = subject.on_axes(np.stack(places) if own else places[0])
+    positions = subject.on_axes(np.stack(places) if per_sequence else places[0])
     keys = case.get("key_heads")
     heads = case["heads"]
     some = next((heads // n for n in (2, 3, 5, 7, 11) if heads % n == 0), 1)
@@ -174,11 +175,10 @@ def _call(subject: Subject, case: Case, salt: int = 0) -> Call:
         heads=heads,
         key_heads=None if keys is None else {"all": heads, "one": 1, "some": some}[keys],
         positions=positions,
-        own=own,
+        per_sequence=per_sequence,
         dtype=case["dtype"],
         memory=case["memory"],
         mode=case["mode"],
-        salt=salt,
         arrangement=None if axes == subject.implementation.convention else axes,
     )
 
@@ -234,7 +234,6 @@ def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") 
         batch=1,
         heads=1,
         positions=places,
-        own=False,
         dtype=subject.dtype,
         mode=mode,
         key_heads=None,
@@ -383,7 +382,9 @@ def _second_sequence(subject: Subject, x: Array, first: Outcome) -> Outcome:
     request = Request(q=given, positions=places, stepwise=True, prefilled=half)
     instance = subject.implementation.fresh()
     instance.request(request)
-    got = real_numbers(instance.request(replace(request, again=True)).q, given).reshape(x.shape)
+    got = real_numbers(instance.request(replace(request, reuse_instance=True)).q, given).reshape(
+        x.shape
+    )
     for part, what in ((slice(half), "a prefill"), (slice(half, None), "a step")):
         step = Step(x[part], places[part], subject.dtype)
         outcome = check_rows(subject, step, got[part], where=f"{what}: ")
@@ -400,7 +401,7 @@ def memory(subject: Subject) -> Outcome:
     one, other = (subject.request(range(count), salt) for salt in (43, 44))
     instance, half = subject.implementation.fresh(), -(-count // 2)
     fewer = replace(other, q=other.q[:, :, :half], positions=other.positions[:half])
-    response = instance.request(replace(one, then=(other, other, fewer)))
+    response = instance.request(replace(one, followed_by=(other, other, fewer)))
     reread = response.reread
     same = reread is None or np.array_equal(reread, response.q, equal_nan=True)
     if not same and not response.in_place:

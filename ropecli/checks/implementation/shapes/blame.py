@@ -111,9 +111,7 @@ def _state(
 def blame(rows: Table, wrong: Mask) -> Blame | None:
     """Say which rows are wrong, if one statement is true of them and of no other row.
 
-    Returns:
-        The rows, such as "heads from the 9th on"; "some of" those where wrong rows are but a good
-        share; None if nothing simple fits.
+    It is of "some of" the rows where wrong ones are but a good share; None if nothing simple fits.
     """
     if not wrong.any():
         return None

@@ -18,6 +18,7 @@ from ropecli.checks.implementation.call import (
     Died,
     ImplementationError,
     OutOfTime,
+    Positions,
     Request,
     Response,
     ScaledRequest,
@@ -54,13 +55,11 @@ MOST_DEATHS = 2  #: Calls that may end the process of an implementation before n
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Call:
+class Call(Positions):
     """One call: the first vectors of a dtype, scaled for each head of each sequence."""
 
     batch: int
     heads: int
-    positions: NDArray[np.int64]  #: (length,) or (batch, length), with one more axis for several.
-    own: bool  #: Whether each sequence has positions of its own.
     dtype: str
     memory: str = "contiguous"
     mode: str = "prefill"
@@ -68,11 +67,6 @@ class Call:
     salt: int = 0
     gradient: bool = False  #: It takes these vectors back, as gradients of the result.
     arrangement: Convention | None = None  #: By default the first.
-
-    @property
-    def length(self) -> int:
-        """Tokens of a sequence."""
-        return int(self.positions.shape[1 if self.own else 0])
 
     def heads_of(self, array: str) -> int:
         """Return the heads of q, k or v."""
@@ -86,7 +80,7 @@ class Call:
         size = f"{self.batch} x {self.heads} x {self.length} vectors of {self.dtype}"
         size += ", gradient" if self.gradient else ""
         memory = "" if self.memory == "contiguous" else f", {self.memory}"
-        own = ", each sequence its own" if self.own and self.batch > 1 else ""
+        own = ", each sequence its own" if self.per_sequence and self.batch > 1 else ""
         axes = "" if self.arrangement is None else f", {self.arrangement.describe_axes()}"
         return f"{size}{memory}{axes}, {places}{own}"
 
@@ -331,7 +325,7 @@ class Survey:
             heads=call.heads,
             key_heads=call.key_heads,
             positions=call.positions,
-            own=call.own,
+            per_sequence=call.per_sequence,
             memory=call.memory,
             gradient=call.gradient,
         )
@@ -357,10 +351,10 @@ class Survey:
             (b, h, row, j), got, expected = found.first
             one, other = got * request.scales[b, h], expected * request.scales[b, h]
             digits = distinguishing_digits(np.array([one]), np.array([other]))
-            places = call.positions[b] if call.own else call.positions
+            place = call.by_sequence[b if call.per_sequence else 0, row]
             text = (
                 f"{call}: {ARRAYS[array]}sequence {b}, head {h}, row {row} at "
-                f"{format_position(np.asarray(places[row], dtype=np.float64))}, coordinate {j}: "
+                f"{format_position(np.asarray(place, dtype=np.float64))}, coordinate {j}: "
                 f"got {one:.{digits}g}, expected {other:.{digits}g}"
             )
             self._fail(call, text)
@@ -372,7 +366,7 @@ class Survey:
     ) -> None:
         """Keep some wrong rows of a call, to find out what they are instead."""
         scales = request.scales[:, : wrong.shape[1]]
-        places = (request.positions if request.own else request.positions[None]).astype(np.float64)
+        places = request.by_sequence.astype(np.float64)
         which = np.flatnonzero(wrong)
         first, spread = which[:KEPT], which[np.linspace(0, len(which) - 1, KEPT).astype(int)]
         b, h, s = np.unravel_index(np.unique([*first, *spread]), wrong.shape)
@@ -382,7 +376,7 @@ class Survey:
             oracle=self.subject.oracle.at_length(max(map(sequence_length, places))),
             dtype=known_dtype(request.rows),
             x=base[own],
-            m=places[b if request.own else 0, s],
+            m=places[b % len(places), s],
             got=to_float64(result[b, h, s]) / scales[b, h, None],
             sequence=b,
             head=h,
@@ -406,8 +400,9 @@ class Survey:
     def _compare(self, request: ScaledRequest, base: Array, result: NDArray[Any]) -> Comparison:
         """Compare rows with those expected, by the convention that they follow if there is one."""
         first: Comparison | None = None
-        places = request.positions if request.own else request.positions[None]
-        for oracles in self.subject.oracles_of(places, identify=self._other_lengths > 0):
+        for oracles in self.subject.oracles_of(
+            request.by_sequence, identify=self._other_lengths > 0
+        ):
             found = compare(oracles, request, base, result)
             if found.first is None:
                 return found
@@ -431,17 +426,17 @@ class Survey:
             axis = "bhs".index(letter)
             flat = flat * shape[axis] + index[axis]
         b, h, s = index
-        places = call.positions if call.own else call.positions[None]
+        places = call.by_sequence
         if places.ndim > 2:
             places = places.max(axis=-1)
         segments, into = _pack(places)
         own = {
-            "segment": segments[b if call.own else 0, s],
-            "into": into[b if call.own else 0, s],
+            "segment": segments[b % len(places), s],
+            "into": into[b % len(places), s],
             "sequence": b,
             "head": h,
             "row": s,
-            "position": places[b if call.own else 0, s],
+            "position": places[b % len(places), s],
             "flat": flat,
             "array": np.full(len(chosen), array),
         }
@@ -462,7 +457,7 @@ class Survey:
             "dtype": call.dtype,
             "memory": "strided" if transposed else call.memory,  # so are the numbers of a row
             "mode": call.mode,
-            "positions": "own" if call.own else "shared",
+            "positions": "own" if call.per_sequence else "shared",
             "tables": (call.arrangement or self.subject.implementation.convention).axes_of_tables,
         }
 

@@ -65,7 +65,7 @@ def compare(
     found = Comparison(wrong=np.zeros(result.shape[:3], dtype=bool))
     dtype = known_dtype(request.rows)
     for sequences, rows in _blocks(request, result.shape[0], result.shape[2]):
-        places = request.positions[sequences] if request.own else request.positions[None]
+        places = request.by_sequence[sequences]
         places = places[:, rows]
         count, length = places.shape[:2]
         x = base.take(range(rows.start, rows.start + length), axis=0, mode="wrap")
@@ -91,7 +91,7 @@ def compare(
 
 def _blocks(request: ScaledRequest, batch: int, length: int) -> Iterator[tuple[slice, slice]]:
     """Yield sequences and rows of a call that are computed together."""
-    together = max(1, ROWS // length) if request.own else batch
+    together = max(1, ROWS // length) if request.per_sequence else batch
     for sequence in range(0, batch, together):
         for row in range(0, length, ROWS):
             yield slice(sequence, sequence + together), slice(row, row + ROWS)
