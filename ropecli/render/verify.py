@@ -154,5 +154,6 @@ def _count(result: Verification) -> str:
         f"({samples:,} samples, {result.seconds:.1f} s)"
     )
     if failed:
-        return f"{len(failed)} of {len(laws)} laws fail{'s' * (len(failed) == 1)} {where}."
+        fail = " fails" if len(failed) == 1 else "s fail"
+        return f"{len(failed)} law{fail} of {len(laws)} {where}."
     return f"{len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}."

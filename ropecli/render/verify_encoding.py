@@ -64,8 +64,8 @@ def _count(result: EncodingVerification) -> str:
     samples = sum(check.samples for check in result.checks)
     took = f"({samples:,} samples, {result.seconds:.1f} s)"
     if wrong:
-        are = "is" if wrong == 1 else "are"
-        return f"{wrong} of {len(result.checks)} laws {are} not as theory says {took}."
+        are = " is" if wrong == 1 else "s are"
+        return f"{wrong} law{are} not as theory says, of {len(result.checks)} {took}."
     holding = sum(check.expected == "holds" for check in result.checks)
     failing = len(result.checks) - holding
     also = {0: "", 1: " and 1 fails as it must"}.get(failing, f" and {failing} fail as they must")
