@@ -31,7 +31,7 @@ def encode(
     output: Annotated[
         Path | None,
         option(
-            "FILE",
+            "PATH",
             "Output file, or folder for several. [default: INPUT.rope.npy]",
             "-o",
             "--output",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import keyword
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -152,6 +153,17 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
         if key in OPTIONS:
             raise ArgumentError(f"--set {key}: give it with {OPTIONS[key]}")
     return found
+
+
+@contextlib.contextmanager
+def naming_set(given: Container[str]) -> Iterator[None]:
+    """Have an error that begins with a parameter given by --set begin with the option."""
+    try:
+        yield
+    except RopecliError as error:
+        if error.problem.partition(" ")[0] in given:
+            error.problem = f"--set {error.problem}"
+        raise
 
 
 def key_values(option: str, words: list[str] | None, *, python: bool = False) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ropecli.cli.encoding import (
     NamedRotary,
     disambiguate,
     length_notes,
+    naming_set,
     of_layer,
     parameters,
     write_configuration,
@@ -139,8 +140,10 @@ class RotaryOptions(OverrideOptions):
         from ropecli.models.overrides import override
 
         used = check_length(self.sequence_length)
-        overridden = override(describe(source), self.overrides(base), layer=self.layer)
-        model = compute(overridden.description, sequence_length=used)
+        overrides = self.overrides(base)
+        with naming_set(overrides.parameters):
+            overridden = override(describe(source), overrides, layer=self.layer)
+            model = compute(overridden.description, sequence_length=used)
         notes = (*overridden.notes, *length_notes(model))
         if self.write is None:
             return model, notes
@@ -167,8 +170,8 @@ class RotaryOptions(OverrideOptions):
                 )
         if self.sequence_length is not None:
             given["sequence_length"] = self.sequence_length
-        return NamedRotary(
-            rope=rope(
+        with naming_set(parameters(self.set)):
+            found = rope(
                 rope_type,
                 head_dim=dim,
                 rope_theta=BASE if base is None else base,
@@ -176,9 +179,8 @@ class RotaryOptions(OverrideOptions):
                 rotary_dim=self.rotary_dim,
                 rotary_offset=rotary_offset or 0,
                 **given,
-            ),
-            context=context,
-        )
+            )
+        return NamedRotary(rope=found, context=context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -404,6 +406,13 @@ class OutputOptions(FileOptions):
             raise ArgumentError(
                 "--json needs stdout for its document, but -o - writes there; give -o FILE"
             )
+
+    @property
+    def writes_table(self) -> bool:
+        """Whether the output is a table."""
+        from ropecli.render.save import TABLES, suffix_of
+
+        return self.output is not None and suffix_of(self.output, self.format) in TABLES
 
     @property
     def _look(self) -> Look:
