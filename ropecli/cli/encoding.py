@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ropecli.files.load import Vector
     from ropecli.models.model import Layer, Model
     from ropecli.models.overrides import Overridden
+    from ropecli.models.settings import Description
     from ropecli.rotary import Rotary
 
 BASE = 10_000.0
@@ -47,6 +48,7 @@ class NamedRotary:
     name: str | None = None  #: Of the model, and of the layer where it has several.
     layer: Layer | None = None
     model: Model | None = None
+    described: Description | None = None  #: The model's file, without what options override.
     context: int | None = None  #: Context length: of --context, or else of the model.
     overrides: tuple[str, ...] = ()  #: Notes on values that take the place of the model's.
 
