@@ -76,10 +76,10 @@ def _sentences(each: BaseBound) -> list[str]:
             "become negative."
         ]
     elif each.longest_context is None:
-        said = [f"Holds up to at least {each.searched:,} (search limit)."]
+        said = [f"Holds up to at least distance {each.searched:,} (search limit)."]
     else:
         said = [
-            f"Holds up to {each.longest_context:,}: the sum is first negative at distance "
+            f"Holds up to distance {each.longest_context:,}: the sum is first negative at "
             f"{each.first_negative:,}."
         ]
     if each.context_length is not None:
