@@ -94,13 +94,23 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
 
 
 def length_notes(model: Model) -> tuple[str, ...]:
-    """Return a note if a sequence length was given to a model that does not change with it."""
+    """Return a note if a sequence length was given that changes nothing in a model."""
     ropes = [layer.rotary for layer in model.layers if layer.rotary is not None]
     # One position is the start of every sequence, and `scale` asks for its table.
-    if model.sequence_length in (None, 1) or any(rope.depends_on_length for rope in ropes):
+    if model.sequence_length in (None, 1) or not all(map(_is_of_short_sequences, ropes)):
         return ()
+    if any(rope.depends_on_length for rope in ropes):
+        shown = f"--sequence-length {model.sequence_length}"
+        return (f"{shown} is too short to change anything: all shorter sequences have this table",)
     types = ", ".join(dict.fromkeys(rope.rope_type for rope in ropes))
     return (f"--sequence-length has no effect on rope type {types}",)
+
+
+def _is_of_short_sequences(rope: Rotary) -> bool:
+    """Tell whether a table is that of the shortest sequence."""
+    short = rope.at_length(1)
+    same = rope.attention_factor == short.attention_factor
+    return same and bool((rope.inv_freq == short.inv_freq).all())
 
 
 def write_configuration(
