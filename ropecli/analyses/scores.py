@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.invariance import SHIFT, Invariance, invariance
 from ropecli.arrays import as_array
-from ropecli.encodings import Encoding
+from ropecli.encodings import Encoding, encoding
 from ropecli.encodings.encoding import softmax
 from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
@@ -68,7 +68,7 @@ class Scores(Drawable):
 
 
 def scores(
-    encodings: Sequence[Encoding],
+    encodings: Sequence[Encoding | str],
     tokens: Any = None,
     *,
     queries: int = 32,
@@ -82,7 +82,8 @@ def scores(
     """Compute the scores of each encoding on the same tokens, and measure its properties.
 
     Args:
-        encodings: Encodings of one model dim, with their weights.
+        encodings: Encodings of one model dim, with their weights; or names, of which encodings with
+            random weights are made, of the tokens' model dim or 64.
         tokens: (tokens, model_dim); random by default.
         queries: Number of queries, the first tokens, at positions 0 ... queries - 1.
         keys: Number of keys, the first tokens, at positions 0 ... keys - 1.
@@ -101,15 +102,16 @@ def scores(
     if not encodings:
         raise ArgumentError("encodings must not be empty")
     same_token = same_token and tokens is None
-    if tokens is None:
+    given = None if tokens is None else as_array("tokens", tokens).astype(np.float64)
+    made = _made(encodings, given, seed)
+    if given is None:
         count = max(queries, keys)
-        tokens = random_tokens(1 if same_token else count, encodings[0].sizes.model_dim, seed)
-        tokens = np.repeat(tokens, count, axis=0) if same_token else tokens
-    tokens = as_array("tokens", tokens).astype(np.float64)
-    _check(tokens, queries, keys, heads=encodings[0].sizes.heads, head=head)
-    rows = tokens[:queries], tokens[:keys]
-    maps = tuple(_map(each, *rows, head, causal=causal) for each in encodings)
-    measured = tuple(_measure(each, shift, seed) for each in encodings)
+        given = random_tokens(1 if same_token else count, made[0].sizes.model_dim, seed)
+        given = np.repeat(given, count, axis=0) if same_token else given
+    _check(given, queries, keys, heads=made[0].sizes.heads, head=head)
+    rows = given[:queries], given[:keys]
+    maps = tuple(_map(each, *rows, head, causal=causal) for each in made)
+    measured = tuple(_measure(each, shift, seed) for each in made)
     return Scores(
         maps=maps,
         invariances=measured,
@@ -118,6 +120,21 @@ def scores(
         causal=causal,
         same_token=same_token,
     )
+
+
+def _made(
+    encodings: Sequence[Encoding | str], tokens: NDArray[np.float64] | None, seed: int
+) -> list[Encoding]:
+    """Return encodings, those of names for the tokens, or of the size of those that are given."""
+    if isinstance(encodings, str | Encoding):
+        encodings = [encodings]
+    sizes = next((vars(each.sizes) for each in encodings if isinstance(each, Encoding)), {})
+    if tokens is not None and tokens.ndim and not sizes:
+        sizes = {"model_dim": tokens.shape[-1]}
+    return [
+        each if isinstance(each, Encoding) else encoding(each, **sizes, seed=seed)
+        for each in encodings
+    ]
 
 
 def random_tokens(count: int, model_dim: int, seed: int) -> NDArray[np.float64]:

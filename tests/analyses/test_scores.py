@@ -148,6 +148,19 @@ def test_attention_and_output_are_those_of_equation_2() -> None:
     assert np.isneginf(only.scores[np.triu_indices(6, 1)]).all()
 
 
+def test_names_stand_for_encodings_of_random_weights() -> None:
+    named = scores(["rope", encoding("t5", model_dim=8, heads=2, seed=3)], X, queries=6, keys=6)
+    made = scores([encoding("rope", model_dim=8, heads=2)], X, queries=6, keys=6)
+    np.testing.assert_array_equal(named.maps[0].scores, made.maps[0].scores)
+    assert [each.name for each in named.maps] == ["rope", "t5"]
+    of_tokens = scores(["rope"], X, queries=6, keys=6, seed=5).maps[0]
+    expected = scores([encoding("rope", model_dim=8, seed=5)], X, queries=6, keys=6).maps[0]
+    np.testing.assert_array_equal(of_tokens.scores, expected.scores)
+    assert [each.name for each in scores(["nope"], queries=2, keys=2).maps] == ["nope"]
+    with pytest.raises(ArgumentError, match="encoding must be one of"):
+        scores(["ropes"])
+
+
 CAUSAL = {"alibi", "cope", "fire", "kerple", "nope", "rope", "transformer_xl", "xpos"}
 SIZES: dict[str, Any] = {"model_dim": 8, "heads": 1}
 MADE = [

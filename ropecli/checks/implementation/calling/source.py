@@ -14,7 +14,8 @@ from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.worker import IN_WORKER
-from ropecli.errors import ArgumentError, FileError
+from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
+from ropecli.rotary.rotary import Rotary
 
 
 class Source(Protocol):
@@ -137,6 +138,13 @@ def source_of(
         msg = "target and apply_with must both be names, or neither, got "
         msg += f"{type(target).__name__} and {type(other).__name__}"
         raise ArgumentError(msg)
+    from ropecli.models.model import Model  # no worker needs it
+
+    if isinstance(target, Model | Rotary):
+        raise ArgumentTypeError(
+            f"target must be code that rotates, got a {type(target).__name__}",
+            "give the code, and the Rotary, such as model.layer().rotary, as `expect`",
+        )
     if not isinstance(target, str):
         return Here(target=target, other=other, device=device, values=values)
     if values:
