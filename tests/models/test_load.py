@@ -163,7 +163,9 @@ def test_a_model_in_place_of_its_rotary_is_refused_with_what_to_write(
     with pytest.raises(ArgumentTypeError) as caught:
         call(model)
     assert str(caught.value) == message
-    assert ropecli.decay(model.layer().rotary, max_distance=2).rope == model.layer().rotary
+    advised = model.layer().rotary
+    assert advised is not None
+    assert ropecli.decay(advised, max_distance=2).rope == advised
 
 
 def test_a_source_in_place_of_a_rotary_is_refused_with_what_to_write() -> None:
