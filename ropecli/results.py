@@ -50,6 +50,19 @@ class Result:
 
         return render.arrays(self)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the columns of `to_csv` as a stream of Arrow: `polars.DataFrame(result)`.
+
+        Args:
+            requested_schema: As in Arrow's PyCapsule interface.
+
+        Raises:
+            RopecliError: There is no pyarrow.
+        """
+        from ropecli import render
+
+        return render.arrow_stream(self, requested_schema)
+
     def to_csv(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the numbers to a file, as `-o FILE.csv` does where a command has it.
 

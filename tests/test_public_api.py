@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers import ROOT, for_each
 from matplotlib.figure import Figure
@@ -262,6 +263,11 @@ def test_every_result_prints_a_page_and_has_a_table_and_a_picture(tmp_path: Path
         assert not re.search(r" --\w| -\w ", str(result)), "an option of the command line"
         table = result.table()
         assert len({len(column) for column in table.values()}) == 1, name
+        arrow = pa.table(result)
+        assert arrow.column_names == list(table), name
+        for column, values in table.items():
+            read = arrow[column].to_pylist()
+            np.testing.assert_array_equal(read, values.tolist(), err_msg=f"{name} {column}")
         file = tmp_path / f"{index}.csv"
         result.to_csv(file)
         with file.open(newline="") as stream:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.invariance import SHIFT, Invariance, invariance
 from ropecli.arrays import as_array
-from ropecli.encodings import Encoding
+from ropecli.encodings import Encoding, encoding
 from ropecli.encodings.encoding import softmax
 from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
@@ -30,11 +30,17 @@ class ScoreMap:
     scores: NDArray[np.float64]  #: (queries, keys), positions counted from 0; -inf where masked.
     output: NDArray[np.float64]  #: o_m of Eq. 2, (queries, head_dim).
     terms: dict[str, NDArray[np.float64]]  #: Those of Eq. 6 by name, as `scores`; may be empty.
+    causal: bool = False  #: No query attends to a later key.
+
+    @property
+    def seen(self) -> NDArray[np.float64]:
+        """Scores of the keys that a query attends to, and -inf for the others, (queries, keys)."""
+        return _mask_later(self.scores) if self.causal else self.scores
 
     @property
     def attention(self) -> NDArray[np.float64]:
         """a_mn of Eq. 2, the softmax of the scores, (queries, keys)."""
-        return softmax(self.scores)
+        return softmax(self.seen)
 
     @property
     def entropy(self) -> float:
@@ -52,7 +58,7 @@ class Scores(Drawable):
     invariances: tuple[Invariance, ...]  #: One for each encoding, measured and as theory says.
     head: int  #: The head of the maps.
     seed: int  #: Seed of the tokens.
-    causal: bool = False  #: Queries see no later key.
+    causal: bool | None = None  #: Queries see no later key; None: where their models do not.
     same_token: bool = False  #: All tokens are the same, so that a map shows position alone.
 
     @property
@@ -62,13 +68,13 @@ class Scores(Drawable):
 
 
 def scores(
-    encodings: Sequence[Encoding],
+    encodings: Sequence[Encoding | str],
     tokens: Any = None,
     *,
     queries: int = 32,
     keys: int = 32,
     head: int = 0,
-    causal: bool = False,
+    causal: bool | None = None,
     same_token: bool = True,
     shift: int = SHIFT,
     seed: int = 0,
@@ -76,12 +82,14 @@ def scores(
     """Compute the scores of each encoding on the same tokens, and measure its properties.
 
     Args:
-        encodings: Encodings of one model dim, with their weights.
+        encodings: Encodings of one model dim, with their weights; or names, of which encodings with
+            random weights are made, of the tokens' model dim or 64.
         tokens: (tokens, model_dim); random by default.
         queries: Number of queries, the first tokens, at positions 0 ... queries - 1.
         keys: Number of keys, the first tokens, at positions 0 ... keys - 1.
         head: The head to show.
-        causal: Mask keys that come after the query.
+        causal: Mask keys that come after the query, in scores and attention, or mask none. By
+            default, scores are of all keys, and attention is masked for encodings of causal models.
         same_token: Where no tokens are given, repeat one random token: then all that a map shows
             comes from positions.
         shift: Shift used by the translation-invariance check, at least 1.
@@ -94,15 +102,16 @@ def scores(
     if not encodings:
         raise ArgumentError("encodings must not be empty")
     same_token = same_token and tokens is None
-    if tokens is None:
+    given = None if tokens is None else as_array("tokens", tokens).astype(np.float64)
+    made = _made(encodings, given, seed)
+    if given is None:
         count = max(queries, keys)
-        tokens = random_tokens(1 if same_token else count, encodings[0].sizes.model_dim, seed)
-        tokens = np.repeat(tokens, count, axis=0) if same_token else tokens
-    tokens = as_array("tokens", tokens).astype(np.float64)
-    _check(tokens, queries, keys, heads=encodings[0].sizes.heads, head=head)
-    rows = tokens[:queries], tokens[:keys]
-    maps = tuple(_map(each, *rows, head, causal=causal) for each in encodings)
-    measured = tuple(_measure(each, shift, seed) for each in encodings)
+        given = random_tokens(1 if same_token else count, made[0].sizes.model_dim, seed)
+        given = np.repeat(given, count, axis=0) if same_token else given
+    _check(given, queries, keys, heads=made[0].sizes.heads, head=head)
+    rows = given[:queries], given[:keys]
+    maps = tuple(_map(each, *rows, head, causal=causal) for each in made)
+    measured = tuple(_measure(each, shift, seed) for each in made)
     return Scores(
         maps=maps,
         invariances=measured,
@@ -111,6 +120,21 @@ def scores(
         causal=causal,
         same_token=same_token,
     )
+
+
+def _made(
+    encodings: Sequence[Encoding | str], tokens: NDArray[np.float64] | None, seed: int
+) -> list[Encoding]:
+    """Return encodings, those of names for the tokens, or of the size of those that are given."""
+    if isinstance(encodings, str | Encoding):
+        encodings = [encodings]
+    sizes = next((vars(each.sizes) for each in encodings if isinstance(each, Encoding)), {})
+    if tokens is not None and tokens.ndim and not sizes:
+        sizes = {"model_dim": tokens.shape[-1]}
+    return [
+        each if isinstance(each, Encoding) else encoding(each, **sizes, seed=seed)
+        for each in encodings
+    ]
 
 
 def random_tokens(count: int, model_dim: int, seed: int) -> NDArray[np.float64]:
@@ -134,12 +158,12 @@ def _map(
     y: NDArray[np.float64],
     head: int,
     *,
-    causal: bool,
+    causal: bool | None,
 ) -> ScoreMap:
     m, n = np.arange(float(len(x))), np.arange(float(len(y)))
     found = encoding.scores(x, y, m, n)
-    if causal:
-        found[:, n > m[:, None]] = -np.inf
+    masked = encoding.causal if causal is None else causal
+    seen = _mask_later(found) if masked else found
     terms = {}
     if not encoding.depends_on_other_keys:  # else a score is not linear in its tokens
         parts = vars(encoding.terms(x, y, m, n)).items()
@@ -147,10 +171,17 @@ def _map(
     return ScoreMap(
         name=encoding.name,
         equation=encoding.equation,
-        scores=found[head].copy(),
-        output=encoding.output(softmax(found), y, m, n)[head].copy(),
+        scores=(seen if causal else found)[head].copy(),
+        causal=masked,
+        output=encoding.output(softmax(seen), y, m, n)[head].copy(),
         terms=terms,
     )
+
+
+def _mask_later(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores (..., queries, keys) with -inf for keys after their query."""
+    later = np.triu(np.ones(scores.shape[-2:], dtype=bool), 1)
+    return np.where(later, -np.inf, scores)
 
 
 def _measure(encoding: Encoding, shift: int, seed: int) -> Invariance:

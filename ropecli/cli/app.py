@@ -15,6 +15,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -52,6 +53,7 @@ RENAMED = {
 
 EXIT_REFUSED = 2
 EXIT_BUG = 101
+NEAR = 0.62  #: Similarity of options that are offered for one that does not exist.
 
 #: Options whose name is not that of the library's parameter.
 OPTION_OF = {"head_dim": "dim", "max_distance": "max_dist", "tensors": "tensor"}
@@ -233,6 +235,10 @@ def option_of(command: str, parameter: str) -> str:
 
 def _usage(error: Any) -> str:
     """Return Typer's message with the value that was given, or with the help page to read."""
+    if getattr(error, "possibilities", None):  # Typer also counts the dashes, which all have
+        bare = {each.lstrip("-"): each for each in error.possibilities}
+        near = get_close_matches(error.option_name.lstrip("-"), bare, cutoff=NEAR)
+        error.possibilities = [bare[each] for each in near]
     message = str(error.format_message()).rstrip(".")
     details = getattr(error.__cause__, "errors", None)
     if details is not None:

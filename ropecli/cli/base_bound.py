@@ -45,8 +45,7 @@ def base_bound(
     """\b
     Examples:
       ropecli base-bound --base 500000 --context 131072
-        Holds up to 18,437; the sum is first negative at distance 18,438.
-        A context of 131,072 does not hold.
+        Holds up to distance 18,437; a context of 131,072 does not fit.
       ropecli base-bound --model example:llama-3.1-8b -o sums.png
       ropecli base-bound --base 10000 --base 500000 --base 8e6
       ropecli base-bound --scan --context 4096

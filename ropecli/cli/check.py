@@ -194,7 +194,10 @@ def check(
     timeout: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", help="Seconds for one call.", min=0.01, rich_help_panel=JUDGED
+            metavar="SECONDS",
+            help="Seconds for one call; loading the code may take five times as many.",
+            min=0.01,
+            rich_help_panel=JUDGED,
         ),
     ] = 60.0,
     budget: Annotated[
@@ -248,6 +251,7 @@ def check(
     fails, or if the budget ends before all are judged.
     """
     from ropecli.checks.implementation.calling.find import CallError
+    from ropecli.checks.implementation.calling.source import source_of
     from ropecli.checks.implementation.check import check as judge
     from ropecli.cli.progress import progress_line
     from ropecli.files.function import files_named
@@ -264,6 +268,7 @@ def check(
         rope if rope.rope_type is None else replace(rope, context=context)
     )
     name = target or command or ""
+    source_of(target, command, apply_with, {}, device)  # refuses what is not there
     page.note(*(() if expected is None else expected.notes), f"running the code of {name}")
     if context is None and expected is not None:
         context = expected.context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -116,8 +117,11 @@ class SectionedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take a list of numbers that begins with a minus, -1,2, for a value and not an option."""
         words = [f" {word}" if NUMBERS.match(word) else word for word in args]
-        _, _, given = self.make_parser(ctx).parse_args([*words])
+        texts, _, given = self.make_parser(ctx).parse_args([*words])
         for option, times in Counter(given).items():
+            text = str(texts[option.name])
+            if option.metavar == "FILE" and text.endswith(os.sep):
+                raise ArgumentError(f"{'/'.join(option.opts)} must be a file, got {text!r}")
             if times > 1 and _takes_one(option):
                 raise ArgumentError(f"{'/'.join(option.opts)} takes one value, got {times}")
         _read_plainly(self, ctx)

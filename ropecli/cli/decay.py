@@ -92,7 +92,7 @@ def decay(
              256    0.353683  0.334864
       ropecli decay --base 10000 --base 500000 --max-dist 4096 -o bases.svg
       ropecli decay --figure2 -o figure2.png
-      ropecli decay --q q.npy --k k.npy --q-row 3 --at 100 -o scores.csv
+      ropecli decay --q q.npy --k k.npy --q-row 3 --at 100 -o scores.png
       ropecli decay --model example:llama-3.1-8b --max-dist 4096
       ropecli decay --dim 16 --contributions -o contributions.png
       ropecli decay --encoding all --dim 16 -o expected.png
@@ -116,7 +116,10 @@ def decay(
     query = None if q is None else read_vector("--q", q, q_row, option="--q-row")
     key = None if k is None else read_vector("--k", k, k_row, option="--k-row")
     ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
-    output.note(*(note for each in (query, key) if each is not None for note in each.notes))
+    for name, each in (("--q", query), ("--k", key)):  # which may be rows of one file
+        output.note(*(f"{name} {note}" for note in (each.notes if each is not None else ())))
+    if at is not None and output.writes_table:
+        output.note(f"--at has no effect on {output.output}, which has the scores at all distances")
     output.note(*named_notes(ropes))
     resolved = rope.as_parameters(ropes)
     if encoding:

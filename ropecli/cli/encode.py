@@ -31,7 +31,7 @@ def encode(
     output: Annotated[
         Path | None,
         option(
-            "FILE",
+            "PATH",
             "Output file, or folder for several. [default: INPUT.rope.npy]",
             "-o",
             "--output",
@@ -239,10 +239,10 @@ class _Run:
             parameters = self._parameters(plan.session)
             self.page.note(*notes)
             self._show_plan(
-                plan.session, more_files(len(inputs) - 1, positions_continue=positions_continue)
+                plan.session, *more_files(len(inputs) - 1, positions_continue=positions_continue)
             )
 
-        with self._progress(f"{len(inputs):,} files") as progress:
+        with self._progress(f"{len(inputs):,} file{'s' * (len(inputs) != 1)}") as progress:
             result = encode_files(
                 inputs,
                 self._rope_for,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import keyword
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ropecli.files.load import Vector
     from ropecli.models.model import Layer, Model
     from ropecli.models.overrides import Overridden
+    from ropecli.models.settings import Description
     from ropecli.rotary import Rotary
 
 BASE = 10_000.0
@@ -46,6 +48,7 @@ class NamedRotary:
     name: str | None = None  #: Of the model, and of the layer where it has several.
     layer: Layer | None = None
     model: Model | None = None
+    described: Description | None = None  #: The model's file, without what options override.
     context: int | None = None  #: Context length: of --context, or else of the model.
     overrides: tuple[str, ...] = ()  #: Notes on values that take the place of the model's.
 
@@ -91,13 +94,23 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
 
 
 def length_notes(model: Model) -> tuple[str, ...]:
-    """Return a note if a sequence length was given to a model that does not change with it."""
+    """Return a note if a sequence length was given that changes nothing in a model."""
     ropes = [layer.rotary for layer in model.layers if layer.rotary is not None]
     # One position is the start of every sequence, and `scale` asks for its table.
-    if model.sequence_length in (None, 1) or any(rope.depends_on_length for rope in ropes):
+    if model.sequence_length in (None, 1) or not all(map(_is_of_short_sequences, ropes)):
         return ()
+    if any(rope.depends_on_length for rope in ropes):
+        shown = f"--sequence-length {model.sequence_length}"
+        return (f"{shown} is too short to change anything: all shorter sequences have this table",)
     types = ", ".join(dict.fromkeys(rope.rope_type for rope in ropes))
     return (f"--sequence-length has no effect on rope type {types}",)
+
+
+def _is_of_short_sequences(rope: Rotary) -> bool:
+    """Tell whether a table is that of the shortest sequence."""
+    short = rope.at_length(1)
+    same = rope.attention_factor == short.attention_factor
+    return same and bool((rope.inv_freq == short.inv_freq).all())
 
 
 def write_configuration(
@@ -152,6 +165,17 @@ def parameters(words: list[str] | None) -> dict[str, Any]:
         if key in OPTIONS:
             raise ArgumentError(f"--set {key}: give it with {OPTIONS[key]}")
     return found
+
+
+@contextlib.contextmanager
+def naming_set(given: Container[str]) -> Iterator[None]:
+    """Have an error that begins with a parameter given by --set begin with the option."""
+    try:
+        yield
+    except RopecliError as error:
+        if error.problem.partition(" ")[0] in given:
+            error.problem = f"--set {error.problem}"
+        raise
 
 
 def key_values(option: str, words: list[str] | None, *, python: bool = False) -> dict[str, Any]:

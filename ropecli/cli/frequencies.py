@@ -58,16 +58,19 @@ def frequencies(
     from ropecli.analyses.frequencies import frequency_table
     from ropecli.analyses.several import Several
     from ropecli.cli.encoding import named_notes
+    from ropecli.models.load import trained_length
 
     ropes = rope.encodings(dim=DIM)
     output.note(*named_notes(ropes))
     found = []
     for each in ropes:
-        before = None if each.layer is None else each.layer.trained_length
+        before = trained
+        if before is None and each.layer is not None and each.described is not None:
+            before = trained_length(each.layer, each.described)
         result = frequency_table(
             each.rope,
             context_length=each.reach or CONTEXT,
-            trained_length=before if trained is None else trained,
+            trained_length=before,
             trained_turns=trained_turns,
             name=each.name,
         )

@@ -18,6 +18,7 @@ from ropecli.cli.encoding import (
     NamedRotary,
     disambiguate,
     length_notes,
+    naming_set,
     of_layer,
     parameters,
     write_configuration,
@@ -27,6 +28,7 @@ from ropecli.errors import ArgumentError, FileError
 if TYPE_CHECKING:
     from ropecli.models.model import Model
     from ropecli.models.overrides import Overrides
+    from ropecli.models.settings import Description
     from ropecli.render.figure import Look
     from ropecli.results import Result
 
@@ -121,7 +123,7 @@ class RotaryOptions(OverrideOptions):
 
     def rotating_layers(self, source: str, *, base: float | None = None) -> list[NamedRotary]:
         """Return the encoding of every layer type that rotates, or of the one named."""
-        model, notes = self._load(source, base)
+        model, notes, _ = self._load(source, base)
         rotating = [each for each in model.only(self.layer).layers if each.rotary is not None]
         if not rotating:
             which = "" if self.layer is None else f" {self.layer}"
@@ -134,19 +136,22 @@ class RotaryOptions(OverrideOptions):
             for each in rotating
         ]
 
-    def _load(self, source: str, base: float | None) -> tuple[Model, tuple[str, ...]]:
-        """Return a model with the values of options in place of its own, and notes on them."""
+    def _load(self, source: str, base: float | None) -> tuple[Model, tuple[str, ...], Description]:
+        """Return a model with the values of options in place of its own, notes, and its file."""
         from ropecli.models.load import check_length, compute, describe
         from ropecli.models.overrides import override
 
         used = check_length(self.sequence_length)
-        overridden = override(describe(source), self.overrides(base), layer=self.layer)
-        model = compute(overridden.description, sequence_length=used)
+        overrides = self.overrides(base)
+        with naming_set(overrides.parameters):
+            described = describe(source)
+            overridden = override(described, overrides, layer=self.layer)
+            model = compute(overridden.description, sequence_length=used)
         notes = (*overridden.notes, *length_notes(model))
         if self.write is None:
-            return model, notes
+            return model, notes, described
         write_configuration(self.write, overridden, model.layers, sequence_length=used)
-        return model, (*notes, f"configuration written to {self.write}")
+        return model, (*notes, f"configuration written to {self.write}"), described
 
     def _of_numbers(
         self, dim: int, base: float | None, *, uses_context: bool, rotary_offset: int | None = None
@@ -168,8 +173,8 @@ class RotaryOptions(OverrideOptions):
                 )
         if self.sequence_length is not None:
             given["sequence_length"] = self.sequence_length
-        return NamedRotary(
-            rope=rope(
+        with naming_set(parameters(self.set)):
+            found = rope(
                 rope_type,
                 head_dim=dim,
                 rope_theta=BASE if base is None else base,
@@ -177,9 +182,8 @@ class RotaryOptions(OverrideOptions):
                 rotary_dim=self.rotary_dim,
                 rotary_offset=rotary_offset or 0,
                 **given,
-            ),
-            context=context,
-        )
+            )
+        return NamedRotary(rope=found, context=context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +203,7 @@ class EncodingOptions(RotaryOptions):
             return self._of_numbers(
                 dim, self.base, uses_context=uses_context, rotary_offset=rotary_offset
             )
-        model, notes = self._load(self.model, self.base)
+        model, notes, _ = self._load(self.model, self.base)
         return of_layer(model, model.layer(self.layer), notes)
 
     def as_parameters(self, found: NamedRotary) -> dict[str, Any]:
@@ -242,10 +246,10 @@ class EncodingListOptions(RotaryOptions):
         found, origins = [], []
         for source in dict.fromkeys(self.model):
             for base in bases:
-                model, notes = self._load(source, base)
+                model, notes, described = self._load(source, base)
                 named = self.layer is not None
                 for each in [model.layer(self.layer)] if named else model.text_layers():
-                    found.append(of_layer(model, each, notes))
+                    found.append(replace(of_layer(model, each, notes), described=described))
                     origins.append(source)
         return disambiguate(found, origins)
 
@@ -404,6 +408,13 @@ class OutputOptions(FileOptions):
             raise ArgumentError(
                 "--json needs stdout for its document, but -o - writes there; give -o FILE"
             )
+
+    @property
+    def writes_table(self) -> bool:
+        """Whether the output is a table."""
+        from ropecli.render.save import TABLES, suffix_of
+
+        return self.output is not None and suffix_of(self.output, self.format) in TABLES
 
     @property
     def _look(self) -> Look:

@@ -56,7 +56,14 @@ def scores(
             "[default: same token]",
         ),
     ] = None,
-    causal: Annotated[bool, flag("--causal", "Mask keys after the query.")] = False,
+    causal: Annotated[
+        bool | None,
+        flag(
+            "--causal/--bidirectional",
+            "Mask keys after the query, or none. "
+            "[default: attention as in the models of each encoding]",
+        ),
+    ] = None,
     attention: Annotated[
         bool, flag("--attention", "Draw the softmax of the scores (Eq. 2).")
     ] = False,
@@ -77,8 +84,8 @@ def scores(
     Examples:
       ropecli scores --encoding rope,nope
                lowest  highest  entropy  own position  |output|
-        rope  -0.2394    0.736    3.441       0.03643     3.107
-        nope    0.478    0.478    3.466       0.03125     3.107
+        rope  -0.2394    0.736    2.526        0.1373     3.107
+        nope    0.478    0.478    2.549        0.1268     3.107
       ropecli scores --encoding rope,nope --length 64 -o scores.png
       ropecli scores --encoding rope --model config.json --attention -o map.png
       ropecli scores --encoding rope --x tokens.npy --weights weights.npz --json

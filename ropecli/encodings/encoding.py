@@ -52,6 +52,7 @@ class Encoding(ABC):
     equation: ClassVar[str]  #: Its equation in RoFormer, or in its own paper.
     default_theory: ClassVar[Theory]  #: Theory for default options.
     depends_on_other_keys: ClassVar[bool] = False  #: A score depends on other keys too.
+    of_causal_models: ClassVar[bool] = False  #: Models that it is known from are decoders alone.
 
     sizes: Sizes  #: Sizes of tokens and heads.
     weights: Mapping[str, Array] = field(repr=False)  #: Names and shapes are those of `shapes`.
@@ -72,6 +73,11 @@ class Encoding(ABC):
     def theory(self) -> Theory:
         """Theory of the encoding with its options."""
         return self.default_theory
+
+    @property
+    def causal(self) -> bool:
+        """Whether no query sees a later key in the models that have it, with its options."""
+        return self.of_causal_models
 
     @property
     def saturation_position(self) -> float:

@@ -25,18 +25,12 @@ def load_function(target: str) -> Callable[..., Any]:
     imports, and is not entered in `sys.modules`: two files of one name do not meet. Imports that
     wait until the function is called need `in_reach` around the calls.
     """
-    module, colon, name = target.rpartition(":")
-    if not (colon and module and name):
-        raise FileError(
-            f"function must be given as module:function or file.py:function, got {target!r}"
-        )
-    by_path = module.endswith(SUFFIX)
-    if by_path and not Path(module).is_file():
-        why = "it is not a file" if Path(module).exists() else "No such file or directory"
-        raise FileError(f"cannot read {module}: {why}")
+    module, name = module_and_name(target)
     try:
         with in_reach(target):
-            found: Any = _from_file(module) if by_path else importlib.import_module(module)
+            found: Any = (
+                _from_file(module) if module.endswith(SUFFIX) else importlib.import_module(module)
+            )
             for part in name.split("."):
                 found = getattr(found, part, None)
     except (Exception, SystemExit) as error:
@@ -46,6 +40,19 @@ def load_function(target: str) -> Callable[..., Any]:
         raise FileError(f"{module} must have a function {name!r}")
     function: Callable[..., Any] = found
     return function
+
+
+def module_and_name(target: str) -> tuple[str, str]:
+    """The module, or its file, which must be there, and the function's name; no code is run."""
+    module, colon, name = target.rpartition(":")
+    if not (colon and module and name):
+        raise FileError(
+            f"function must be given as module:function or file.py:function, got {target!r}"
+        )
+    if module.endswith(SUFFIX) and not Path(module).is_file():
+        why = "it is not a file" if Path(module).exists() else "No such file or directory"
+        raise FileError(f"cannot read {module}: {why}")
+    return module, name
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ropecli.errors import FileError, NoRotaryError, RopecliError
+from ropecli.errors import ArgumentError, FileError, NoRotaryError, RopecliError
 from ropecli.models import config
 from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.model import Layer, Model
@@ -116,3 +116,14 @@ def compute(
         layers=tuple(layers),
         raw=described.raw,
     )
+
+
+def trained_length(layer: Layer, described: Description) -> int | None:
+    """Return the positions of training: before scaling, and before an override of the context."""
+    if layer.original_context_length is not None:
+        return layer.original_context_length
+    try:
+        own = [each for each in compute(described).layers if each.name == layer.name]
+    except (ArgumentError, FileError):  # only overrides make it right
+        own = []
+    return (own[0] if own else layer).trained_length

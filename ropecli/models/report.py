@@ -17,7 +17,7 @@ from ropecli.analyses.scale import Scale, scale
 from ropecli.errors import ArgumentError, FileError
 from ropecli.models.lint.rule import Finding
 from ropecli.models.lint.run import lint_description
-from ropecli.models.load import check_length, compute, describe
+from ropecli.models.load import check_length, compute, describe, trained_length
 from ropecli.models.model import Layer, Model
 from ropecli.models.overrides import Overridden, Overrides, override
 from ropecli.models.settings import Description
@@ -124,7 +124,7 @@ def gather(
         rotating = [e for e in own.model.layers if e.rotary is not None] if own.model else []
         for found in _layers(own.model, layer):
             full = f"{name} {found.name}" if len(rotating) > 1 else name
-            rotations.append((full, found, _trained_length(found, each)))
+            rotations.append((full, found, trained_length(found, each)))
     if len(rotations) > MOST_ENCODINGS:
         raise ArgumentError(
             f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}",
@@ -191,17 +191,6 @@ def _layers(model: Model | None, name: str | None) -> list[Layer]:
     if found.rotary is None:
         raise ArgumentError(f"layer {name} of {model.source} has no rotary position embedding")
     return [found]
-
-
-def _trained_length(layer: Layer, described: Description) -> int | None:
-    """Return the positions of training: before scaling, and before an override of the context."""
-    if layer.original_context_length is not None:
-        return layer.original_context_length
-    try:
-        own = [each for each in compute(described).layers if each.name == layer.name]
-    except (ArgumentError, FileError):  # only overrides make it right
-        own = []
-    return (own[0] if own else layer).trained_length
 
 
 def _encoding(name: str, layer: Layer, trained: int | None, *, stretches: bool) -> ReportedEncoding:

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ropecli.errors import RopecliError
 from ropecli.results import Drawable, HtmlResult, Result
 
 Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
@@ -82,6 +83,17 @@ def arrays(result: Result) -> dict[str, NDArray[np.generic]]:
     import numpy as np
 
     return {name: np.asarray(column) for name, column in columns(result).items()}
+
+
+def arrow_stream(result: Result, requested_schema: object | None) -> object:
+    """Return the columns of a result as pyarrow's capsule of a stream; None in a cell is null."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise RopecliError(
+            f"{type(result).__name__} as Arrow needs pyarrow: pip install 'ropecli[parquet]'"
+        ) from None
+    return pa.table({**columns(result)}).__arrow_c_stream__(requested_schema)
 
 
 def write_csv(result: Result, path: str | os.PathLike[str], *, force: bool) -> None:

@@ -81,14 +81,12 @@ def _verdict(each: BaseBound) -> str:
             "become negative"
         )
     elif each.longest_context is None:
-        said = f"holds up to at least {each.searched:,} (search limit)"
+        said = f"holds up to at least distance {each.searched:,} (search limit)"
     else:
-        said = f"holds up to {each.longest_context:,}"
+        said = f"holds up to distance {each.longest_context:,}"
     if each.context_length is not None:
         fits = "fits" if each.holds else "does not fit"
         said += f"; a context of {each.context_length:,} {fits}"
-    if each.first_negative is not None:
-        said += f"; the sum is first negative at distance {each.first_negative:,}"
     return said
 
 

@@ -190,5 +190,6 @@ def _count(result: Verdict) -> str:
     if wrong:
         more = f", {len(wrong - failed)} because of {'it' if len(failed) == 1 else 'them'}"
         more = more if wrong - failed else ""
-        return f"{len(failed)} of {len(judged)} laws fail{'s' * (len(failed) == 1)}{more} {how}."
+        fail = " fails" if len(failed) == 1 else "s fail"
+        return f"{len(failed)} law{fail} of {len(judged)}{more} {how}."
     return f"{len(judged)} law{' holds' if len(judged) == 1 else 's hold'} {how}."

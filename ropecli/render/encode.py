@@ -74,10 +74,12 @@ def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int)
     ]
 
 
-def more_files(count: int, *, positions_continue: bool) -> str:
-    """Return how many more files there are, and the positions that they begin at."""
+def more_files(count: int, *, positions_continue: bool) -> list[str]:
+    """Return how many more files there are, and the positions that they begin at; [] if none."""
+    if not count:
+        return []
     how = "continue from the previous file" if positions_continue else "each from the start"
-    return f"and {count:,} {'file' if count == 1 else 'files'} more, positions {how}"
+    return [f"and {count:,} {'file' if count == 1 else 'files'} more, positions {how}"]
 
 
 def warnings(arrays: Iterable[EncodedArray]) -> list[str]:

@@ -154,8 +154,8 @@ def angles(result: Precision) -> list[Column]:
 def closing(results: Sequence[Precision], screen: Screen) -> list[str]:
     """Return what the rows mean, and which policies only change frequencies."""
     sentences = [
-        '"all": no position of the context is beyond the tolerance. Score errors are relative to '
-        "the largest score, A^2 |q||k|, at sampled positions."
+        '"safe to": number of positions from 0 on within the tolerance, or "all" of the context. '
+        "Score errors are relative to the largest score, A^2 |q||k|, at sampled positions."
     ]
     invariant = dict.fromkeys(
         each.policy.name

@@ -64,7 +64,7 @@ def as_json(result: Scores, **_: Any) -> dict[str, Any]:
                 "name": scored.name,
                 "equation": scored.equation,
                 "agrees": measured.agrees,
-                **fields(scored, "scores", "attention", "output"),
+                **fields(scored, "causal", "scores", "attention", "output"),
                 "terms": {name: _rms(term) for name, term in scored.terms.items()},
                 **{name: fields(each, *PROPERTY) for name, each in measured.properties.items()},
             }
@@ -135,13 +135,20 @@ def _attention(result: Scores, screen: Screen) -> list[str]:
         rows.append([each.name, *(f"{number:.4g}" for number in numbers)])
     tokens = "one token at" if result.same_token else "tokens at"
     queries, keys = result.maps[0].scores.shape
-    masked = ", causal" if result.causal else ""
     return [
         f"Scores, softmax and output (Eq. 2): {tokens} {queries} x {keys} positions, "
-        f"head {result.head}{masked}",
+        f"head {result.head}{_mask(result)}",
         *screen.align(rows, left=1),
         f"Entropy in nats, 0 to ln {keys} = {math.log(keys):.4g}; means over the queries.",
     ]
+
+
+def _mask(result: Scores) -> str:
+    """Return the end of a heading: which attention is causal."""
+    others = [each.name for each in result.maps if not each.causal]
+    if len(others) == len(result.maps):
+        return ""
+    return ", causal" + (f" but for {', '.join(others)}" if others else "")
 
 
 def _terms(result: Scores, screen: Screen) -> list[str]:
@@ -201,7 +208,7 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
     """
     what = "attention" if attention else "scores"
     tokens = "one token at every position, " if result.same_token else ""
-    masked = ", causal" if result.causal else ""
+    masked = _mask(result) if attention or result.causal else ""
     title = f"{what} of head {result.head}, {tokens}seed {result.seed}{masked}"
     columns = min(len(result.maps), COLUMNS)
     rows = math.ceil(len(result.maps) / columns)
@@ -212,7 +219,7 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
         axes.remove()
     for axes, each in zip(panels, result.maps, strict=False):
         axes.grid(visible=False)
-        weights = np.where(np.isneginf(each.scores), np.nan, each.attention)
+        weights = np.where(np.isneginf(each.seen), np.nan, each.attention)
         values = np.ma.masked_invalid(weights if attention else each.scores)
         image = axes.imshow(values, interpolation="nearest", **_scale(values.compressed()))
         picture.colorbar(image, ax=axes, shrink=0.8)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.names import quote
 from ropecli.numbers import even, length, positive
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.frequencies import Table, finite_table
@@ -352,4 +353,12 @@ class Rotary:
 def check_rope(rope: object) -> None:
     """Refuse what is not a `Rotary`."""
     if not isinstance(rope, Rotary):
-        raise ArgumentTypeError(f"rope must be a Rotary, got {type(rope).__name__}")
+        got = type(rope).__name__
+        raise ArgumentTypeError(f"rope must be a Rotary, got {got}", rotary_of(rope))
+
+
+def rotary_of(value: object) -> str:
+    """Return how to get the `Rotary` of what stands for a model; "" for anything else."""
+    if isinstance(value, str) and (value.startswith("example:") or "." in value):
+        return f"give ropecli.load_model({quote(value)}).layer().rotary"
+    return "give model.layer().rotary" if hasattr(value, "rotating_layers") else ""

@@ -11,7 +11,7 @@ from helpers import assert_same_bits, assert_within
 from ropecli import ArgumentError
 from ropecli.analyses.invariance import invariance
 from ropecli.analyses.scores import random_tokens, scores
-from ropecli.encodings import ENCODINGS, encoding
+from ropecli.encodings import ENCODINGS, Encoding, encoding
 from ropecli.encodings.types.sinusoidal import sinusoids
 
 ROPE = encoding("rope", model_dim=8, heads=2)
@@ -148,6 +148,45 @@ def test_attention_and_output_are_those_of_equation_2() -> None:
     assert np.isneginf(only.scores[np.triu_indices(6, 1)]).all()
 
 
+def test_names_stand_for_encodings_of_random_weights() -> None:
+    named = scores(["rope", encoding("t5", model_dim=8, heads=2, seed=3)], X, queries=6, keys=6)
+    made = scores([encoding("rope", model_dim=8, heads=2)], X, queries=6, keys=6)
+    np.testing.assert_array_equal(named.maps[0].scores, made.maps[0].scores)
+    assert [each.name for each in named.maps] == ["rope", "t5"]
+    of_tokens = scores(["rope"], X, queries=6, keys=6, seed=5).maps[0]
+    expected = scores([encoding("rope", model_dim=8, seed=5)], X, queries=6, keys=6).maps[0]
+    np.testing.assert_array_equal(of_tokens.scores, expected.scores)
+    assert [each.name for each in scores(["nope"], queries=2, keys=2).maps] == ["nope"]
+    with pytest.raises(ArgumentError, match="encoding must be one of"):
+        scores(["ropes"])
+
+
+CAUSAL = {"alibi", "cope", "fire", "kerple", "nope", "rope", "transformer_xl", "xpos"}
+SIZES: dict[str, Any] = {"model_dim": 8, "heads": 1}
+MADE = [
+    *((encoding(name, **SIZES), name in CAUSAL) for name in ENCODINGS),
+    (encoding("alibi", **SIZES, absolute=True), False),
+    (encoding("t5", **SIZES, bidirectional=False), True),
+]
+
+
+@pytest.mark.parametrize(("made", "causal"), MADE, ids=lambda value: getattr(value, "name", value))
+def test_attention_is_causal_where_the_models_are(made: Encoding, causal: bool) -> None:
+    """Scores are of all keys, and a mask that is asked for is that of attention and scores."""
+    (only,) = scores([made], X, queries=6, keys=6).maps
+    (free,) = scores([made], X, queries=6, keys=6, causal=False).maps
+    (masked,) = scores([made], X, queries=6, keys=6, causal=True).maps
+    assert only.causal is causal
+    np.testing.assert_array_equal(only.scores, free.scores)
+    expected = masked if causal else free
+    np.testing.assert_array_equal(only.attention, expected.attention)
+    np.testing.assert_array_equal(only.output, expected.output)
+    later = np.triu_indices(6, 1)
+    assert np.isneginf(masked.scores[later]).all()
+    assert not masked.attention[later].any()
+    assert free.attention.all()
+
+
 def test_shaw_adds_vectors_to_the_values() -> None:
     """Values of Eq. 5."""
     made = encoding("shaw", model_dim=8, heads=1, clip=2)
@@ -162,7 +201,7 @@ def test_shaw_adds_vectors_to_the_values() -> None:
 
 def test_entropy_is_that_of_the_attention() -> None:
     nope = encoding("nope", model_dim=8, heads=2)
-    (only,) = scores([nope], queries=4, keys=4).maps
+    (only,) = scores([nope], queries=4, keys=4, causal=False).maps
     assert only.entropy == pytest.approx(np.log(4), rel=1e-14)
     (causal,) = scores([nope], queries=4, keys=4, causal=True).maps
     assert causal.entropy == pytest.approx(np.log([1, 2, 3, 4]).mean(), rel=1e-14)

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from cli.kernel import KERNEL
-from helpers import run_cli, run_in_terminal, slow_rows
+from helpers import assert_refused, run_cli, run_in_terminal, slow_rows
 from judging import MANY_CALLS
 
 from ropecli.arrays import DTYPES
@@ -58,6 +58,11 @@ def test_a_right_one_passes(kernel: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert err == [f"note: running the code of {kernel}:split"]
 
 
+@pytest.mark.parametrize("words", [["nowhere.py:f"], ["--command", "nowhere {x} {out}"], []])
+def test_no_code_is_said_to_run_that_is_not_there(words: list[str]) -> None:
+    assert_refused("check", *words)
+
+
 def test_another_convention_fails_with_its_cure(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,7 +74,7 @@ def test_another_convention_fails_with_its_cure(
     assert "It rotates half-split, expected interleaved: permute the q/k weights" in words
     assert "smallest case: position 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 16)" in words
     assert "FAIL convention" in words
-    assert "1 of " in words
+    assert "1 law fails of " in words
 
 
 @pytest.mark.slow

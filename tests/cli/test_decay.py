@@ -133,12 +133,22 @@ def test_row_of_a_sequence(row: list[str], taken: int) -> None:
 def test_row_that_was_taken_is_noted_on_stderr() -> None:
     words = ["decay", "--q", "rows.npy", "--k", "rows.npy", "--max-dist", "5"]
     out, err = read_output(*words)
-    assert err == "note: rows.npy: row 0 of 3 taken\n" * 2
+    assert err == "note: --q rows.npy: row 0 of 3 taken\nnote: --k rows.npy: row 0 of 3 taken\n"
     assert "taken" not in out
     assert read_output(*words, "--quiet")[1] == ""
     out, err = read_output(*words, "--json")
     assert json.loads(out)["parameters"]["k_row"] == 0
     assert err.count("note: ") == 2
+
+
+@pytest.mark.parametrize(("name", "notes"), [("x.csv", 1), ("x.json", 0), ("x.svg", 0)])
+def test_at_has_no_effect_on_a_table_and_says_so(name: str, notes: int) -> None:
+    """The document and the figure have the pairs at that distance, and a table has not."""
+    words = ["decay", "--q", "1,0,1,0", "--k", "1,0,0,1", "--at", "3", "-o", name]
+    _, err = read_output(*words)
+    assert err.count(f"note: --at has no effect on {name}, which has the scores") == notes
+    _, err = read_output(*words[:5], "-o", f"other{name}")
+    assert err == ""
 
 
 def test_what_holds_of_the_vectors_is_in_the_document(here: Path) -> None:

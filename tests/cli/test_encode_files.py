@@ -105,6 +105,14 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     read_output("encode", *words, "--force")
 
 
+def test_no_other_file_is_announced_of_a_folder_with_one() -> None:
+    Path("one").mkdir()
+    Path("dump/1.safetensors").rename("one/1.safetensors")
+    out = read_stdout("encode", "one", "--tensor", "h.q", "-o", "out")
+    assert "more" not in out
+    assert re.search(r"\b1 file written to out in \d", out)
+
+
 def test_a_failure_is_told_at_the_end_and_loses_nothing() -> None:
     Path("dump/1.safetensors").write_bytes(b"these are words")
     words = ["dump/*", "--tensor", "h.q", "-o", "out"]

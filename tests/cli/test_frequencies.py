@@ -37,6 +37,17 @@ def test_models_have_their_own_contexts_and_lengths_before_scaling(here: Path) -
     assert {each["trained_length"] for each in shorter["result"]["encodings"]} == {50}
 
 
+def test_critical_dim_is_that_of_training_at_another_context() -> None:
+    """Of Llama 3, trained on 8,192 positions: 70 (LongRoPE2)."""
+    model = ["frequencies", "--model", "example:llama-3-8b"]
+    linear = ["--rope-type", "linear", "--set", "factor=16"]
+    for words in ([], ["--context", "131072"], ["--context", "4096"], linear):
+        (got,) = read_json(*model, *words)["result"]["encodings"]
+        assert (got["trained_length"], got["critical_dim"]) == (8192, 70), words
+    (got,) = read_json(*model, "--context", "131072", "--trained", "131072")["result"]["encodings"]
+    assert (got["trained_length"], got["critical_dim"]) == (131_072, 98)
+
+
 def test_context_and_dims_without_a_model() -> None:
     got = read_json("frequencies", "--base", "500", "--base", "1e4")
     assert [each["base"] for each in got["result"]["encodings"]] == [500.0, 1e4]

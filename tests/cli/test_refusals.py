@@ -136,6 +136,14 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "--dim 99999999999999999999999999999",
             "head dim must be an even number of at least 2, got 99999999999999999999999999999",
         ),
+        ("--dtype float32", "No such option: --dtype; see ropecli decay --help"),
+        (
+            "--max-distance 5",
+            "No such option: --max-distance (Possible options: --max-dist); see...",
+        ),
+        ("-o dir.png/", "-o/--output must be a file, got 'dir.png/'"),
+        ("--width 4", "--width requires -o"),
+        ("--rope-type linear --set factor=abc", "--set factor must be a number, got 'abc'"),
         ("--base -1", "base must be finite and above 0, got -1"),
         ("--base 1e400", "base must be finite and above 0, got inf"),
         ("--base 10000 --base 0", "base must be finite and above 0, got 0"),
@@ -247,11 +255,11 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ),
         (
             "--model config.json --set factor=-1",
-            "factor must be finite and above 0, got -1",
+            "--set factor must be finite and above 0, got -1",
         ),
         (
             "--model config.json --set factor=NaN",
-            "factor must be finite and above 0, got nan",
+            "--set factor must be finite and above 0, got nan",
         ),
         ("--model config.json --set rope_theta=5", "--set rope_theta: give it with --base"),
         (
@@ -278,7 +286,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--model config.json --q wide.npy --k q.npy", "k must have shape (128,), got (8,)"),
         (
             "--rope-type yarn --set factor=2 --set original_max_position_embeddings=9 --set ramp=x",
-            "ramp must be code or paper, got 'x'",
+            "--set ramp must be code or paper, got 'x'",
         ),
     ],
     "verify": [
@@ -555,6 +563,13 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     ],
     "check": [
         ("nowhere.py:f", "cannot read nowhere.py: No such file or directory"),
+        ("nowhere.onnx", "cannot read nowhere.onnx: no such file"),
+        ("nowhere.so:rope_f32", "cannot read nowhere.so: no such file"),
+        ("import.py:f --with nowhere.py:f", "cannot read nowhere.py: No such file or directory"),
+        ("--command './nowhere {x} {positions} {out}'", "no program ./nowhere"),
+        ("--command 'nowhere {x} {out}'", "no program nowhere"),
+        ("--command './three.py {x} {out}'", "./three.py is not a program"),
+        ("", "either a target or a command must be given, got neither"),
         ("math", "function must be given as module:function or file.py:function, got 'math'"),
         ("math:sqrt --form call", "form must be one of apply, tables, module, decoder, score,..."),
         ("math:sqrt --dim 7", "head dim must be an even number of at least 2, got 7"),

@@ -74,7 +74,8 @@ def test_a_file_without_a_header_needs_a_shape(tmp_path: Path) -> None:
     said = refusal_of(encode_file, path, tmp_path / "y.bin", ROPE, dtype="float32")
     assert "has no header" in said
     npy = save(tmp_path, random_input())
-    assert "has no header" in refusal_of(encode_file, npy, tmp_path / "y.npy", ROPE, positions=path)
+    said = refusal_of(encode_file, npy, tmp_path / "y.npy", ROPE, positions=path)
+    assert said.endswith("x.bin has no header; expected a file with one, such as .npy")
 
 
 @pytest.mark.parametrize(

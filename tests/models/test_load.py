@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from models.configs import LLAMA_31
 
+import ropecli
 from ropecli import ArgumentTypeError, FileError, RopecliError, load_model
 from ropecli.models.source import key_places
 
@@ -140,3 +142,36 @@ def test_text_that_is_no_object_has_few(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(text)
     assert {line for line, _ in key_places(path).values()} <= {1}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (ropecli.decay, "rope must be a Rotary, got Model; give model.layer().rotary"),
+        (ropecli.frequency_table, "rope must be a Rotary, got Model; give model.layer().rotary"),
+        (
+            ropecli.check,
+            "target must be code that rotates, got a Model; give the code, and the Rotary, such "
+            "as model.layer().rotary, as expect",
+        ),
+    ],
+)
+def test_a_model_in_place_of_its_rotary_is_refused_with_what_to_write(
+    call: Callable[[Any], Any], message: str
+) -> None:
+    model = load_model(LLAMA_31)
+    with pytest.raises(ArgumentTypeError) as caught:
+        call(model)
+    assert str(caught.value) == message
+    advised = model.layer().rotary
+    assert advised is not None
+    assert ropecli.decay(advised, max_distance=2).rope == advised
+
+
+def test_a_source_in_place_of_a_rotary_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ArgumentTypeError) as caught:
+        ropecli.decay("example:llama-3-8b")  # type: ignore[arg-type]
+    advice = "give ropecli.load_model('example:llama-3-8b').layer().rotary"
+    assert str(caught.value) == f"rope must be a Rotary, got str; {advice}"
+    with pytest.raises(ArgumentTypeError, match=r"expect must be .*; give model.layer\(\).rotary$"):
+        ropecli.check("math:sqrt", expect=load_model(LLAMA_31))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from ropecli import Rotary, base_bound, base_scan, precision, rope, scale
 from ropecli.analyses.several import Several
+from ropecli.errors import RopecliError
 from ropecli.render import columns
 from ropecli.render.table import Column, align, texts
 
@@ -72,6 +74,12 @@ def test_table_of_base_bound() -> None:
     assert list(scanned) == ["base", "holds", "first_negative"]
     for held, first in zip(scanned["holds"], scanned["first_negative"], strict=True):
         assert (first == "") == bool(held)
+
+
+def test_arrow_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RopecliError, match=r"needs pyarrow: pip install 'ropecli\[parquet\]'"):
+        base_bound(Rotary(head_dim=4), positions=5).__arrow_c_stream__()
 
 
 def test_table_of_precision_has_a_row_for_each_position_of_each_policy() -> None:

@@ -14,7 +14,7 @@ from ropecli.checks.law import Law, refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import meant, one_of, quote
 from ropecli.numbers import at_least, even, length
-from ropecli.rotary.rotary import Rotary
+from ropecli.rotary.rotary import Rotary, rotary_of
 from ropecli.units import UNIT
 
 
@@ -135,7 +135,7 @@ def expectation(expect: object, form: str | None) -> Rotary | None:
             raise ArgumentError(msg)
         return None
     if not isinstance(expect, Rotary):
-        raise ArgumentTypeError(f"expect must be a Rotary, got {quote(expect)}")
+        raise ArgumentTypeError(f"expect must be a Rotary, got {quote(expect)}", rotary_of(expect))
     refuse_growth(expect)
     return expect
 

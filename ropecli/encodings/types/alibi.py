@@ -22,6 +22,7 @@ class Alibi(Encoding):
 
     name: ClassVar[str] = "alibi"
     equation: ClassVar[str] = "ALiBi section 3"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,
@@ -35,6 +36,11 @@ class Alibi(Encoding):
     def __post_init__(self) -> None:
         """Check the option."""
         flag("absolute", self.absolute)
+
+    @property
+    def causal(self) -> bool:
+        """Whether the bias is not `absolute`."""
+        return not self.absolute
 
     @property
     def theory(self) -> Theory:

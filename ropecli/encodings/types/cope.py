@@ -26,6 +26,7 @@ class Cope(Encoding):
     name: ClassVar[str] = "cope"
     depends_on_other_keys: ClassVar[bool] = True
     equation: ClassVar[str] = "CoPE section 4"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,

@@ -26,6 +26,7 @@ class Fire(Encoding):
 
     name: ClassVar[str] = "fire"
     equation: ClassVar[str] = "FIRE section 3"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=False,
         symmetric=False,

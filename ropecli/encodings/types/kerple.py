@@ -24,6 +24,7 @@ class Kerple(Encoding):
 
     name: ClassVar[str] = "kerple"
     equation: ClassVar[str] = "KERPLE section 4"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=True,

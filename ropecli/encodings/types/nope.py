@@ -15,6 +15,7 @@ class Nope(Encoding):
 
     name: ClassVar[str] = "nope"
     equation: ClassVar[str] = "2"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=True,

@@ -20,6 +20,7 @@ class Rope(Encoding):
 
     name: ClassVar[str] = "rope"
     equation: ClassVar[str] = "16"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,

@@ -48,6 +48,11 @@ class T5(Encoding):
         )
         return projections(sizes) | {"bias": (count, sizes.heads)}
 
+    @property
+    def causal(self) -> bool:
+        """Whether it is that of a decoder."""
+        return not self.bidirectional
+
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
         bucket = buckets(
             relative(m, n),

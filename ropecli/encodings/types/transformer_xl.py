@@ -20,6 +20,7 @@ class TransformerXl(Encoding):
 
     name: ClassVar[str] = "transformer_xl"
     equation: ClassVar[str] = "7"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,

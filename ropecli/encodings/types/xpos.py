@@ -28,6 +28,7 @@ class Xpos(Encoding):
 
     name: ClassVar[str] = "xpos"
     equation: ClassVar[str] = "xPos section 3.2"
+    of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
         translation_invariant=True,
         symmetric=False,

@@ -31,10 +31,7 @@ class Raw(Format):
     def open(self, path: Path) -> RawSource:
         """Open a file that has the size of the array."""
         if self.shape is None or self.dtype is None:
-            raise FileError(
-                f"{path} has no header; shape and dtype are required",
-                "pass `shape` and `dtype` to encode",
-            )
+            raise FileError(f"{path} has no header; expected a file with one, such as .npy")
         return RawSource(path, self.shape, self.dtype)
 
     def as_stored(self, array: Stored) -> Stored:

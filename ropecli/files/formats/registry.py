@@ -75,9 +75,13 @@ def open_input(
     path: str | os.PathLike[str], shape: Sequence[int] | None = None, dtype: str | None = None
 ) -> Source:
     """Open the input of a rotation."""
-    if shape is None:
-        return _PIPE.open(Path(path)) if is_pipe(path) else open_source(path)
     suffix = Path(path).suffix.lower()
+    if shape is None:
+        if suffix in Raw.suffixes:
+            raise FileError(
+                f"{path} has no header; shape and dtype are required", "pass `shape` and `dtype`"
+            )
+        return _PIPE.open(Path(path)) if is_pipe(path) else open_source(path)
     headed = [known for known in FORMATS if not isinstance(known, Raw)]
     if is_pipe(path) or any(suffix in known.suffixes for known in headed):
         what = "stdin is a .npy file" if is_pipe(path) else f"{os.fspath(path)} is a {suffix} file"

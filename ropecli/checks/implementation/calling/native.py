@@ -18,6 +18,7 @@ import ctypes
 import inspect
 import os
 import shlex
+import shutil
 import string
 import subprocess
 import tempfile
@@ -96,6 +97,14 @@ class Executable:
         return results[0] if len(results) == 1 else tuple(results)
 
 
+def check_program(command: str) -> None:
+    """Refuse a command whose program is not there, which every trial would find again."""
+    program = Executable(command).words[0]
+    if shutil.which(program) is None:
+        there = Path(program).exists()
+        raise FileError(f"{program} is not a program" if there else f"no program {program}")
+
+
 class SharedFunction:
     """A symbol of a library, called with NumPy arrays."""
 
@@ -135,8 +144,6 @@ class SharedFunction:
 
 def load_kernel(path: str) -> Any:
     """Return what a file computes, as a function or module."""
-    if not Path(path).is_file():
-        raise FileError(f"cannot read {path}: no such file")
     try:
         if path.endswith(ONNX):
             return OnnxFunction(path)

@@ -7,13 +7,15 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.worker import IN_WORKER
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
+from ropecli.rotary.rotary import Rotary
 
 
 class Source(Protocol):
@@ -130,11 +132,19 @@ def source_of(
                 "a command rotates by itself, got a second function to apply its tables",
                 "leave `apply_with` out",
             )
+        native.check_program(command)
         return Command(command=command)
     if other is not None and isinstance(target, str) != isinstance(other, str):
         msg = "target and apply_with must both be names, or neither, got "
         msg += f"{type(target).__name__} and {type(other).__name__}"
         raise ArgumentError(msg)
+    from ropecli.models.model import Model  # no worker needs it
+
+    if isinstance(target, Model | Rotary):
+        raise ArgumentTypeError(
+            f"target must be code that rotates, got a {type(target).__name__}",
+            "give the code, and the Rotary, such as model.layer().rotary, as `expect`",
+        )
     if not isinstance(target, str):
         return Here(target=target, other=other, device=device, values=values)
     if values:
@@ -148,7 +158,20 @@ def source_of(
             "check was called by the code that is being checked",
             "put that call under `if __name__ == '__main__':`",
         )
+    for each in filter(None, (target, other)):
+        _check_present(each)
     return Named(target=target, other=other or "", device=device)
+
+
+def _check_present(target: str) -> None:
+    """Refuse a target whose file is not there, before a process is started for it."""
+    from ropecli.files.function import module_and_name
+
+    path = target if target.endswith(native.KERNELS) else target.rpartition(":")[0]
+    if not path.endswith((*native.KERNELS, *native.LIBRARIES)):
+        module_and_name(target)
+    elif not Path(path).is_file():
+        raise FileError(f"cannot read {path}: no such file")
 
 
 def name_of(target: Any) -> str:
