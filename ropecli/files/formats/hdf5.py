@@ -44,7 +44,7 @@ class Hdf5(Format):
 
     def open(self, path: Path) -> Hdf5Source:
         """Find all datasets."""
-        return Hdf5Source(path, import_library("h5py", path, "reading"))
+        return Hdf5Source(path)
 
     def as_stored(self, array: Stored) -> Stored:
         """Return the array in its dtype and byte order, in C order."""
@@ -62,10 +62,11 @@ class Hdf5(Format):
 class Hdf5Source(FileSource):
     """An open file. Links to other files are not followed."""
 
-    def __init__(self, path: Path, h5py: Any) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(path, "an HDF5 file")
         self.arrays: dict[str, Stored] = {}
         with closed_on_error(self), translate_read_errors(str(path)):
+            h5py: Any = import_library("h5py", path, "reading")
             # Not locked, because it may lie where nothing can be.
             self.file = h5py.File(path, "r", locking=False)
             # Neither soft nor external links are visited.

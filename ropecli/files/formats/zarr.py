@@ -52,7 +52,6 @@ class Zarr(Format):
 
     def open(self, path: Path) -> ZarrSource:
         """Read the metadata of all arrays."""
-        import_library("zarr", path, "reading")
         return ZarrSource(path)
 
     def as_stored(self, array: Stored) -> Stored:
@@ -82,6 +81,8 @@ class ZarrSource(Source):
         """Read all metadata."""
         self.path = path
         with translate_read_errors(str(path)):
+            path.stat()
+            import_library("zarr", path, "reading")
             old = any((path / name).exists() for name in (".zarray", ".zgroup"))
             if old and not (path / _METADATA).exists():
                 raise FileError(f"{path} is a store of zarr's version 2; expected one of version 3")
