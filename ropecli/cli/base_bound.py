@@ -59,13 +59,14 @@ def base_bound(
     from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse
     from ropecli.analyses.several import Several
+    from ropecli.cli.encoding import named_notes
 
     bases = {"low": low, "high": high, "grid": grid}
     if scan:
         _scan(rope, bases, output)
         return
     ropes = rope.encodings(dim=DIM)
-    output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
+    output.note(*named_notes(ropes))
     last = POSITIONS if positions is None else positions
     with output.working():
         found = [

@@ -56,8 +56,15 @@ class NamedRotary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Overrides and assumptions, and a table that depends on a length not given."""
-        return (*self.overrides, *self._notes_of_layer)
+        """Overrides and assumptions, and what a table depends on or does not tell apart."""
+        return (*self.overrides, *self._notes_of_rope)
+
+    @property
+    def _notes_of_rope(self) -> tuple[str, ...]:
+        table = self.rope.frequencies
+        one = self.rope.base == 1 and len(set(table)) == 1 < len(table)
+        alike = ("base 1 rotates all pairs alike: its powers are all 1",) if one else ()
+        return (*alike, *self._notes_of_layer)
 
     @property
     def _notes_of_layer(self) -> tuple[str, ...]:
@@ -83,11 +90,11 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
         for each in encodings
         for name, notes in (
             (each.model and (each.model.model_type or each.model.source), each.overrides),
-            (each.name, each._notes_of_layer),
+            (each.name, each._notes_of_rope),
         )
         for note in notes
     ]
-    return [f"{name}: {note}" for name, note in dict.fromkeys(found)]
+    return [f"{name}: {note}" if name else note for name, note in dict.fromkeys(found)]
 
 
 def length_notes(model: Model) -> tuple[str, ...]:
