@@ -135,16 +135,12 @@ def refuse_to_write(target: Path, why: str) -> NoReturn:
 
 
 def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
-    """Return the encoding of a layer, with the name of its model."""
-    if layer.rotary is None:
-        raise ArgumentError(
-            f"layer {layer.name} of {model.source} has no rotary position embedding"
-        )
-    several = len([each for each in model.layers if each.rotary is not None]) > 1
+    """Return the encoding of a layer that rotates, with the name of its model."""
+    assert layer.rotary is not None
     name = model.model_type or model.source
     return NamedRotary(
         rope=layer.rotary,
-        name=f"{name} {layer.name}" if several else name,
+        name=f"{name} {layer.name}" if len(model.rotations) > 1 else name,
         layer=layer,
         model=model,
         context=layer.context_length,

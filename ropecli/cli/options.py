@@ -121,11 +121,11 @@ class RotaryOptions(OverrideOptions):
     def rotating_layers(self, source: str, *, base: float | None = None) -> list[NamedRotary]:
         """Return the encoding of every layer type that rotates, or of the one named."""
         model, notes = self._load(source, base)
-        rotating = [each for each in model.only(self.layer).layers if each.rotary is not None]
+        rotating = model.only(self.layer).rotations
         if not rotating:
             which = "" if self.layer is None else f" {self.layer}"
             raise ArgumentError(f"{source} has no layer{which} with a rotary position embedding")
-        several = len([each for each in model.layers if each.rotary is not None]) > 1
+        several = len(model.rotations) > 1
         return [
             replace(
                 of_layer(model, each, notes), name=f"{source} ({each.name})" if several else source
@@ -199,7 +199,7 @@ class EncodingOptions(RotaryOptions):
                 dim, self.base, uses_context=uses_context, rotary_offset=rotary_offset
             )
         model, notes = self._load(self.model, self.base)
-        return of_layer(model, model.layer(self.layer), notes)
+        return of_layer(model, model.rotating_layer(self.layer), notes)
 
     def as_parameters(self, found: NamedRotary) -> dict[str, Any]:
         """Return dim, base and layout for the `parameters` of the document."""
@@ -243,7 +243,7 @@ class EncodingListOptions(RotaryOptions):
             for base in bases:
                 model, notes = self._load(source, base)
                 named = self.layer is not None
-                for each in [model.layer(self.layer)] if named else model.text_layers():
+                for each in [model.rotating_layer(self.layer)] if named else model.text_layers():
                     found.append(of_layer(model, each, notes))
                     origins.append(source)
         return disambiguate(found, origins)
