@@ -52,10 +52,10 @@ def either(allowed: Collection[str]) -> str:
     return " or ".join(names) if len(names) == 2 else f"one of {', '.join(names)}"
 
 
-def join(names: Iterable[str]) -> str:
+def join(names: Iterable[str], word: str = "and") -> str:
     """Return names as a sentence lists them: "a, b and c"."""
     *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def meant(value: object, allowed: Collection[str]) -> str:

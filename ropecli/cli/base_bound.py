@@ -58,15 +58,13 @@ def base_bound(
     """
     from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes
 
     bases = {"low": low, "high": high, "grid": grid}
     if scan:
         _scan(rope, bases, output)
         return
     ropes = rope.encodings(dim=DIM)
-    output.note(*named_notes(ropes))
+    output.note_encodings(ropes)
     last = POSITIONS if positions is None else positions
     with output.working():
         found = [
@@ -78,7 +76,7 @@ def base_bound(
         **rope.as_parameters(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
-    output.show(Several(results=tuple(found)), parameters)
+    output.show_all(found, parameters)
 
 
 def _scan(

@@ -105,8 +105,7 @@ def decay(
     sinusoidal codes and their limit for many dims.
     """
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes, read_vector
+    from ropecli.cli.encoding import read_vector
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)
@@ -117,7 +116,7 @@ def decay(
     key = None if k is None else read_vector("--k", k, k_row, option="--k-row")
     ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
     output.note(*(note for each in (query, key) if each is not None for note in each.notes))
-    output.note(*named_notes(ropes))
+    output.note_encodings(ropes)
     resolved = rope.as_parameters(ropes)
     if encoding:
         if len(ropes) != 1:
@@ -148,7 +147,7 @@ def decay(
         "at": None if query is None else at or 0.0,
     }
     parameters = output.parameters("encoding", "positions", "seed", **resolved)
-    output.show(Several(results=tuple(curves)), parameters, figure2=figure2)
+    output.show_all(curves, parameters, figure2=figure2)
 
 
 def _show_expected(

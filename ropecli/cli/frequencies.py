@@ -56,11 +56,9 @@ def frequencies(
     the granularity between neighbours.
     """
     from ropecli.analyses.frequencies import frequency_table
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes
 
     ropes = rope.encodings(dim=DIM)
-    output.note(*named_notes(ropes))
+    output.note_encodings(ropes)
     found = []
     for each in ropes:
         before = None if each.layer is None else each.layer.trained_length
@@ -76,4 +74,4 @@ def frequencies(
         "context": rope.context if rope.model else rope.context or CONTEXT,
         **rope.as_parameters(ropes),
     }
-    output.show(Several(results=tuple(found)), output.parameters(**resolved))
+    output.show_all(found, output.parameters(**resolved))

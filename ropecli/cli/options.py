@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,11 +17,13 @@ from ropecli.cli.encoding import (
     NamedRotary,
     disambiguate,
     length_notes,
+    named_notes,
     of_layer,
     parameters,
     write_configuration,
 )
 from ropecli.errors import ArgumentError, FileError
+from ropecli.names import join
 
 if TYPE_CHECKING:
     from ropecli.models.model import Model
@@ -35,8 +37,7 @@ def choices(values: Iterable[str]) -> str:
     words = {value: f"'{value}'" if " " in value else value for value in values}
     if isinstance(values, Mapping):
         words = {value: f"{words[value]} ({meaning})" for value, meaning in values.items()}
-    *first, last = words.values()
-    return f"{', '.join(first)} or {last}"
+    return join(words.values(), "or")
 
 
 def _modules(folder: str) -> tuple[str, ...]:
@@ -284,6 +285,10 @@ class PageOptions:
         for line in () if self.quiet else lines:
             console.note(line, kind=kind)
 
+    def note_encodings(self, encodings: list[NamedRotary]) -> None:
+        """Write the notes of encodings that are shown side by side."""
+        self.note(*named_notes(encodings))
+
     def working(self) -> AbstractContextManager[object]:
         """Show on a terminal, after a second, that the command is at work."""
         from ropecli.cli.progress import progress_bar
@@ -303,6 +308,14 @@ class PageOptions:
         else:
             screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
             console.show(render.view_of(result).page(result, screen, **options), screen)
+
+    def show_all(
+        self, results: Sequence[Result], parameters: dict[str, Any], **options: Any
+    ) -> None:
+        """Show results of one analysis side by side."""
+        from ropecli.analyses.several import Several
+
+        self.show(Several(results=tuple(results)), parameters, **options)
 
     def _save(
         self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
