@@ -27,11 +27,7 @@ class Cope(Encoding):
     depends_on_other_keys: ClassVar[bool] = True
     equation: ClassVar[str] = "CoPE section 4"
     default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=None,
-        linear_shift=None,
+        translation_invariant=True, decaying=None, linear_shift=None
     )
 
     p_max: int = 64  #: Rows of the table e.

@@ -25,11 +25,7 @@ class Kerple(Encoding):
     name: ClassVar[str] = "kerple"
     equation: ClassVar[str] = "KERPLE section 4"
     default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=True,
-        bounded=False,
-        decaying=True,
-        linear_shift=False,
+        translation_invariant=True, symmetric=True, decaying=True
     )
 
     kind: str = "log"  #: "log" or "power".

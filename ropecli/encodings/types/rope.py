@@ -21,11 +21,7 @@ class Rope(Encoding):
     name: ClassVar[str] = "rope"
     equation: ClassVar[str] = "16"
     default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=True,
-        decaying=False,
-        linear_shift=True,
+        translation_invariant=True, bounded=True, linear_shift=True
     )
 
     rotary: Rotary | None = None  #: The paper's, over the whole head, by default.
