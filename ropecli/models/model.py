@@ -206,8 +206,8 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
         raise ArgumentError(f"the number of heads must come from a config.json, got {model.source}")
     rotaries = [
         each.rotary
-        for each in model.only(layer).rotations
-        if layer is not None or not each.settings.is_indexer
+        for each in model.only(layer).layers
+        if each.rotary is not None and (layer is not None or not each.settings.is_indexer)
     ]
     shapes = {(r.head_dim, r.rotary_dim, r.rotary_offset, r.layout) for r in rotaries}
     if len(shapes) != 1:
