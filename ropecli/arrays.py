@@ -68,6 +68,22 @@ def _from_torch(name: str, tensor: Any) -> NDArray[Any]:
     return array
 
 
+def as_floats(name: str, value: object) -> NDArray[Any]:
+    """Return an array of floats of NumPy's own dtypes."""
+    array = as_array(name, value)
+    if array.dtype.kind != "f":
+        raise ArgumentTypeError(f"{name} must be floats, got {array.dtype}")
+    return array
+
+
+def as_real(name: str, value: object) -> NDArray[Any]:
+    """Return an array of integers or floats, bfloat16 among them."""
+    array = as_array(name, value)
+    if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
+        raise ArgumentTypeError(f"{name} must hold real numbers, got {array.dtype}")
+    return array
+
+
 def as_positions(value: object) -> NDArray[np.float64]:
     """Check positions, and return them as float64 in the same shape."""
     # NumPy 2.0 and 2.1 crash when integers of the other byte order meet a limit beyond their type.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from ropecli.errors import ArgumentError
@@ -50,6 +50,12 @@ def either(allowed: Collection[str]) -> str:
     """Return the names as a message lists them: "a or b", or "one of a, b, c"."""
     names = list(allowed)
     return " or ".join(names) if len(names) == 2 else f"one of {', '.join(names)}"
+
+
+def join(names: Iterable[str], word: str = "and") -> str:
+    """Return names as a sentence lists them: "a, b and c"."""
+    *first, last = names
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def meant(value: object, allowed: Collection[str]) -> str:

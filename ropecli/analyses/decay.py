@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ropecli.analyses.several import Comparable, Several
-from ropecli.arrays import as_array, dtype_name
-from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.arrays import as_real
+from ropecli.errors import ArgumentError
 from ropecli.kernels import abel
 from ropecli.numbers import not_negative, number, positive
 from ropecli.results import Axes, Figure
@@ -356,9 +356,7 @@ def _distances(start: float, stop: float, step: float) -> NDArray[np.float64]:
 
 def head_vector(name: str, value: Any, head_dim: int) -> NDArray[np.float64]:
     """Check one vector of a head, and return it as float64."""
-    array = as_array(name, value)
-    if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
-        raise ArgumentTypeError(f"{name} must hold real numbers, got {array.dtype}")
+    array = as_real(name, value)
     if array.shape != (head_dim,):
         raise ArgumentError(f"{name} must have shape ({head_dim},), got {array.shape}")
     vector: NDArray[np.float64] = array.astype(np.float64)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.feature_maps import FeatureMap, features
 from ropecli.analyses.importance import Importance, compare_importance
-from ropecli.arrays import Array, as_array
-from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.arrays import Array, as_floats
+from ropecli.errors import ArgumentError
 from ropecli.kernels import linear as kernels
 from ropecli.numbers import length
 from ropecli.results import Result
@@ -190,9 +190,7 @@ def check_inputs(q: Any, k: Any, v: Any, rope: Rotary) -> tuple[Array, Array, Ar
 
 
 def _floats(name: str, value: Any) -> Array:
-    array = as_array(name, value)
-    if array.dtype.kind != "f":
-        raise ArgumentTypeError(f"{name} must be floats, got {array.dtype}")
+    array = as_floats(name, value)
     if array.ndim != 2 or 0 in array.shape:
         raise ArgumentError(f"{name} must have two axes, neither empty, got shape {array.shape}")
     floats: Array = np.ascontiguousarray(array, dtype=np.float64)

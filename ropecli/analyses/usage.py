@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import as_array, dtype_name
-from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.arrays import as_real
+from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
 from ropecli.rotary import Rotary
@@ -114,9 +114,7 @@ def _norms(
     rope: Rotary, name: str, value: Any, average: tuple[int, ...]
 ) -> tuple[NDArray[np.float64], int]:
     """Return the mean lengths, (layers, heads, pairs), and the number of tokens."""
-    array = as_array(name, value)
-    if array.dtype.kind not in "iuf" and dtype_name(array.dtype) is None:
-        raise ArgumentTypeError(f"{name} must hold real numbers, got {array.dtype}")
+    array = as_real(name, value)
     if array.ndim < 2 or array.shape[-1] != rope.head_dim or not array.size:
         raise ArgumentError(
             f"{name} must have shape (..., tokens, {rope.head_dim}), got {array.shape}"

@@ -57,14 +57,13 @@ def base_bound(
     """
     from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse
-    from ropecli.analyses.several import Several
 
     bases = {"low": low, "high": high, "grid": grid}
     if scan:
         _scan(rope, bases, output)
         return
     ropes = rope.encodings(dim=DIM)
-    output.note(*(f"{each.name}: {note}" for each in ropes for note in each.notes))
+    output.note_encodings(ropes)
     last = POSITIONS if positions is None else positions
     with output.working():
         found = [
@@ -76,7 +75,7 @@ def base_bound(
         **rope.as_parameters(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
-    output.show(Several(results=tuple(found)), parameters)
+    output.show_all(found, parameters)
 
 
 def _scan(

@@ -68,8 +68,6 @@ def construct(
     attention needs. Also show which pairs keep the sign of a match within the context.
     """
     from ropecli.analyses.construct import construct as analyse
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes
     from ropecli.files.load import load_vector
     from ropecli.render.save import check_savable
 
@@ -83,7 +81,7 @@ def construct(
     ropes = rope.encodings(dim=128 if vector is None else len(vector.values))
     if len(ropes) > 1 and (write_q or write_k):
         raise ArgumentError(f"--write-q and --write-k take one encoding, got {len(ropes)}")
-    output.note(*named_notes(ropes))
+    output.note_encodings(ropes)
     output.note(*(() if vector is None else vector.notes))
     found = [
         analyse(
@@ -108,7 +106,7 @@ def construct(
         "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),
         "context": lengths[0] if len(lengths) == 1 else rope.context,
     }
-    output.show(Several(results=tuple(found)), output.parameters(**resolved))
+    output.show_all(found, output.parameters(**resolved))
 
 
 def _write(path: Path, rows: list[NDArray[np.float64]], *, force: bool) -> None:

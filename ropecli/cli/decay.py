@@ -105,8 +105,7 @@ def decay(
     sinusoidal codes and their limit for many dims.
     """
     from ropecli.analyses.decay import decay as analyse
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes, read_vector
+    from ropecli.cli.encoding import read_vector
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)
@@ -120,7 +119,7 @@ def decay(
         output.note(*(f"{name} {note}" for note in (each.notes if each is not None else ())))
     if at is not None and output.writes_table:
         output.note(f"--at has no effect on {output.output}, which has the scores at all distances")
-    output.note(*named_notes(ropes))
+    output.note_encodings(ropes)
     resolved = rope.as_parameters(ropes)
     if encoding:
         if len(ropes) != 1:
@@ -151,7 +150,7 @@ def decay(
         "at": None if query is None else at or 0.0,
     }
     parameters = output.parameters("encoding", "positions", "seed", **resolved)
-    output.show(Several(results=tuple(curves)), parameters, figure2=figure2)
+    output.show_all(curves, parameters, figure2=figure2)
 
 
 def _show_expected(

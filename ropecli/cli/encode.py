@@ -29,7 +29,7 @@ def encode(
         list[str], argument("INPUT", "Files of vectors, folders or globs; - for .npy on stdin.")
     ],
     output: Annotated[
-        Path | None,
+        str | None,  # a Path would lose the slash at the end, which says that it is a folder
         option(
             "PATH",
             "Output file, or folder for several. [default: INPUT.rope.npy]",
@@ -117,28 +117,29 @@ def encode(
         }
         _refuse_with_check(inputs, writing, positions_continue=positions_continue)
         return run.check(inputs[0], check)
+    target = None if output is None else Path(output)
     if _several(input, inputs, output):
-        run.many(inputs, output, positions_continue=positions_continue)
+        run.many(inputs, target, positions_continue=positions_continue)
     else:
-        run.one(inputs[0], output)
+        run.one(inputs[0], target)
     return True
 
 
-def _several(given: list[str], inputs: list[Path], output: Path | None) -> bool:
+def _several(given: list[str], inputs: list[Path], output: str | None) -> bool:
     """Return whether outputs go into a folder, or next to each of several files.
 
     One file that a pattern or a folder stands for is treated as several would be.
     """
     from ropecli.errors import ArgumentError
     from ropecli.files.formats.pipe import is_pipe
-    from ropecli.files.many import is_plain_folder
+    from ropecli.files.many import is_plain_folder, names_folder
 
     several = len(inputs) > 1 or inputs != [Path(name) for name in given]
     if several and any(map(is_pipe, inputs)):
         raise ArgumentError("- is one file, got it among several")
     if several and output is None and any(is_plain_folder(Path(name)) for name in given):
         raise ArgumentError("a folder as INPUT needs another for the outputs: give -o FOLDER")
-    return several or (output is not None and is_plain_folder(output))
+    return several or (output is not None and names_folder(output))
 
 
 def _refuse_with_check(

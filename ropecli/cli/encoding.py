@@ -59,8 +59,15 @@ class NamedRotary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Overrides and assumptions, and a table that depends on a length not given."""
-        return (*self.overrides, *self._notes_of_layer)
+        """Overrides and assumptions, and what a table depends on or does not tell apart."""
+        return (*self.overrides, *self._notes_of_rope)
+
+    @property
+    def _notes_of_rope(self) -> tuple[str, ...]:
+        table = self.rope.frequencies
+        one = self.rope.base == 1 and len(set(table)) == 1 < len(table)
+        alike = ("base 1 rotates all pairs alike: its powers are all 1",) if one else ()
+        return (*alike, *self._notes_of_layer)
 
     @property
     def _notes_of_layer(self) -> tuple[str, ...]:
@@ -86,11 +93,11 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
         for each in encodings
         for name, notes in (
             (each.model and (each.model.model_type or each.model.source), each.overrides),
-            (each.name, each._notes_of_layer),
+            (each.name, each._notes_of_rope),
         )
         for note in notes
     ]
-    return [f"{name}: {note}" for name, note in dict.fromkeys(found)]
+    return [f"{name}: {note}" if name else note for name, note in dict.fromkeys(found)]
 
 
 def length_notes(model: Model) -> tuple[str, ...]:
@@ -141,16 +148,12 @@ def refuse_to_write(target: Path, why: str) -> NoReturn:
 
 
 def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
-    """Return the encoding of a layer, with the name of its model."""
-    if layer.rotary is None:
-        raise ArgumentError(
-            f"layer {layer.name} of {model.source} has no rotary position embedding"
-        )
-    several = len([each for each in model.layers if each.rotary is not None]) > 1
+    """Return the encoding of a layer that rotates, with the name of its model."""
+    assert layer.rotary is not None
     name = model.model_type or model.source
     return NamedRotary(
         rope=layer.rotary,
-        name=f"{name} {layer.name}" if several else name,
+        name=f"{name} {layer.name}" if len(model.rotations) > 1 else name,
         layer=layer,
         model=model,
         context=layer.context_length,

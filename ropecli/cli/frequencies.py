@@ -56,12 +56,10 @@ def frequencies(
     the granularity between neighbours.
     """
     from ropecli.analyses.frequencies import frequency_table
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes
     from ropecli.models.load import trained_length
 
     ropes = rope.encodings(dim=DIM)
-    output.note(*named_notes(ropes))
+    output.note_encodings(ropes)
     found = []
     for each in ropes:
         before = trained
@@ -79,4 +77,4 @@ def frequencies(
         "context": rope.context if rope.model else rope.context or CONTEXT,
         **rope.as_parameters(ropes),
     }
-    output.show(Several(results=tuple(found)), output.parameters(**resolved))
+    output.show_all(found, output.parameters(**resolved))

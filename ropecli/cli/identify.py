@@ -66,7 +66,8 @@ def identify(
 
     if tensor_after is None and after.suffix.lower() != ".npy":
         tensor_after = tensor
-    if os.path.realpath(before) == os.path.realpath(after) and tensor == tensor_after:
+    same_file = before.exists() and os.path.realpath(before) == os.path.realpath(after)
+    if same_file and tensor == tensor_after:
         raise ArgumentError(
             f"before and after are the same tensor of {before}: "
             "name two files, or two tensors with --tensor and --tensor-after"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
@@ -18,12 +18,14 @@ from ropecli.cli.encoding import (
     NamedRotary,
     disambiguate,
     length_notes,
+    named_notes,
     naming_set,
     of_layer,
     parameters,
     write_configuration,
 )
 from ropecli.errors import ArgumentError, FileError
+from ropecli.names import join
 
 if TYPE_CHECKING:
     from ropecli.models.model import Model
@@ -38,8 +40,7 @@ def choices(values: Iterable[str]) -> str:
     words = {value: f"'{value}'" if " " in value else value for value in values}
     if isinstance(values, Mapping):
         words = {value: f"{words[value]} ({meaning})" for value, meaning in values.items()}
-    *first, last = words.values()
-    return f"{', '.join(first)} or {last}"
+    return join(words.values(), "or")
 
 
 def _modules(folder: str) -> tuple[str, ...]:
@@ -124,11 +125,11 @@ class RotaryOptions(OverrideOptions):
     def rotating_layers(self, source: str, *, base: float | None = None) -> list[NamedRotary]:
         """Return the encoding of every layer type that rotates, or of the one named."""
         model, notes, _ = self._load(source, base)
-        rotating = [each for each in model.only(self.layer).layers if each.rotary is not None]
+        rotating = model.only(self.layer).rotations
         if not rotating:
             which = "" if self.layer is None else f" {self.layer}"
             raise ArgumentError(f"{source} has no layer{which} with a rotary position embedding")
-        several = len([each for each in model.layers if each.rotary is not None]) > 1
+        several = len(model.rotations) > 1
         return [
             replace(
                 of_layer(model, each, notes), name=f"{source} ({each.name})" if several else source
@@ -204,7 +205,7 @@ class EncodingOptions(RotaryOptions):
                 dim, self.base, uses_context=uses_context, rotary_offset=rotary_offset
             )
         model, notes, _ = self._load(self.model, self.base)
-        return of_layer(model, model.layer(self.layer), notes)
+        return of_layer(model, model.rotating_layer(self.layer), notes)
 
     def as_parameters(self, found: NamedRotary) -> dict[str, Any]:
         """Return dim, base and layout for the `parameters` of the document."""
@@ -248,7 +249,7 @@ class EncodingListOptions(RotaryOptions):
             for base in bases:
                 model, notes, described = self._load(source, base)
                 named = self.layer is not None
-                for each in [model.layer(self.layer)] if named else model.text_layers():
+                for each in [model.rotating_layer(self.layer)] if named else model.text_layers():
                     found.append(replace(of_layer(model, each, notes), described=described))
                     origins.append(source)
         return disambiguate(found, origins)
@@ -287,6 +288,10 @@ class PageOptions:
         for line in () if self.quiet else lines:
             console.note(line, kind=kind)
 
+    def note_encodings(self, encodings: list[NamedRotary]) -> None:
+        """Write the notes of encodings that are shown side by side."""
+        self.note(*named_notes(encodings))
+
     def working(self) -> AbstractContextManager[object]:
         """Show on a terminal, after a second, that the command is at work."""
         from ropecli.cli.progress import progress_bar
@@ -307,6 +312,14 @@ class PageOptions:
             screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
             page = render.view_of(result).page(result, screen, **options)
             console.show(takewhile(bool, page) if self.quiet else page, screen)
+
+    def show_all(
+        self, results: Sequence[Result], parameters: dict[str, Any], **options: Any
+    ) -> None:
+        """Show results of one analysis side by side."""
+        from ropecli.analyses.several import Several
+
+        self.show(Several(results=tuple(results)), parameters, **options)
 
     def _save(
         self, result: Result, parameters: dict[str, Any], options: dict[str, Any]

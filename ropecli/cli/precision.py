@@ -50,13 +50,11 @@ def precision(
     from ropecli.analyses.policy import USUAL
     from ropecli.analyses.precision import CONTEXT, TOLERANCES
     from ropecli.analyses.precision import precision as analyse
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes
 
     policies = list(dict.fromkeys(policy or USUAL))
     tolerances = list(dict.fromkeys(tolerance or TOLERANCES))
     encodings = rope.encodings(dim=128)
-    output.note(*named_notes(encodings))
+    output.note_encodings(encodings)
     with output.working():
         results = [
             analyse(
@@ -73,4 +71,4 @@ def precision(
     if not rope.model:
         resolved["context"] = rope.context or CONTEXT
     parameters = output.parameters(policy=policies, tolerance=tolerances, **resolved)
-    output.show(Several(results=tuple(results)), parameters)
+    output.show_all(results, parameters)

@@ -69,8 +69,6 @@ def scale(
     """
     from ropecli.analyses.scale import METHODS
     from ropecli.analyses.scale import scale as analyse
-    from ropecli.analyses.several import Several
-    from ropecli.cli.encoding import named_notes
 
     parameters, words = _of_methods(rope.set)
     # The model is read as it is, and without a note on its length, which is set below.
@@ -82,7 +80,7 @@ def scale(
         write=None,
     )
     ropes = own.encodings(dim=DIM)
-    output.note(*named_notes(ropes))
+    output.note_encodings(ropes)
     if rope.write is not None:
         for name in method or ():
             _check_method(rope.write, name)
@@ -118,8 +116,7 @@ def scale(
         "factor": _common([one.factor for one in found], factor),
         **rope.as_parameters(ropes),
     }
-    shown = Several(results=tuple(found))
-    output.show(shown, output.parameters(**resolved), pairs=pairs)
+    output.show_all(found, output.parameters(**resolved), pairs=pairs)
 
 
 def _of_methods(words: list[str] | None) -> tuple[dict[str, dict[str, Any]], list[str]]:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ropecli.arrays import Array, as_array, as_positions
-from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.arrays import Array, as_floats, as_positions
+from ropecli.errors import ArgumentError
 from ropecli.kernels import scores as kernels
 
 
@@ -25,13 +25,16 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True)
 class Theory:
-    """Properties of a score in theory, tokens fixed; None where the weights decide."""
+    """Properties of a score in theory, tokens fixed; None where the weights decide.
 
-    translation_invariant: bool | None  #: S(m+s, n+s) = S(m, n).
-    symmetric: bool | None  #: S(m, n) of q and k = S(n, m) of the same q and k.
-    bounded: bool | None  #: |S| <= |q||k| / sqrt(head_dim), whatever the positions.
-    decaying: bool | None  #: The part that depends on position falls with every step of distance.
-    linear_shift: bool | None  #: A shift acts on the code of a position as a matrix.
+    What is not named does not hold.
+    """
+
+    translation_invariant: bool | None = False  #: S(m+s, n+s) = S(m, n).
+    symmetric: bool | None = False  #: S(m, n) of q and k = S(n, m) of the same q and k.
+    bounded: bool | None = False  #: |S| <= |q||k| / sqrt(head_dim), whatever the positions.
+    decaying: bool | None = False  #: The part of positions falls with every step of distance.
+    linear_shift: bool | None = False  #: A shift acts on the code of a position as a matrix.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,9 +184,7 @@ class Encoding(ABC):
         )
 
     def _tokens(self, name: str, value: Any) -> Array:
-        array = as_array(name, value)
-        if array.dtype.kind != "f":
-            raise ArgumentTypeError(f"{name} must be floats, got {array.dtype}")
+        array = as_floats(name, value)
         if array.ndim != 2 or array.shape[1] != self.sizes.model_dim:
             raise ArgumentError(
                 f"{name} must have shape (tokens, {self.sizes.model_dim}), got {array.shape}"

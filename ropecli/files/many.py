@@ -227,6 +227,12 @@ def is_plain_folder(path: Path) -> bool:
     return not is_pipe(path) and path.is_dir() and path.suffix.lower() not in _SUFFIXES
 
 
+def names_folder(path: str) -> bool:
+    """Return True if outputs go into a path: a folder, or a name that ends as only those do."""
+    plain = Path(path).suffix.lower() not in _SUFFIXES
+    return is_plain_folder(Path(path)) or (plain and path.endswith("/"))
+
+
 _SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
 
 

@@ -97,6 +97,11 @@ class Model(Drawable, view="inspect"):
         """The stack and its version, such as "vllm 0.33.0"."""
         return " ".join(filter(None, (self.reading, self.reading_version)))
 
+    @property
+    def rotations(self) -> list[Layer]:
+        """The kinds of layers that rotate, indexers among them."""
+        return [layer for layer in self.layers if layer.rotary is not None]
+
     def only(self, name: str | None) -> Model:
         """Return the model with one kind of layer alone; with all of them if none is named.
 
@@ -165,12 +170,19 @@ class Model(Drawable, view="inspect"):
             f"{self.source} has several kinds of layers ({names})", "choose one with `layer`"
         )
 
+    def rotating_layer(self, name: str | None) -> Layer:
+        """Return the layer of a name as `layer` does.
+
+        Raises:
+            ArgumentError: As `layer`, or the layer has no rotation.
+        """
+        found = self.layer(name)
+        if found.rotary is None:
+            raise ArgumentError(f"layer {name} of {self.source} has no rotary position embedding")
+        return found
+
     def _rotating(self) -> list[Layer]:
-        found = [
-            layer
-            for layer in self.layers
-            if layer.rotary is not None and not layer.settings.is_indexer
-        ]
+        found = [layer for layer in self.rotations if not layer.settings.is_indexer]
         if not found:
             raise ArgumentError(f"{self.source} has no layer with a rotary position embedding")
         return found

@@ -20,7 +20,7 @@ from ropecli.models.refusals import accepted_types
 from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import NATIVE, find_stack
 from ropecli.models.stacks.stack import Stack
-from ropecli.names import one_of
+from ropecli.names import join, one_of
 from ropecli.numbers import length, positive
 from ropecli.rotary.pairs import NAMED
 from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
@@ -120,18 +120,13 @@ def override(
     if len(rotating) > 1:
         own = [each.name for each in rotating if each in chosen or each.name not in same]
         others = [each.name for each in rotating if each.name not in own]
-        rest = f"; {_join(others)} as in the file" if others else ""
-        notes.insert(0, f"overrides are for {_join(own)}{rest}")
+        rest = f"; {join(others)} as in the file" if others else ""
+        notes.insert(0, f"overrides are for {join(own)}{rest}")
     return Overridden(
         description=replace(changed, read=lambda: tuple(after)),
         notes=tuple(dict.fromkeys(notes)),
         unwritable=unwritable,
     )
-
-
-def _join(names: list[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _chosen(
@@ -505,7 +500,7 @@ def _check_others(
     for old in before:
         if old in chosen or old.name in same or old.is_indexer:
             continue
-        names = _join([*(each.name for each in chosen), old.name])
+        names = join([*(each.name for each in chosen), old.name])
         raise ArgumentError(
             f"layers {names} of {described.source} share the keys of these values",
             "leave `layer` out",

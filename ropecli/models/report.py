@@ -121,9 +121,9 @@ def gather(
         overridden = override(each, overrides or Overrides(), layer=layer)
         own = _model(overridden, name, sequence_length)
         models.append(own)
-        rotating = [e for e in own.model.layers if e.rotary is not None] if own.model else []
+        several = own.model is not None and len(own.model.rotations) > 1
         for found in _layers(own.model, layer):
-            full = f"{name} {found.name}" if len(rotating) > 1 else name
+            full = f"{name} {found.name}" if several else name
             rotations.append((full, found, trained_length(found, each)))
     if len(rotations) > MOST_ENCODINGS:
         raise ArgumentError(
@@ -185,12 +185,8 @@ def _layers(model: Model | None, name: str | None) -> list[Layer]:
     if model is None:
         return []
     if name is None:
-        rotates = any(each.rotary is not None for each in model.layers)
-        return model.text_layers() if rotates else []
-    found = model.layer(name)
-    if found.rotary is None:
-        raise ArgumentError(f"layer {name} of {model.source} has no rotary position embedding")
-    return [found]
+        return model.text_layers() if model.rotations else []
+    return [model.rotating_layer(name)]
 
 
 def _encoding(name: str, layer: Layer, trained: int | None, *, stretches: bool) -> ReportedEncoding:

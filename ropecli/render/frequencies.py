@@ -50,6 +50,7 @@ MARKERS = "os^Dv<>Pp*hHdX+x"  #: One for each axis of the positions, if there ar
 APART = 0.055  #: Least distance of two labels, as a share of the axes' height.
 MARGIN = 0.05  #: Free space below and above, as a share of the range of wavelengths.
 LARGEST = 100  #: Largest power of ten of the axes: Matplotlib overflows beyond.
+MOST_DIGITS = 1e15  #: Positions from which a wavelength is written with an exponent.
 NEVER = "never turns"
 LISTED = "encodings"
 ABSENT = {"axis": 0}
@@ -68,6 +69,11 @@ def _wavelength(wavelength: float) -> str:
     return NEVER if np.isinf(wavelength) else f"{wavelength:.6g}"
 
 
+def _with_commas(positions: float) -> str:
+    """Return a wavelength to a tenth of a position while that says something."""
+    return f"{positions:,.1f}" if positions < MOST_DIGITS else f"{positions:.6g}"
+
+
 COVERAGE = (
     Column("pairs", lambda each: len(each.turns), ","),
     Column("incomplete", "incomplete", list_runs),
@@ -75,7 +81,7 @@ COVERAGE = (
     Column(
         "slowest",
         lambda each: None if each.slowest is None else each.wavelength[each.slowest],
-        ",.1f",
+        _with_commas,
     ),
     Column("critical dim", "critical_dim"),
 )
@@ -162,7 +168,7 @@ def _facts(each: FrequencyTable) -> list[str]:
         rows.append(["never turn at all", _describe_pairs(each.still, len(each.turns))])
     if each.slowest is not None:
         wavelength, turns = each.wavelength[each.slowest], each.turns[each.slowest]
-        words = f"{wavelength:,.1f} positions per turn, {turns:.4g} turns"
+        words = f"{_with_commas(wavelength)} positions per turn, {turns:.4g} turns"
         rows.append(["slowest pair", f"{each.slowest}: {words}"])
     if each.critical_dim is not None:
         turns = "" if each.trained_turns == 1 else f", {each.trained_turns:g} turns"

@@ -192,6 +192,15 @@ def test_a_pattern_stands_for_several_even_if_one_file_matches() -> None:
     assert [each["output"] for each in json.loads(out)["result"]["files"]] == ["out/a.npy"]
 
 
+def test_a_slash_at_the_end_makes_the_folder_of_one_file() -> None:
+    out, _ = read_output("encode", "a.npy", "-o", "new/", "--json")
+    assert [each["output"] for each in json.loads(out)["result"]["files"]] == ["new/a.npy"]
+    read_output("encode", "a.npy", "-o", "out.zarr/")  # a folder that is one array
+    assert Path("out.zarr/zarr.json").is_file()
+    Path("file").touch()
+    assert assert_refused("encode", "a.npy", "-o", "file/") == "cannot write file: File exists"
+
+
 # What is wrong with one.
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from helpers import assert_refused, read_json
+import pytest
+from helpers import assert_refused, read_json, read_output
 from models.configs import GPT_OSS, LLAMA_31
 
 from ropecli import frequency_table, load_model
@@ -64,3 +65,32 @@ def test_refusals() -> None:
     for option, what in (("--trained", "trained length"), ("--context", "context")):
         line = assert_refused("frequencies", option, "0")
         assert line == f"{what} must be from 1 to 2^53, got 0"
+
+
+def test_wavelengths_beyond_all_digits_have_an_exponent() -> None:
+    words = ["--dim", "8", "--base", "1e300"]
+    alone, _ = read_output("frequencies", *words)
+    assert "  slowest pair           3: 6.28319e+225 positions per turn, 6.519e-223 turns" in alone
+    both, _ = read_output("frequencies", *words, "--base", "10000")
+    assert max(map(len, both.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["frequencies"],
+        ["decay", "--max-dist", "9"],
+        ["construct", "--context", "9"],
+        ["base-bound", "--context", "9", "--positions", "9"],
+        ["rotate", "1,2,3,4"],
+        ["scores", "--encodings", "rope", "--length", "2", "--model-dim", "8", "--heads", "1"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_base_of_1_is_noted_where_all_pairs_rotate_alike(words: list[str]) -> None:
+    note = "note: base 1 rotates all pairs alike: its powers are all 1\n"
+    dim = ["--dim", "4"]
+    assert read_output(*words, *dim, "--base", "1")[1] == note
+    # A single pair has no others.
+    assert read_output("rotate", "1,2", "--base", "1")[1] == ""
+    assert read_output("rotate", "1,2,3,4", "--base", "2")[1] == ""

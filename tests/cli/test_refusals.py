@@ -515,6 +515,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     ],
     "identify": [
         ("missing.npy after.npy", "cannot read missing.npy: No such file or directory"),
+        ("missing.h5 missing.h5", "cannot read missing.h5: No such file or directory"),
         ("before.npy missing.npz", "cannot read missing.npz: No such file or directory"),
         ("before.npy before.npy", "before and after are the same tensor of before.npy: name..."),
         ("two.npz two.npz --tensor a", "before and after are the same tensor of two.npz: name..."),

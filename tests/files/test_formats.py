@@ -196,14 +196,30 @@ def test_a_dtype_that_contradicts_the_file_is_refused(tmp_path: Path, kind: File
     ("suffix", "library"),
     [(".zarr", "zarr"), (".h5", "h5py"), (".parquet", "pyarrow")],
 )
+def test_a_missing_file_is_reported_before_a_missing_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, library: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    missing = tmp_path / f"x{suffix}"
+    said = f"cannot read {missing}: No such file or directory"
+    assert refusal_of(to_be_rotated, missing) == said
+
+
+@pytest.mark.parametrize(
+    ("suffix", "library"),
+    [(".zarr", "zarr"), (".h5", "h5py"), (".parquet", "pyarrow")],
+)
 def test_without_the_library_one_line_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, library: str
 ) -> None:
     path, target = save(tmp_path, np.ones((3, 8))), tmp_path / f"y{suffix}"
     monkeypatch.setitem(sys.modules, library, None)
     needs = f"needs {library}: pip install {library}"
-    assert refusal_of(to_be_rotated, target) == f"reading {target} {needs}"
     assert refusal_of(encode_file, path, target, ROPE) == f"writing {target} {needs}"
+    found = tmp_path / f"found{suffix}"
+    found.touch()
+    assert refusal_of(to_be_rotated, found) == f"reading {found} {needs}"
+    found.unlink()
     assert names(tmp_path) == ["x.npy"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from ropecli.files.formats.base import Source
 from ropecli.files.formats.spool import Spool
 from ropecli.files.formats.stored import Stored, whole
 
+NO_SOURCE = cast("Source", None)  #: A spool only hands it on.
+
 
 def stored_array(name: str, *shape: int) -> Stored:
     return Stored(path=Path("x"), name=name, shape=shape, dtype=np.dtype("<f4"))
@@ -21,7 +24,7 @@ def stored_array(name: str, *shape: int) -> Stored:
 def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
     arrays = {"a": random_array(3, 8), "b": random_array(0, 8), "c": random_array(70_000, 8)}
     kept = Spool(
-        tmp_path / "part", [stored_array(name, *x.shape) for name, x in arrays.items()], Source()
+        tmp_path / "part", [stored_array(name, *x.shape) for name, x in arrays.items()], NO_SOURCE
     )
     for name in "cab":
         kept.write(name, whole(stored_array(name, *arrays[name].shape)), arrays[name].copy())
@@ -36,5 +39,5 @@ def test_arrays_come_out_as_they_went_in(tmp_path: Path) -> None:
 def test_what_can_not_be_begun_is_closed(tmp_path: Path) -> None:
     before = descriptors()
     with pytest.raises(OSError, match=r"File too large|Invalid argument"):
-        Spool(tmp_path / "part", [stored_array("a", 2**60)], Source())
+        Spool(tmp_path / "part", [stored_array("a", 2**60)], NO_SOURCE)
     assert descriptors() == before

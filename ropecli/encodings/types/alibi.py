@@ -23,13 +23,7 @@ class Alibi(Encoding):
     name: ClassVar[str] = "alibi"
     equation: ClassVar[str] = "ALiBi section 3"
     of_causal_models: ClassVar[bool] = True
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=True,
-        linear_shift=False,
-    )
+    default_theory: ClassVar[Theory] = Theory(translation_invariant=True, decaying=True)
 
     absolute: bool = False  #: -slope |m - n|, for attention in both directions.
 

@@ -28,11 +28,7 @@ class Cope(Encoding):
     equation: ClassVar[str] = "CoPE section 4"
     of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=None,
-        linear_shift=None,
+        translation_invariant=True, decaying=None, linear_shift=None
     )
 
     p_max: int = 64  #: Rows of the table e.

@@ -22,13 +22,7 @@ class Deberta(Encoding):
 
     name: ClassVar[str] = "deberta"
     equation: ClassVar[str] = "10"
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=False,
-    )
+    default_theory: ClassVar[Theory] = Theory(translation_invariant=True)
 
     clip: int = 16  #: k: distances from -k to k - 1 have their own vectors.
     shared: bool = False  #: W_q and W_k project positions too, as in RoFormer's Eq. 10.

@@ -27,13 +27,7 @@ class Fire(Encoding):
     name: ClassVar[str] = "fire"
     equation: ClassVar[str] = "FIRE section 3"
     of_causal_models: ClassVar[bool] = True
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=False,
-        symmetric=False,
-        bounded=False,
-        decaying=None,
-        linear_shift=None,
-    )
+    default_theory: ClassVar[Theory] = Theory(decaying=None, linear_shift=None)
 
     c: float = 0.1  #: Resolution of short distances.
     threshold: float = 512.0  #: L: query positions up to it share one denominator.

@@ -26,11 +26,7 @@ class Kerple(Encoding):
     equation: ClassVar[str] = "KERPLE section 4"
     of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=True,
-        bounded=False,
-        decaying=True,
-        linear_shift=False,
+        translation_invariant=True, symmetric=True, decaying=True
     )
 
     kind: str = "log"  #: "log" or "power".

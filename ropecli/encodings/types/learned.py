@@ -16,13 +16,7 @@ class Learned(Additive):
 
     name: ClassVar[str] = "learned"
     equation: ClassVar[str] = "3"
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=False,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=False,
-    )
+    default_theory: ClassVar[Theory] = Theory()
 
     length: int = 512  #: Positions that the table has, from 0.
 

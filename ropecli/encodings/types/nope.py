@@ -17,11 +17,7 @@ class Nope(Encoding):
     equation: ClassVar[str] = "2"
     of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=True,
-        bounded=True,
-        decaying=False,
-        linear_shift=None,
+        translation_invariant=True, symmetric=True, bounded=True, linear_shift=None
     )
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

@@ -22,11 +22,7 @@ class Rope(Encoding):
     equation: ClassVar[str] = "16"
     of_causal_models: ClassVar[bool] = True
     default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=True,
-        decaying=False,
-        linear_shift=True,
+        translation_invariant=True, bounded=True, linear_shift=True
     )
 
     rotary: Rotary | None = None  #: The paper's, over the whole head, by default.

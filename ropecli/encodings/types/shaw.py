@@ -20,13 +20,7 @@ class Shaw(Encoding):
 
     name: ClassVar[str] = "shaw"
     equation: ClassVar[str] = "5"
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=False,
-    )
+    default_theory: ClassVar[Theory] = Theory(translation_invariant=True)
 
     clip: int = 16  #: The largest distance with its own vectors.
     as_printed: bool = False  #: RoFormer's Eq. 5: index m - n, and vectors added before W_k, W_v.

@@ -22,13 +22,7 @@ class Sinusoidal(Additive):
 
     name: ClassVar[str] = "sinusoidal"
     equation: ClassVar[str] = "4"
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=False,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=True,
-    )
+    default_theory: ClassVar[Theory] = Theory(linear_shift=True)
 
     order: str = "interleaved"  #: Or "concatenated": all sines, then all cosines.
     exponent: str = "2t/d"  #: Or "2t/(d-2)", as Tensor2Tensor and fairseq have it.

@@ -26,13 +26,7 @@ class T5(Encoding):
 
     name: ClassVar[str] = "t5"
     equation: ClassVar[str] = "8"
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=False,
-    )
+    default_theory: ClassVar[Theory] = Theory(translation_invariant=True)
 
     num_buckets: int = 32  #: Buckets of both directions together.
     max_distance: int = 128  #: Distance from which all share the last bucket.

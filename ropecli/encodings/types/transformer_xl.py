@@ -21,13 +21,7 @@ class TransformerXl(Encoding):
     name: ClassVar[str] = "transformer_xl"
     equation: ClassVar[str] = "7"
     of_causal_models: ClassVar[bool] = True
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=True,
-    )
+    default_theory: ClassVar[Theory] = Theory(translation_invariant=True, linear_shift=True)
 
     as_printed: bool = False  #: RoFormer's Eq. 7: u and v are tokens, which W_q projects.
 

@@ -18,13 +18,7 @@ class Tupe(Encoding):
 
     name: ClassVar[str] = "tupe"
     equation: ClassVar[str] = "9"
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=False,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=False,
-    )
+    default_theory: ClassVar[Theory] = Theory()
 
     length: int = 512  #: Positions that the table has, from 0.
     untie_cls: bool = True  #: Position 0 is [CLS]: theta1 and theta2 replace the term of positions.

@@ -29,13 +29,7 @@ class Xpos(Encoding):
     name: ClassVar[str] = "xpos"
     equation: ClassVar[str] = "xPos section 3.2"
     of_causal_models: ClassVar[bool] = True
-    default_theory: ClassVar[Theory] = Theory(
-        translation_invariant=True,
-        symmetric=False,
-        bounded=False,
-        decaying=False,
-        linear_shift=True,
-    )
+    default_theory: ClassVar[Theory] = Theory(translation_invariant=True, linear_shift=True)
 
     base: float = 10_000.0  #: theta_i = base^(-2i/d).
     scale_base: float = 512.0  #: Positions over which pair i shrinks by z_i.

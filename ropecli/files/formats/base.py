@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +15,7 @@ from ropecli.files.formats.stored import Box, Stored
 from ropecli.regular import open_regular
 
 
-class Reader:
+class Reader(ABC):
     """One array of an open file."""
 
     in_order = False  #: Whether parts must be read in the order of the file, each once.
@@ -23,23 +24,23 @@ class Reader:
         """Read an array of this description."""
         self.stored = stored
 
+    @abstractmethod
     def read(self, box: Box, out: NDArray[Any]) -> None:
         """Fill `out` with a part of the array; several threads may do so at once."""
-        raise NotImplementedError
 
 
-class Source:
+class Source(ABC):
     """An open file of arrays."""
 
     path: Path
     arrays: Mapping[str, Stored]  #: By name; a file without names has one array, named "".
     not_copied = ""  #: What its library cannot copy into another file of the format.
 
+    @abstractmethod
     def reader(self, stored: Stored) -> Reader:
         """Return the reader of an array, which takes its elements for the dtype in `stored`."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to close by default
         """Close the file."""
 
     def __enter__(self) -> Self:
@@ -64,37 +65,37 @@ class FileSource(Source):
         os.close(self.fd)
 
 
-class Sink:
+class Sink(ABC):
     """A file of arrays that is being written."""
 
+    @abstractmethod
     def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
         """Write a part of an array; `block` may be overwritten."""
-        raise NotImplementedError
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027 - nothing more by default
         """Write everything else, after all arrays."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to close by default
         """Close the file, finished or not."""
 
 
-class Format:
+class Format(ABC):
     """A file format for arrays."""
 
     suffixes: tuple[str, ...] = ()  #: Of such files; the first is the usual one.
     named = False  #: Whether a file holds several arrays, by name.
 
+    @abstractmethod
     def open(self, path: Path) -> Source:
         """Open a file."""
-        raise NotImplementedError
 
     def as_stored(self, array: Stored) -> Stored:
         """Return an array as a file of this format would store it."""
         return array
 
+    @abstractmethod
     def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
         """Begin a file; of the format of `source`, it is a copy with other elements in arrays."""
-        raise NotImplementedError
 
 
 @contextlib.contextmanager

@@ -42,9 +42,9 @@ class Hdf5(Format):
     suffixes = (".h5", ".hdf5")
     named = True
 
-    def open(self, path: Path) -> Hdf5Source:
+    def open(self, path: Path) -> _Source:
         """Find all datasets."""
-        return Hdf5Source(path, import_library("h5py", path, "reading"))
+        return _Source(path)
 
     def as_stored(self, array: Stored) -> Stored:
         """Return the array in its dtype and byte order, in C order."""
@@ -54,18 +54,19 @@ class Hdf5(Format):
         chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
         return replace(array, fortran_order=False, chunks=chunks if all(array.shape) else None)
 
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Hdf5Sink:
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
         """Begin a file, as a copy of another one of this format."""
-        return Hdf5Sink(part, arrays, source)
+        return _Sink(part, arrays, source)
 
 
-class Hdf5Source(FileSource):
+class _Source(FileSource):
     """An open file. Links to other files are not followed."""
 
-    def __init__(self, path: Path, h5py: Any) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(path, "an HDF5 file")
         self.arrays: dict[str, Stored] = {}
         with closed_on_error(self), translate_read_errors(str(path)):
+            h5py: Any = import_library("h5py", path, "reading")
             # Not locked, because it may lie where nothing can be.
             self.file = h5py.File(path, "r", locking=False)
             # Neither soft nor external links are visited.
@@ -80,22 +81,20 @@ class Hdf5Source(FileSource):
             packed = min(item.id.get_storage_size(), os.fstat(self.fd).st_size)
             self.arrays[text] = check_expansion(stored, packed)
 
-    def reader(self, stored: Stored) -> Hdf5Reader:
-        """Open one of the datasets."""
+    def reader(self, stored: Stored) -> _Reader:
         with translate_read_errors(stored.label):
             dataset = self.file[_encode_name(stored.name)]
             _check_chunks(stored.label, dataset)
-            return Hdf5Reader(stored, dataset)
+            return _Reader(stored, dataset)
 
     def close(self) -> None:
-        """Close the file."""
         super().close()
         # Nothing is lost where a file that was only read can't be closed.
         with contextlib.suppress(Exception):
             self.file.close()
 
 
-class Hdf5Reader(Reader):
+class _Reader(Reader):
     """One dataset of an open file."""
 
     def __init__(self, stored: Stored, dataset: Any) -> None:
@@ -103,13 +102,12 @@ class Hdf5Reader(Reader):
         self._dataset = dataset
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """Fill `out` with a part of the dataset."""
         if out.size:
             with translate_read_errors(self.stored.label):
                 self._dataset.read_direct(_as_stored(out), box)
 
 
-class Hdf5Sink(Sink):
+class _Sink(Sink):
     """A file that is being written."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
@@ -118,9 +116,9 @@ class Hdf5Sink(Sink):
         self._part = part
         self._stream = _QuietFile(part)
         with closed_on_error(self), self._writing():
-            alike = _settings(h5py, source) if isinstance(source, Hdf5Source) else {}
+            alike = _settings(h5py, source) if isinstance(source, _Source) else {}
             self._file = h5py.File(self._stream, "w", **alike)
-            if isinstance(source, Hdf5Source):
+            if isinstance(source, _Source):
                 _copy(h5py, source, arrays, self._file)
                 return
             for array in arrays:
@@ -128,7 +126,6 @@ class Hdf5Sink(Sink):
                 self._file.create_dataset(array.name, array.shape, dtype, chunks=array.chunks)
 
     def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of a dataset."""
         if block.size:
             with self._writing():
                 dataset = self._file[_encode_name(name)]
@@ -144,12 +141,10 @@ class Hdf5Sink(Sink):
             self._stream.check()
 
     def finish(self) -> None:
-        """Write what is still in memory."""
         with self._writing():
             self._file.close()
 
     def close(self) -> None:
-        """Close the file, finished or not."""
         # What goes wrong in a file that is not finished does not matter any more.
         with contextlib.suppress(Exception):
             self._file.close()
@@ -242,7 +237,7 @@ def _check_chunks(label: str, dataset: Any) -> None:
             )
 
 
-def _copy(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored], file: Any) -> None:
+def _copy(h5py: Any, source: _Source, arrays: Sequence[Stored], file: Any) -> None:
     """Copy all datasets, groups, links and attributes into a new file."""
     with translate_read_errors(str(source.path)):
         for array in arrays:
@@ -270,7 +265,7 @@ def _copy(h5py: Any, source: Hdf5Source, arrays: Sequence[Stored], file: Any) ->
         _copy_scales(source, file)
 
 
-def _settings(h5py: Any, source: Hdf5Source) -> dict[str, Any]:
+def _settings(h5py: Any, source: _Source) -> dict[str, Any]:
     """Return the settings of a file in which the root can have the same attributes and order."""
     order = source.file["/"].id.get_create_plist().get_link_creation_order()
     ordered = bool(order & h5py.h5p.CRT_ORDER_TRACKED)
@@ -300,7 +295,7 @@ def _copy_attributes(h5py: Any, source: Any, file: Any) -> None:
         copied.write(values)
 
 
-def _copy_scales(source: Hdf5Source, file: Any) -> None:
+def _copy_scales(source: _Source, file: Any) -> None:
     """Attach dimension scales in a copy, whose own references to them lead nowhere."""
     names = [_encode_name(name) for name in source.arrays]
     for name in names:

@@ -41,7 +41,6 @@ class Parquet(Format):
 
     def open(self, path: Path) -> _Source:
         """Open a file and read its schema."""
-        import_library("pyarrow", path, "reading")
         return _Source(path)
 
     def as_stored(self, array: Stored) -> Stored:
@@ -73,10 +72,11 @@ class _Source(FileSource):
     not_copied = "compression and encodings of the columns"
 
     def __init__(self, path: Path) -> None:
-        from pyarrow.parquet import ParquetFile
-
         super().__init__(path, "a .parquet file")
         with closed_on_error(self), translate_read_errors(str(path)):
+            import_library("pyarrow", path, "reading")
+            from pyarrow.parquet import ParquetFile
+
             self.file = ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
             self.schema = self.file.schema_arrow
             self.metadata = self.file.metadata

@@ -28,11 +28,11 @@ class Raw(Format):
         self.shape = None if shape is None else _check_shape(shape)
         self.dtype = None if shape is None else _parse_dtype(dtype)
 
-    def open(self, path: Path) -> RawSource:
+    def open(self, path: Path) -> _Source:
         """Open a file that has the size of the array."""
         if self.shape is None or self.dtype is None:
             raise FileError(f"{path} has no header; expected a file with one, such as .npy")
-        return RawSource(path, self.shape, self.dtype)
+        return _Source(path, self.shape, self.dtype)
 
     def as_stored(self, array: Stored) -> Stored:
         """Return the array in C order."""
@@ -46,7 +46,7 @@ class Raw(Format):
         return FlatSink(part, b"", {array.name: (array, 0)}, array.nbytes)
 
 
-class RawSource(FileSource):
+class _Source(FileSource):
     """`Source` of a raw file."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -63,7 +63,6 @@ class RawSource(FileSource):
         self.arrays = {"": stored}
 
     def reader(self, stored: Stored) -> FlatReader:
-        """Return the reader of the array."""
         return FlatReader(self.fd, stored, 0)
 
 

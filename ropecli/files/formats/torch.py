@@ -50,7 +50,6 @@ class Torch(Format):
 
     def open(self, path: Path) -> _Source:
         """Open a file, and map its elements."""
-        _check_library(path, "reading")
         return _Source(path)
 
     def as_stored(self, array: Stored) -> Stored:
@@ -68,6 +67,7 @@ class _Source(FileSource):
     def __init__(self, path: Path) -> None:
         super().__init__(path, "a .pt file")
         with closed_on_error(self), translate_read_errors(str(path)):
+            _check_library(path, "reading")
             size = os.fstat(self.fd).st_size
             if read_bytes(path, self.fd, 0, min(4, size)) != _MAGIC:
                 raise FileError(f"{path} is not a file of PyTorch 1.6 or later")

@@ -50,10 +50,9 @@ class Zarr(Format):
     suffixes = (".zarr",)
     named = True
 
-    def open(self, path: Path) -> ZarrSource:
+    def open(self, path: Path) -> _Source:
         """Read the metadata of all arrays."""
-        import_library("zarr", path, "reading")
-        return ZarrSource(path)
+        return _Source(path)
 
     def as_stored(self, array: Stored) -> Stored:
         """Return the array in C order, in chunks."""
@@ -63,25 +62,27 @@ class Zarr(Format):
         dtype = array.dtype.newbyteorder("=")
         return replace(array, dtype=dtype, fortran_order=False, chunks=_choose_chunks(array))
 
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> ZarrSink:
+    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
         """Begin a store, as a copy of another one but for the chunks of these arrays."""
         # An array without a name in its file is the store itself.
         alone = list(source.arrays) == [""]
-        sink = ZarrSink(part, {"" if alone else array.name: array for array in arrays})
-        if isinstance(source, ZarrSource):
+        sink = _Sink(part, {"" if alone else array.name: array for array in arrays})
+        if isinstance(source, _Source):
             _copy_store(source.path, part, sink.places)
         else:
             _create_store(part, sink.places)
         return sink
 
 
-class ZarrSource(Source):
+class _Source(Source):
     """An open store; no file of it is held open."""
 
     def __init__(self, path: Path) -> None:
         """Read all metadata."""
         self.path = path
         with translate_read_errors(str(path)):
+            path.stat()
+            import_library("zarr", path, "reading")
             old = any((path / name).exists() for name in (".zarray", ".zgroup"))
             if old and not (path / _METADATA).exists():
                 raise FileError(f"{path} is a store of zarr's version 2; expected one of version 3")
@@ -89,15 +90,14 @@ class ZarrSource(Source):
             self.arrays = {stored.name: stored for stored, _ in found}
             self._fields = {stored.name: fields for stored, fields in found}
 
-    def reader(self, stored: Stored) -> ZarrReader:
-        """Open one of the arrays."""
+    def reader(self, stored: Stored) -> _Reader:
         # A store that is one array has no names in it.
         name = stored.name if stored.name in self.arrays else ""
         with translate_read_errors(stored.label):
-            return ZarrReader(stored, _open_array(self.path, name, self._fields[name]))
+            return _Reader(stored, _open_array(self.path, name, self._fields[name]))
 
 
-class ZarrReader(Reader):
+class _Reader(Reader):
     """One array of a store."""
 
     def __init__(self, stored: Stored, array: zarr.Array[Any]) -> None:
@@ -105,7 +105,6 @@ class ZarrReader(Reader):
         self._array = array
 
     def read(self, box: Box, out: NDArray[Any]) -> None:
-        """Fill `out` with a part of the array."""
         from zarr.buffer import default_buffer_prototype
 
         with translate_read_errors(self.stored.label):
@@ -114,7 +113,7 @@ class ZarrReader(Reader):
             self._array.get_basic_selection(box, out=into)
 
 
-class ZarrSink(Sink):
+class _Sink(Sink):
     """A store that is being written."""
 
     def __init__(self, part: Path, places: dict[str, Stored]) -> None:
@@ -124,7 +123,6 @@ class ZarrSink(Sink):
         self._opened: dict[str, zarr.Array[Any]] = {}
 
     def write(self, name: str, box: Box, block: NDArray[Any]) -> None:
-        """Write a part of an array."""
         if name not in self._opened:
             place = next(place for place, array in self.places.items() if array.name == name)
             fields = _read_metadata(self._part / place)

@@ -17,6 +17,7 @@ from ropecli.models.lint.values import shown
 from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Model
 from ropecli.models.stacks import STACKS
+from ropecli.names import join
 
 FIRST = "transformers"  #: The stack that a config.json is made for.
 #: The stacks whose readings were measured.
@@ -149,8 +150,7 @@ def name(stack: str) -> str:
 
 def join_stacks(stacks: Iterable[str]) -> str:
     """Join the names of stacks."""
-    *most, last = map(name, stacks)
-    return f"{', '.join(most)} and {last}" if most else last
+    return join(map(name, stacks))
 
 
 def without_it(texts: Mapping[str, str]) -> str:

@@ -127,6 +127,10 @@ class ScalingKeys:
         """Return the dotted path of one of its keys."""
         return f"{self.path}.{name}".lstrip(".")
 
+    def key_in_use(self, name: str) -> str:
+        """Return the dotted path of a key: among its own where it has it, or else its part's."""
+        return (self if self.has(name) else self.part).key(name)
+
     def effects(self, **changes: object) -> dict[str, str]:
         """Return by stack what other values of its own keys do to it; `...` removes a key."""
         return self.part.effects({self.key(name): value for name, value in changes.items()})

@@ -135,6 +135,7 @@ exhausts_stack = but(_recurse)
 exhausts_device = but(lambda: _raise(RuntimeError("CUDA out of memory. Tried to allocate 1 GiB")))
 segfaults = but(lambda: ctypes.string_at(0))
 exits = but(lambda: os._exit(3))
+signals = but(lambda: os.kill(os.getpid(), 35))  # of real time, without a name
 overflows = but(_overflow)
 loops = but(_loop)
 stops = but(_stop)

@@ -77,6 +77,14 @@ DEATHS = [
     ("aborts", "its process was killed by SIGABRT"),
     ("segfaults", "its process was killed by SIGSEGV"),
     ("exits", "its process ended with exit code 3"),
+    pytest.param(
+        "signals",
+        "its process was killed by signal 35",
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="no real-time signals"),
+        ],
+    ),
     ("exhausts", "MemoryError: no memory"),
     # Other calls take milliseconds, and on a busy machine no second.
     pytest.param("loops", "it did not return within 3 s", marks=pytest.mark.slow),

@@ -159,7 +159,7 @@ class Process:
         elif code is None:
             words = "it closed the pipes of its process"
         elif code < 0:
-            words = f"its process was killed by {signal.Signals(-code).name}"
+            words = f"its process was killed by {_signal_name(-code)}"
             words += ", possibly out of memory" if -code == signal.SIGKILL else ""
         else:
             words = f"its process ended with exit code {code}"
@@ -215,6 +215,14 @@ class _Unpickler(pickle.Unpickler):
         if module.partition(".")[0] not in PLAIN and (module, name) != ("builtins", "complex"):
             raise pickle.UnpicklingError(f"an answer holds {module}.{name}")
         return super().find_class(module, name)
+
+
+def _signal_name(number: int) -> str:
+    """Return the name of a signal; those of real time have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _readable(line: bytes, most: int) -> str:

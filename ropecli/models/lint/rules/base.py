@@ -98,7 +98,7 @@ def small_base(entry: ScalingKeys) -> Iterator[Hit]:
     slowest = 2 * math.pi * base ** ((dim - 2) / dim)
     if context > slowest or (base <= _USUAL and context > _LONG):
         yield Hit(
-            entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
+            entry.key_in_use("rope_theta"),
             f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
             f"{slowest:,.0f} positions, and the context is {shown(context)}.",
         )
@@ -133,7 +133,7 @@ def base_holds_less(entry: ScalingKeys) -> Iterator[Hit]:
     held = None if table is None else _held(table, (head_dim - dim) // 2, context // _BEYOND)
     if held is not None and context > _BEYOND * held:
         yield Hit(
-            entry.key("rope_theta") if entry.has("rope_theta") else entry.part.key("rope_theta"),
+            entry.key_in_use("rope_theta"),
             f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at distance "
             f"{held + 1:,} the sum of the cosines is negative.",
         )
@@ -298,11 +298,10 @@ def tiny_base(entry: ScalingKeys) -> Iterator[Hit]:
     """A base above 0 and up to 1."""
     base = entry.base
     if base is not None and base <= 1 and entry.rope_type != "axial":
-        place = entry if entry.has("rope_theta") else entry.part
         last = value_or_none(lambda: base ** (2 / (entry.dim or 2) - 1))
         rotates = "" if last is None else f" the last pair rotates by {last:.4g} rad per position,"
         message = f"With {base:.4g}{rotates} as fast as the first or faster."
-        yield Hit(place.key("rope_theta"), message)
+        yield Hit(entry.key_in_use("rope_theta"), message)
 
 
 def _read_name(part: ConfigPart) -> str:
