@@ -14,7 +14,7 @@ from ropecli.render.labels import label
 #: Fields of a verdict in its document.
 FIELDS = (
     *("passed", "unfinished", "diagnosis", "checks", "identified", "convention"),
-    *("arrangements", "notes", "findings", "loosened", "seconds"),
+    *("arrangements", "longest_sequence", "notes", "findings", "loosened", "seconds"),
 )
 
 
@@ -59,6 +59,8 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
             said += " by the laws that it was judged by"
         if result.passed is False and not _of_convention(result):
             said = f"is the RoPE {which}, but not always"
+    if result.longest_sequence is not None:
+        said += f" for sequences of up to {result.longest_sequence:,} tokens"
     return f"{verdict}  {target} {said}{cut}"
 
 
@@ -115,7 +117,7 @@ def _call_lines(start: str, options: str, width: int) -> list[str]:
 
 
 def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
-    """Return the laws that hold in columns, then those that fail, then notes."""
+    """Return the laws that fail, then those that hold in columns, then notes."""
     laws: dict[str, list[Check]] = {}
     for check in result.checks:
         laws.setdefault(check.name, []).append(check)
@@ -124,7 +126,7 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         for name, checks in laws.items()
         if any(c.passed for c in checks) and all(c.passed is not False for c in checks)
     ]
-    page = [] if brief else _columns([f"PASS  {name}" for name in held], width)
+    page: list[str] = []
     following: dict[str, list[str]] = {}
     for name, checks in laws.items():
         failed = [check for check in checks if check.passed is False]
@@ -138,21 +140,23 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         page += console.wrap_text(line, width, indent=8)
     if brief:
         return page
-    notes: dict[str, list[str]] = {}
-    for name, checks in laws.items():
-        for check in checks:
-            unsaid = check.passed if name in held else check.passed is not False
-            if unsaid and check.note and _worth_saying(check.note):
-                notes.setdefault(check.note, []).append(name)
-    if notes:
-        page.append("")
-    for note, names in notes.items():
-        said = ", ".join(dict.fromkeys(names))
-        page += console.wrap_text(f"  {said}: {note}", width, indent=4)
+    page += _columns([f"PASS  {name}" for name in held], width)
+    for heading, passed in (("", True), ("Not judged:", None)):
+        notes: dict[str, list[str]] = {}
+        for name, checks in laws.items():
+            for check in checks:
+                if check.passed is passed and (passed or name not in held) and check.note:
+                    notes.setdefault(check.note, []).append(name)
+        said = {note: ", ".join(dict.fromkeys(notes[note])) for note in notes if _is_telling(note)}
+        page += ["", *([f"  {heading}"] if heading else [])] if said else []
+        for note, names in said.items():
+            page += console.wrap_text(
+                f"{'    ' if heading else '  '}{names}: {note}", width, indent=6
+            )
     return page
 
 
-def _worth_saying(note: str) -> bool:
+def _is_telling(note: str) -> bool:
     """Return whether a note says more than what holds for most implementations."""
     return not note.startswith(
         ("positions have one", "nothing ", "it takes no base", "no original")

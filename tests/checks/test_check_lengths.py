@@ -12,6 +12,7 @@ from judging import (
     CONTEXT,
     DIM,
     HALF,
+    SMALL_DIM,
     THETA,
     Array,
     assert_failed,
@@ -21,6 +22,7 @@ from judging import (
     judge,
     judge_once,
     turn,
+    turn_small,
 )
 
 import ropecli
@@ -287,3 +289,21 @@ def test_tables_of_neighbouring_lengths_are_each_their_own() -> None:
     rotate = implement(at(1), at_length=at)
     given: dict[str, Any] = {"head_dim": 8, "context_length": 2048, "dtypes": ["float32"]}
     assert failures(check_here(rotate, select="every shape", **given)) == []
+
+
+@pytest.mark.parametrize(("most", "longest"), [(50, 50), (None, None)])
+def test_the_longest_sequence_that_is_taken_is_in_the_verdict(
+    most: int | None, longest: int | None
+) -> None:
+    def limited(x: Array, positions: Array) -> Array:
+        if most is not None and x.shape[-2] > most:
+            raise ValueError("too many tokens")
+        if x.shape[-2] == 7:  # shorter than others that it takes
+            raise ValueError("no seven tokens")
+        return turn_small(x, positions)
+
+    verdict = ropecli.check(limited, isolated=False, head_dim=SMALL_DIM)
+    assert verdict.passed
+    assert verdict.longest_sequence == longest
+    limit = f" for sequences of up to {longest} tokens"
+    assert str(verdict).splitlines()[0].endswith(limit) == (longest is not None)

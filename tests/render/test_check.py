@@ -52,6 +52,7 @@ def verdict(*checks: Check, **fields: Any) -> Verdict:
         "dtypes": ("float32",),
         "context_length": 4096,
         "original_context_length": None,
+        "longest_sequence": None,
         "seed": 0,
         "seconds": 1.0,
     }

@@ -55,6 +55,7 @@ class Verdict(Result):
     dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
     context_length: int  #: Positions up to which it was judged.
     original_context_length: int | None  #: Positions of the training; None if unknown.
+    longest_sequence: int | None  #: Most tokens that it took, if it refuses longer sequences.
     seed: int  #: Seed of the vectors.
     seconds: float  #: Time it took.
 
@@ -298,6 +299,7 @@ def check(
         dtypes=chosen,
         context_length=context,
         original_context_length=original,
+        longest_sequence=subject.longest_sequence,
         seed=seed,
         seconds=time.perf_counter() - begin,
         unfinished=f"{len(laws) - cut} of {len(laws)} checks in {clock.budget:g} s"

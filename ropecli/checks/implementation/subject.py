@@ -91,6 +91,8 @@ class Subject:
     vectors_of_shapes: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(
         default_factory=dict
     )
+    #: Tokens of calls: those that it took, by False, and those that it refused, by True.
+    tried_lengths: dict[bool, set[int]] = field(default_factory=lambda: {False: set(), True: set()})
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
 
     @property
@@ -175,6 +177,12 @@ class Subject:
             if furthest >= self.context:
                 what = f"positions beyond {self.context:,}"
             raise Unsupported(f"refuses {what}: {error}") from None
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """Return the most tokens that it took, where it refused all longer sequences."""
+        most, refused = (max(self.tried_lengths[each], default=0) for each in (False, True))
+        return most if 0 < most < refused else None
 
     def repeat_tolerance(self, rows: Array, dtype: str | None = None) -> Array:
         """Return how far two results that should be equal may differ by rounding, (count, 1)."""

@@ -166,15 +166,19 @@ class Survey:
             self.deaths += isinstance(error, Died)
             self._fail(call, f"{call}: {error}")
             self.note = self.note or str(error)
-            self._tried.append((call, False))
+            self._note(call, refused=False)
             return True
         except ImplementationError as error:
-            self._tried.append((call, True))
+            self._note(call, refused=True)
             self.refusals.append(str(error))
             return False
-        self._tried.append((call, False))
+        self._note(call, refused=False)
         self.calls += 1
         return response
+
+    def _note(self, call: Call, *, refused: bool) -> None:
+        self._tried.append((call, refused))
+        self.subject.tried_lengths[refused].add(call.length)
 
     def instance_for(self, call: Call) -> Instance:
         """Return the instance that a call is made of."""
