@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 _NAMES_IN_ROPE = {"base": "rope_theta", "dim": "head_dim or rotary_dim"}
 _LENGTH = "sequence_length"
 _LONGEST = 2**53
+
+
+@functools.cache
+def _parameters(rope_type: str) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a formula by name: reading them takes longer than a table."""
+    return inspect.signature(formula(rope_type)).parameters
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Formula:
                 raise ArgumentError(
                     f"rope type {name} has no parameter {key!r}; give it as {other}"
                 )
-        known = inspect.signature(formula(name)).parameters
+        known = _parameters(name)
         arguments = {"dim": dim, "base": base} | dict(own)
         unknown = [key for key in arguments if key not in known]
         missing = [key for key, p in known.items() if p.default is p.empty and key not in arguments]
@@ -66,7 +72,7 @@ class Formula:
     @property
     def defaults(self) -> dict[str, Any]:
         """Default values of the type's parameters."""
-        known = inspect.signature(formula(self.rope_type)).parameters
+        known = _parameters(self.rope_type)
         return {key: p.default for key, p in known.items() if p.default is not p.empty}
 
     @property
@@ -89,7 +95,7 @@ class Formula:
         """True if it says which axis of a position rotates each pair."""
         return self.table().axis is not None
 
-    @cached_property
+    @functools.cached_property
     def depends_on_length(self) -> bool:
         """True if sequences of another length have another table."""
         if _LENGTH not in own_parameters(self.rope_type):

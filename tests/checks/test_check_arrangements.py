@@ -18,7 +18,7 @@ Fault = Callable[[Array, Array], Array]  #: What is made of the right rows and t
 
 
 def judge_shapes(target: Any, **options: Any) -> Verdict:
-    return judge_small(target, **{"select": "every shape", **options})
+    return judge_small(target, **{"select": "every shape", "context_length": 32, **options})
 
 
 def left(axes: int, *index: Any) -> Fault:
@@ -305,7 +305,7 @@ def counted_on(x: Array, offset: int = 0) -> Array:
     ],
 )
 def test_a_call_that_returns_the_shape_of_x_is_judged(target: Any, words: str) -> None:
-    verdict = judge_shapes(target, context_length=64)
+    verdict = judge_shapes(target)
     assert words in str(assert_failed(verdict, "every shape").note)
 
 
@@ -322,7 +322,7 @@ def interleaved_pairs(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array
 
 @pytest.mark.slow
 def test_positions_with_coordinates_may_be_those_of_each_sequence() -> None:
-    verdict = judge_shapes(own_coordinates, axes=2, context_length=64)
+    verdict = judge_shapes(own_coordinates, axes=2)
     assert "calls with own positions" in str(assert_failed(verdict, "every shape").note)
 
 

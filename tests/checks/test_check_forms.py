@@ -64,10 +64,11 @@ def test_a_decoder_is_fed_token_by_token() -> None:
 
 def test_a_decoder_is_given_every_kind_of_memory() -> None:
     def unstrided(x: Array, positions: Array) -> Array:
-        return turn(x, positions) * (x.strides[-1] == x.itemsize)
+        return turn_small(x, positions) * (x.strides[-1] == x.itemsize)
 
     target = type("Strided", (Decoder,), {"turn": staticmethod(unstrided)})
-    verdict = judge(target, form="decoder", expect=HALF, select="every shape", **SHORT)
+    options: dict[str, Any] = {"select": "every shape", "context_length": 32}
+    verdict = judge_small(target, form="decoder", expect=SMALL, **options)
     note = assert_failed(verdict, "every shape").note
     assert "calls of strided input come out wrong" in str(note)
 

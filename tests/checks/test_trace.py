@@ -183,14 +183,12 @@ def test_positions_that_are_off_in_single_steps() -> None:
 )
 @pytest.mark.parametrize("rope", [HALF, ropecli.rope("yarn", head_dim=16, layout="half", **YARN)])
 def test_wrong_positions_are_named(moved: Any, note: str, rope: Rotary) -> None:
-    seen = seen_of(rope)
+    seen = seen_of(rope, layers=1)
     for each in seen.vectors:
         assert each.before is not None
         each.after = rotate(each.before, rope, moved(seen.calls[each.call].positions[:, 0]))
     found = seen.verdict(rope)
-    assert all((each.note or "").startswith(f"query and key: {note}") for each in found.layers), [
-        each.note for each in found.layers
-    ]
+    assert str(found.layers[0].note).startswith(f"query and key: {note}")
 
 
 def seen_of_grid(rope: Rotary, *, text: bool = False) -> Seen:

@@ -82,37 +82,22 @@ def test_share_of_a_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "error", "message"),
     [
-        ({"dtype": "int8"}, "dtype must be one of float64, float32, float16, bfloat16, got 'int8'"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"max_position": 0}, "max position must be from 1 to 2^49, got 0"),
-        ({"max_position": 2**50}, "max position must be from 1 to 2^49"),
+        ({"dtype": "int8"}, ArgumentError, "must be one of float64, float32, float16, bfloat16, "),
+        ({"seed": -1}, ArgumentError, "seed must be at least 0, got -1"),
+        ({"max_position": 0}, ArgumentError, "max position must be from 1 to 2\\^49, got 0"),
+        ({"max_position": 2**50}, ArgumentError, "max position must be from 1 to 2\\^49"),
+        ({"seed": 1.5}, ArgumentTypeError, "seed must be an integer, got 1.5"),
+        ({"max_position": "far"}, ArgumentTypeError, "max position must be an integer"),
+        ({"rotate": lambda x, _: x[:, :2]}, ArgumentTypeError, "must return a NumPy array"),
+        ({"rotate": lambda x, _: x.tolist()}, ArgumentTypeError, "must return a NumPy array"),
     ],
 )
-def test_values_that_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        verify(Rotary(head_dim=4), **arguments)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"seed": 1.5}, "seed must be an integer, got 1.5"),
-        ({"max_position": "far"}, "max position must be an integer"),
-        (
-            {"rotate": lambda x, _: x[:, :2]},
-            "the function under test must return a NumPy array",
-        ),
-        (
-            {"rotate": lambda x, _: x.tolist()},
-            "the function under test must return a NumPy array",
-        ),
-    ],
-)
-def test_types_that_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ArgumentTypeError, match=message):
+def test_arguments_that_are_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         verify(Rotary(head_dim=4), **arguments)
 
 
