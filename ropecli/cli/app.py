@@ -14,9 +14,8 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -81,7 +80,8 @@ Environment:           NO_COLOR, FORCE_COLOR, COLUMNS; NUMBA_NUM_THREADS;
 """
 
 
-def build(names: Iterable[str] = COMMANDS, *, to_list: bool = False) -> Any:
+@cache  # for messages that name an option, and for the next run in this process
+def build(names: tuple[str, ...] = (*COMMANDS,), *, to_list: bool = False) -> Any:
     """Return the command line with some of the commands, whose modules are imported."""
     app = typer.Typer(
         add_completion=True,
@@ -205,7 +205,7 @@ def _invoke(arguments: list[str]) -> int:
 def _build_for(arguments: list[str]) -> Any:
     """Return the command line with the one command that is given, or else with all."""
     if arguments and arguments[0] in COMMANDS:
-        return build(arguments[:1])
+        return build((arguments[0],))
     return build(to_list=not {*arguments} & {*COMMANDS})
 
 

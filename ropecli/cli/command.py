@@ -156,8 +156,9 @@ def _read_plainly(command: Any, ctx: Any) -> None:
     hints = inspect.signature(command.callback).parameters
     for parameter in command.get_params(ctx):
         hint = hints[parameter.name].annotation if parameter.name in hints else None
+        by_typer = functools.partial(type(parameter).process_value, parameter)
         parameter.process_value = functools.partial(
-            _process, parameter, parameter.process_value, *_kind_and_info(hint)
+            _process, parameter, by_typer, *_kind_and_info(hint)
         )
 
 

@@ -142,7 +142,7 @@ def test_an_option_that_writes_or_runs_is_refused_by_name(
 @for_each("command", ["lint", "check"])
 def test_nothing_that_may_be_set_is_a_path(command: str) -> None:
     module = importlib.import_module(f"ropecli.cli.{command}")
-    options = {p.opts[-1].removeprefix("--"): p for p in build([command]).commands[command].params}
+    options = {p.opts[-1].removeprefix("--"): p for p in build((command,)).commands[command].params}
     hints = inspect.signature(getattr(module, command)).parameters
     for key in module.FROM_PROJECT:
         assert "Path" not in str(hints[options[key].name].annotation), key
