@@ -187,6 +187,8 @@ def _invoke(arguments: list[str]) -> int:
     """Run as Typer's own main does, without its exits on an interrupt and on a closed pipe."""
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
+    if arguments[:1] == ["version"]:
+        arguments = ["--version", *arguments[1:]]
     if arguments and arguments[0] in RENAMED:
         raise ArgumentError(f"'{arguments[0]}' is now '{RENAMED[arguments[0]]}'")
     try:
@@ -195,7 +197,9 @@ def _invoke(arguments: list[str]) -> int:
         own, notes = defaults(name, command.commands.get(name))
         for note in () if {"-q", "--quiet"} & {*arguments} else notes:
             _say(f"note: {note}")
-        with command.make_context("ropecli", list(arguments), default_map={name: own}) as context:
+        with command.make_context(
+            "ropecli", list(arguments), default_map={name: own} if own else None
+        ) as context:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

@@ -141,6 +141,7 @@ def test_row_that_was_taken_is_noted_on_stderr() -> None:
     assert err.count("note: ") == 2
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("name", "notes"), [("x.csv", 1), ("x.json", 0), ("x.svg", 0)])
 def test_at_has_no_effect_on_a_table_and_says_so(name: str, notes: int) -> None:
     """The document and the figure have the pairs at that distance, and a table has not."""

@@ -120,6 +120,10 @@ def test_help_command_is_another_spelling_of_help(command: str) -> None:
     assert read_stdout("help", command) == read_stdout(command, "--help")
 
 
+def test_version_is_a_command_too() -> None:
+    assert read_stdout("version") == read_stdout("--version") == f"ropecli {ropecli.__version__}\n"
+
+
 @EACH
 def test_an_option_given_twice_is_a_list_or_refused(command: str) -> None:
     for option in GROUP.commands[command].params:

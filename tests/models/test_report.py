@@ -34,7 +34,7 @@ def test_each_analysis_is_that_of_its_own_call() -> None:
     assert one.scale is not None
     assert (one.scale.original_length, one.scale.context_length) == (64, 256)  # 4 times it
     assert one.notes == ()
-    assert str(made).splitlines()[1].split()[:2] == ["llama", "default"]
+    assert str(made).splitlines()[3].split()[:2] == ["llama", "default"]
 
 
 def test_each_rotation_is_reported_at_the_distances_that_it_sees() -> None:
