@@ -54,7 +54,8 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
             lines += _block(each, screen.folded, file.place(each))
     if result.fixed is not None:
         none = "No finding has a safe automatic fix: nothing is written."
-        lines += ["", *(map(visible, result.fixed.diff or [none]))]
+        fixed = f"Fixed: {', '.join(result.fixed.rules)}"
+        lines += ["", fixed if result.fixed.diff else none, *map(visible, result.fixed.diff)]
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,9 @@ def test_a_cure_that_is_certain_is_written_into_a_copy(case: str) -> None:
     path = Path("config.json")
     path.write_text(json.dumps(before, indent=2))
     text = read_stdout("lint", "config.json", "--fix", "--fail-on", "never")
-    assert "--- config.json\n+++ config.fixed.json\n@@ " in text
+    assert re.search(
+        r"\nFixed: R\d+(, R\d+)*\n--- config.json\n\+\+\+ config.fixed.json\n@@ ", text
+    )
     assert text.endswith("\n\nWritten: config.fixed.json\n")
     assert json.loads(path.read_text()) == before
     assert json.loads(Path("config.fixed.json").read_text()) == after

@@ -1,4 +1,4 @@
-"""Cures that are certain, written into a copy of a config.json."""
+"""Fixes that are certain, written into a copy of a config.json."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Fixed:
     output: Path  #: Where the copy belongs.
     text: str  #: Its content.
     diff: tuple[str, ...]  #: Lines of a unified diff; none where no fix is safe.
-    rules: tuple[str, ...]  #: Ids of the rules whose findings are cured.
+    rules: tuple[str, ...]  #: Ids of the rules whose findings are fixed.
 
 
 def fix(
