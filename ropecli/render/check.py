@@ -34,7 +34,8 @@ def page(
     lines = [_answer(result, console.visible(target), model)]
     if result.diagnosis is not None:
         sentence = result.diagnosis[0].upper() + result.diagnosis[1:]
-        lines += ["", *console.wrap_text(f"  {sentence}.", width, indent=2)]
+        gap = [] if screen.brief else [""]  # in short form, the answer is one paragraph
+        lines += [*gap, *console.wrap_text(f"  {sentence}.", width, indent=2)]
     if not screen.brief:
         lines += ["", *_facts(result, width)]
     elif result.loosened:
