@@ -7,7 +7,6 @@ import json
 import keyword
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,7 +132,7 @@ def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
         raise ArgumentError(
             f"layer {layer.name} of {model.source} has no rotary position embedding"
         )
-    several = len([each for each in model.layers if each.rotary is not None]) > 1
+    several = sum(each.rotary is not None for each in model.layers) > 1 and layer.name != "all"
     name = model.model_type or model.source
     return NamedRotary(
         rope=layer.rotary,
@@ -230,18 +229,22 @@ def by_encoding(
 
 
 def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[NamedRotary]:
-    """Add file names, or paths, to the names of encodings whose labels would be the same."""
+    """Add file names, or paths, to names that several files share, or encodings of one label."""
     from ropecli.render.labels import label
 
     labels = [(each.name, label(each.rope)) for each in encodings]
-    in_files = [(*same, Path(source).name) for same, source in zip(labels, sources, strict=True)]
-    count, count_in_file = Counter(labels), Counter(in_files)
-    return [
-        replace(each, name=f"{each.name} ({source if count_in_file[file] > 1 else file[-1]})")
-        if count[same] > 1
-        else each
-        for each, same, file, source in zip(encodings, labels, in_files, sources, strict=True)
-    ]
+    files: dict[str | None, set[str]] = {}
+    for each, source in zip(encodings, sources, strict=True):
+        files.setdefault(each.name, set()).add(source)
+    named = []
+    for each, source, same in zip(encodings, sources, labels, strict=True):
+        own, short = files[each.name], Path(source).name
+        if len(own) > 1 or labels.count(same) > 1:
+            alone = sum(Path(other).name == short for other in own) == 1
+            named.append(replace(each, name=f"{each.name} ({short if alone else source})"))
+        else:
+            named.append(each)
+    return named
 
 
 def read_positions(path: Path) -> NDArray[Any]:

@@ -37,7 +37,10 @@ def draw(
     least: float | None = None,
     log: str = "",
 ) -> str:
-    """Return curves in a frame with labelled axes, and a legend for several."""
+    """Return curves in a frame with labelled axes, and a legend for several.
+
+    The axes that `log` names, "x", "y" or "xy", are logarithmic.
+    """
     if "x" in log:
         curves = [replace(curve, x=np.log10(curve.x)) for curve in curves]
     if "y" in log:
@@ -76,7 +79,11 @@ def draw(
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
     lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log)}")
-    lines.append(f"  {'':>{margin}}  {x_label:>{width}}")
+    for axis, name in (("x", x_label), ("y", "vertical axis")):
+        if axis in log:
+            lines.append(f"  {'':>{margin}}  {f'{name}, logarithmic':>{width}}")
+        elif axis == "x":
+            lines.append(f"  {'':>{margin}}  {name:>{width}}")
     if len(curves) > 1:
         for index, curve in enumerate(curves):
             name = plotille.color(f"{NAMES[index % len(NAMES)]:<12}", COLOURS[index % len(COLOURS)])

@@ -13,7 +13,7 @@ from ropecli.models.model import Layer, Model
 from ropecli.render import Table
 from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.frequencies import wavelengths_figure
-from ropecli.render.labels import ROPE_FIELDS, rope_as_json, sequences, shortest_repr
+from ropecli.render.labels import ROPE_FIELDS, label, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
@@ -125,9 +125,9 @@ def figure(result: Model | Inspection) -> Figure:
     """Draw the wavelengths of each kind of layer that rotates."""
     model = _model(result)
     return wavelengths_figure(
-        _rotating(model),
+        [(label(rope) if name == "all" else name, rope) for name, rope in _rotating(model)],
         _lengths(model),
-        title=f"{model.model_type or model.source}, as {model.stack} reads it",
+        title=f"{model.source}, as {model.stack} reads it",
     )
 
 

@@ -33,9 +33,9 @@ Q, K = np.random.default_rng(4).standard_normal((2, 16))
 
 
 def cost() -> Figure:
+    once = dict.fromkeys(("seconds", "fastest", "slowest"), (1e-6,))
     costs = tuple(
-        Cost(form=form, sequence_length=(8,), rows=(8,), seconds=(1e-6,), peak_bytes=(64,))
-        for form in FORMS
+        Cost(form=form, sequence_length=(8,), rows=(8,), peak_bytes=(64,), **once) for form in FORMS
     )
     ones = np.ones((2, 16))
     attention = linear(ones, ones, ones, ROPE)
@@ -142,9 +142,7 @@ def test_neighbours_differ_in_both_colour_and_line() -> None:
 def picture_with(**look: Any) -> Figure:
     wanted = Look(**look)
     with wanted.apply():
-        picture = FIGURES["decay"]()
-        wanted.change(picture)
-    return picture
+        return FIGURES["decay"]()
 
 
 def test_size_and_title() -> None:
@@ -156,9 +154,8 @@ def test_size_and_title() -> None:
 
 
 def test_title_of_several_panels() -> None:
-    look = Look(title="all")
-    picture = FIGURES["rotation"]()
-    look.change(picture)
+    with Look(title="all").apply():
+        picture = FIGURES["rotation"]()
     assert picture.get_suptitle() == "all"
     assert picture.axes[0].get_title().startswith("pair 0")
 
