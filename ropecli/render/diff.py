@@ -144,7 +144,8 @@ def figure(result: Difference) -> Figure:
     """Draw the largest phase difference by position, and the frequency difference by pair."""
     differing = [layer for layer in result.layers if any(layer.per_pair)]
     if not differing:
-        picture = blank_figure(6.4, 1.0)
+        picture = blank_figure(6.4, 0.8)
+        picture.add_subplot().set_axis_off()
         picture.suptitle(
             f"No phase differs: {_model_label(result.a)} and {_model_label(result.b)} rotate alike",
             parse_math=False,

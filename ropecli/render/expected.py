@@ -174,13 +174,14 @@ def _small_multiples(result: ExpectedCurves) -> Figure:
     """Return a panel for RoPE's bound and for each encoding, each with its own scale."""
     x = result.curves[0].relative_distance.astype(np.float64)
     bound = result.bound
-    shown = {} if bound is None else {f"{BOUND} ({curve_label(bound)})": bound.relative_upper_bound}
+    shown = {} if bound is None else {BOUND: bound.relative_upper_bound}
     shown |= {curve.encoding: _change(curve) for curve in result.curves}
-    picture, panels = columns_of_panels([*shown], [1.8], width=2.2, share=False)
+    picture, panels = columns_of_panels([*shown], [1.8], width=2.4, share=False)
     for axes, y in zip(panels[0], shown.values(), strict=True):
         plot_curve(axes, x, y, color=colour(0))
         axes.margins(x=0)
-    picture.suptitle(CHANGE.capitalize())
+    dims = "" if bound is None else f" ({curve_label(bound)})"
+    picture.suptitle(f"{CHANGE.capitalize()}{dims}", parse_math=False)
     picture.supxlabel(distance_label(x), fontsize="medium")
     return picture
 

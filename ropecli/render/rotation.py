@@ -195,7 +195,8 @@ def _draw_cells(axes: Axes, values: NDArray[np.float64], *, most: float) -> Any:
         for (row, column), number in np.ndenumerate(values):
             readable = "white" if abs(number) > 0.6 * most else "black"
             style: dict[str, Any] = {"color": readable, "fontsize": "small"}
-            axes.text(column, row, f"{number:.2g}", ha="center", va="center", **style)
+            shortest = min(f"{number:.2g}", f"{number:.2f}", key=len)
+            axes.text(column, row, shortest, ha="center", va="center", **style)
     return image
 
 

@@ -202,7 +202,7 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
     masked = ", causal" if result.causal else ""
     title = f"{what} of head {result.head}, {tokens}seed {result.seed}{masked}"
     picture, panels = columns_of_panels(
-        [map_title(each) for each in result.maps], [2.6], width=2.6, alone=3.4, share=False
+        [map_title(each) for each in result.maps], [2.4], width=2.4, alone=3.4, share=False
     )
     picture.suptitle(title)
     for axes, each in zip(panels[0], result.maps, strict=True):
