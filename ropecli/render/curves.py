@@ -79,11 +79,8 @@ def draw(
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
     lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log)}")
-    for axis, name in (("x", x_label), ("y", "vertical axis")):
-        if axis in log:
-            lines.append(f"  {'':>{margin}}  {f'{name}, logarithmic':>{width}}")
-        elif axis == "x":
-            lines.append(f"  {'':>{margin}}  {name:>{width}}")
+    names = [f"{x_label} (log)" if "x" in log else x_label, *["vertical axis (log)"] * ("y" in log)]
+    lines += [f"  {'':>{margin}}  {name:>{width}}" for name in names]
     if len(curves) > 1:
         for index, curve in enumerate(curves):
             name = plotille.color(f"{NAMES[index % len(NAMES)]:<12}", COLOURS[index % len(COLOURS)])

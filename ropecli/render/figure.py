@@ -335,7 +335,8 @@ def _fit(picture: Figure) -> None:
 def _grow(picture: Figure, pixels: float) -> None:
     if _PLACE.get() is None and _LOOK.get().height is None:
         width, height = picture.get_size_inches()
-        picture.set_size_inches(width, height + pixels / picture.dpi)
+        inches = math.ceil(10 * pixels / picture.dpi) / 10  # the same with another font engine
+        picture.set_size_inches(width, height + inches)
 
 
 def _balance(line: str, characters: int) -> list[str]:

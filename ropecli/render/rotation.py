@@ -161,7 +161,8 @@ def figure(result: Rotation) -> Figure:
     across = count_across(count, 2.2)
     heights = (2.4 * -(-count // across), 2 * (0.8 + 0.28 * rows))
     picture = blank_figure(max(4.4, 2.2 * across), sum(heights))
-    above, below = picture.subfigures(2, 1, height_ratios=heights)
+    halves: Any = picture.subfigures(2, 1, height_ratios=heights)
+    above, below = halves
     planes = above.subplots(-(-count // across), across, squeeze=False).ravel()
     for axes in planes[count:]:
         axes.remove()

@@ -17,6 +17,7 @@ import pytest
 from helpers import run_python, slow
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from pictures import assert_legible
 
 import ropecli
 from ropecli import Rotary, __version__, decay, rotation
@@ -164,6 +165,35 @@ def test_logarithmic_axis_begins_at_the_first_value_above_0() -> None:
     (axes,) = picture_with(log_x=True).axes
     assert axes.get_xscale() == "log"
     assert axes.get_xlim() == (1, 64)
+
+
+def test_bins_of_a_logarithmic_axis_begin_at_1_and_are_as_wide_as_each_other() -> None:
+    with Look(log_x=True).apply():
+        (axes,) = decay(ROPE, max_distance=8192).figure().axes
+    x = np.asarray(axes.get_lines()[0].get_xdata(), float)
+    assert x[:4].tolist() == [1, 2, 3, 4]
+    assert np.ptp(x[-20:] / x[-21:-1]) < 0.01
+
+
+def test_a_title_is_broken_where_it_is_too_long_for_the_figure() -> None:
+    title = f"a title of many words, and the path {'of/a/folder/' * 9}config.json"
+    for width in (3.4, 6.4):
+        picture = picture_with(width=width, title=title)
+        shown = picture.axes[0].get_title()
+        assert "".join(shown.split()) == "".join(title.split())
+        assert_legible(picture)
+    picture = picture_with(width=3.4, height=3.0, title=title)
+    assert picture.get_size_inches().tolist() == [3.4, 3.0]
+
+
+def test_columns_of_panels_are_below_each_other_in_a_narrow_figure() -> None:
+    curve = decay(ROPE, max_distance=64, q=Q, k=K)
+    for width, across in ((3.4, 1), (6.4, 2)):
+        with Look(width=width).apply():
+            picture = curve.figure(decay(Rotary(16, base=7.0), max_distance=64, q=Q, k=K))
+        assert len({round(axes.get_position().x0, 2) for axes in picture.axes}) == across
+        sizes = {text.get_fontsize() for text in picture.legends[0].get_texts()}
+        assert sizes == {8.0 if across == 1 else 10.0}
 
 
 def test_style_has_its_own_colours(tmp_path: Path) -> None:

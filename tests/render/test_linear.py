@@ -70,6 +70,8 @@ def test_from_how_many_rows(rows: tuple[int, int], words: str) -> None:
         sequence_length=(64, 1024),
         rows=rows,
         seconds=(1.0, 1.0),
+        fastest=(1.0, 1.0),
+        slowest=(1.0, 1.0),
         peak_bytes=(1, 1),
     )
     assert pages.extrapolated_from((cost,)) == words
