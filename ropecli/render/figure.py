@@ -98,9 +98,11 @@ def style() -> Iterator[None]:
     import matplotlib as mpl
     from matplotlib.style import available, use
 
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        # A file's name may have letters that the font lacks; they become boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         mpl.rcdefaults()
-        mpl.rcParams.update(STYLE | {"font.size": SIZES[_width(NARROW) >= NARROW]})
+        mpl.rcParams.update(STYLE | {"font.size": SIZES[bool(_width(NARROW) >= NARROW)]})
         chosen = _LOOK.get().style
         if chosen is not None:
             try:
@@ -455,9 +457,7 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None
         },
     }
     buffer = io.BytesIO()
-    with style(), warnings.catch_warnings():
-        # A file's name may have letters that the font lacks; they become boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+    with style():
         figure.savefig(
             buffer,
             format=suffix.removeprefix("."),

@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from helpers import run_python, slow
@@ -194,6 +195,19 @@ def test_columns_of_panels_are_below_each_other_in_a_narrow_figure() -> None:
         assert len({round(axes.get_position().x0, 2) for axes in picture.axes}) == across
         sizes = {text.get_fontsize() for text in picture.legends[0].get_texts()}
         assert sizes == {8.0 if across == 1 else 10.0}
+
+
+@pytest.mark.slow
+def test_panels_in_the_figure_of_somebody_else_are_legible() -> None:
+    picture = plt.figure(figsize=(8, 7))
+    (a, b), (c, d) = picture.subplots(2, 2)
+    decay(ROPE, max_distance=64).figure(decay(Rotary(16, base=7.0), max_distance=64), ax=a)
+    ropecli.base_bound(ROPE, positions=64).figure(ax=b)
+    ropecli.frequency_table(ROPE, name="a long name of a model, in a narrow panel").figure(ax=c)
+    ropecli.precision(ROPE, ["float32", "bfloat16"], context_length=64).figure(ax=d)
+    assert_legible(picture)
+    assert picture.get_size_inches().tolist() == [8, 7]
+    plt.close(picture)
 
 
 def test_style_has_its_own_colours(tmp_path: Path) -> None:
