@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import LayoutEngine
     from matplotlib.legend import Legend
     from matplotlib.text import Text
 
@@ -228,7 +229,24 @@ def blank_figure(width: float, height: float) -> Figure:
         raise ArgumentError(
             f"a figure must have at most {LARGEST_IMAGE:,} pixels, got {pixels:,.0f}"
         )
-    return Figure(figsize=size, layout="constrained")
+    return Figure(figsize=size, layout=_layout())
+
+
+def _layout() -> LayoutEngine:
+    """Return Matplotlib's constrained layout, rounded: its last digits differ from run to run."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.transforms import Bbox
+
+    class RoundedLayout(ConstrainedLayoutEngine):
+        def execute(self, fig: Figure) -> Any:
+            done = super().execute(fig)
+            for axes in fig.axes:
+                corners = axes.get_position(original=True).get_points().round(9)
+                axes.set_position(Bbox(corners), which="original")
+                axes.set_in_layout(True)  # a place that is set takes axes out of the layout
+            return done
+
+    return RoundedLayout()
 
 
 def count_across(count: int, panel: float) -> int:
