@@ -117,7 +117,8 @@ def _outline(axes: Any) -> Iterator[str]:
     for each in axes.collections:
         boxes = [path.get_extents() for path in each.get_paths()]
         if boxes:  # those of a colour bar have none
-            yield f"area {_corners(Bbox.union(boxes))}, {to_hex(each.get_facecolor()[0])}"
+            shades = [*each.get_facecolor(), *each.get_edgecolor()]  # lines have no face
+            yield f"area {_corners(Bbox.union(boxes))}, {to_hex(shades[0])}"
     for text in axes.texts:
         x, y = getattr(text, "xy", text.get_position())
         yield f"text {text.get_text()!r} at {x:.4g}, {y:.4g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -322,6 +322,14 @@ def _proven_above(context: int, table: Callable[[float], NDArray[np.float64]]) -
         middle = (low + high) / 2
         low, high = (low, middle) if bound(middle) >= 0 else (middle, high)
     return float(10.0**high)
+
+
+def extend_curve(found: BaseBound, end: int) -> BaseBound:
+    """Return the result with its curve up to that distance."""
+    if found.last_position[-1] >= end:
+        return found
+    starts, ends, low, high = _curve(_with_still(found.rope), end)
+    return replace(found, position=starts, last_position=ends, lowest=low, highest=high)
 
 
 def _curve(

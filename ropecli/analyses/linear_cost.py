@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import statistics
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -27,8 +28,8 @@ T = TypeVar("T")
 
 SHORTEST = 64  #: Tokens of the first measurement.
 MOST_WEIGHTS = 2**24  #: Weights in memory together, 134 MB: for more tokens fewer rows are taken.
-RUNS = 7  #: The fastest of these runs counts.
-ENOUGH = 0.2  #: Seconds after which the fastest run so far counts.
+RUNS = 7  #: The median of these runs counts.
+ENOUGH = 0.2  #: Seconds after which no further run begins, once there are three.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,9 @@ class Cost:
     form: str  #: One of `FORMS`.
     sequence_length: tuple[int, ...]  #: Numbers of tokens N.
     rows: tuple[int, ...]  #: Query rows that were computed.
-    seconds: tuple[float, ...]  #: Wall time of all N rows.
+    seconds: tuple[float, ...]  #: Wall time of all N rows, the median of several runs.
+    fastest: tuple[float, ...]  #: Wall time of the fastest run.
+    slowest: tuple[float, ...]  #: Wall time of the slowest run.
     peak_bytes: tuple[int, ...]  #: Memory of all N rows with their output, without q, k and v.
 
     @property
@@ -191,8 +194,16 @@ def _cost(
     # Small and large work have a kernel each, which is compiled when it is first called.
     for each in (work[0], work[-1]):
         each.finish(each.prepare(), spread_rows(len(each.v), 1))
-    counts, seconds, sizes = zip(*(_measure(each, most) for each in work), strict=True)
-    return Cost(form=name, sequence_length=lengths, rows=counts, seconds=seconds, peak_bytes=sizes)
+    counts, runs, sizes = zip(*(_measure(each, most) for each in work), strict=True)
+    return Cost(
+        form=name,
+        sequence_length=lengths,
+        rows=counts,
+        seconds=tuple(map(statistics.median, runs)),
+        fastest=tuple(map(min, runs)),
+        slowest=tuple(map(max, runs)),
+        peak_bytes=sizes,
+    )
 
 
 def doubling(tokens: int) -> tuple[int, ...]:
@@ -201,8 +212,8 @@ def doubling(tokens: int) -> tuple[int, ...]:
     return (*(step for step in steps if step < tokens), tokens)
 
 
-def _measure(work: _Work, most: int) -> tuple[int, float, int]:
-    """Return how many rows were computed, and the seconds and bytes of all rows."""
+def _measure(work: _Work, most: int) -> tuple[int, list[float], int]:
+    """Return how many rows were computed, the seconds of runs over all rows, and their bytes."""
     tokens = len(work.v)
     rows = np.arange(tokens)
     if work.form.by_row:
@@ -213,21 +224,19 @@ def _measure(work: _Work, most: int) -> tuple[int, float, int]:
         _, _, peak = _trace(lambda: work.finish(ready, rows))
     # Each row that was left out has N weights and an output.
     peak += (tokens - len(rows)) * (tokens + work.v.shape[1]) * work.v.itemsize
-    seconds = _seconds(work.prepare) + share * _seconds(lambda: work.finish(ready, rows))
+    before = statistics.median(_seconds(work.prepare))
+    seconds = [before + share * run for run in _seconds(lambda: work.finish(ready, rows))]
     return len(rows), seconds, max(peak_before, kept + peak)
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of some runs."""
-    fastest, spent = math.inf, 0.0
-    for _ in range(RUNS):
+def _seconds(work: Callable[[], object]) -> list[float]:
+    """Return the seconds of some runs."""
+    runs: list[float] = []
+    while len(runs) < RUNS and (len(runs) < 3 or sum(runs) <= ENOUGH):
         begin = time.perf_counter()
         work()
-        took = time.perf_counter() - begin
-        fastest, spent = min(fastest, took), spent + took
-        if spent > ENOUGH:
-            break
-    return fastest
+        runs.append(time.perf_counter() - begin)
+    return runs
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ import json
 import keyword
 import os
 import re
-from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -150,10 +149,11 @@ def refuse_to_write(target: Path, why: str) -> NoReturn:
 def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
     """Return the encoding of a layer that rotates, with the name of its model."""
     assert layer.rotary is not None
+    several = len(model.rotations) > 1 and layer.name != "all"
     name = model.model_type or model.source
     return NamedRotary(
         rope=layer.rotary,
-        name=f"{name} {layer.name}" if len(model.rotations) > 1 else name,
+        name=f"{name} {layer.name}" if several else name,
         layer=layer,
         model=model,
         context=layer.context_length,
@@ -257,18 +257,22 @@ def by_encoding(
 
 
 def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[NamedRotary]:
-    """Add file names, or paths, to the names of encodings whose labels would be the same."""
+    """Add file names, or paths, to names that several files share, or encodings of one label."""
     from ropecli.render.labels import label
 
     labels = [(each.name, label(each.rope)) for each in encodings]
-    in_files = [(*same, Path(source).name) for same, source in zip(labels, sources, strict=True)]
-    count, count_in_file = Counter(labels), Counter(in_files)
-    return [
-        replace(each, name=f"{each.name} ({source if count_in_file[file] > 1 else file[-1]})")
-        if count[same] > 1
-        else each
-        for each, same, file, source in zip(encodings, labels, in_files, sources, strict=True)
-    ]
+    files: dict[str | None, set[str]] = {}
+    for each, source in zip(encodings, sources, strict=True):
+        files.setdefault(each.name, set()).add(source)
+    named = []
+    for each, source, same in zip(encodings, sources, labels, strict=True):
+        own, short = files[each.name], Path(source).name
+        if len(own) > 1 or labels.count(same) > 1:
+            alone = sum(Path(other).name == short for other in own) == 1
+            named.append(replace(each, name=f"{each.name} ({short if alone else source})"))
+        else:
+            named.append(each)
+    return named
 
 
 def read_positions(path: Path) -> NDArray[Any]:

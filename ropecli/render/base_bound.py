@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ropecli.analyses.base_bound import BaseBound
+from ropecli.analyses.base_bound import BaseBound, extend_curve
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
-    LINE,
     blank_figure,
     curve_style,
     ink,
     legend_below,
+    legend_label,
     printable,
     with_style,
 )
@@ -127,43 +127,40 @@ def plot(shown: Sequence[BaseBound], width: int) -> str:
 @with_style
 def figure(*shown: BaseBound) -> Figure:
     """Return the sums against distance."""
-    picture = blank_figure(6.4, 4.0 + LINE * (len(shown) + 1) * (len(shown) > 1))
+    picture = blank_figure(6.4, 4.0)
     axes = picture.add_subplot()
     axes.set(xlabel="distance", ylabel="sum of the pairs' cosines", xscale="log")
     axes.axhline(0, color=ink(), linewidth=0.8)
+    last = max(int(each.last_position[-1]) for each in shown)
     for index, each in enumerate(shown):
-        _draw_sums(axes, each, index, labelled=len(shown) > 1)
+        _draw_sums(axes, extend_curve(each, last), index, named=len(shown) > 1)
     _mark_contexts(axes, {each.context_length for each in shown if each.context_length})
-    axes.set_xlim(1, max(int(each.last_position[-1]) for each in shown))
+    axes.set_xlim(1, last)
     if len(shown) == 1:
         axes.set_title(printable(curve_label(shown[0])), parse_math=False)
-    else:
-        legend_below(picture)
+    legend_below(picture)
     return picture
 
 
-def _draw_sums(axes: Axes, each: BaseBound, index: int, *, labelled: bool) -> None:
+def _draw_sums(axes: Axes, each: BaseBound, index: int, *, named: bool) -> None:
     """Draw the range of the sums in each part of the curve, and mark the first negative one."""
     style = curve_style(index)
     middle = np.sqrt(np.maximum(each.position, 1) * np.maximum(each.last_position, 1))
-    first = each.first_negative
-    negative = "" if first is None else f"; negative at {first:,}"
-    name = f" {printable(curve_label(each))}{negative}" if labelled else "_"
+    name = f"{printable(curve_label(each))}: " if named else ""
+    axes.plot(middle, each.lowest, label=legend_label(f"{name}lowest sum near a distance"), **style)
     axes.fill_between(
-        middle, each.lowest, each.highest, color=style["color"], alpha=0.3, linewidth=0
+        middle,
+        each.lowest,
+        each.highest,
+        color=style["color"],
+        alpha=0.3,
+        linewidth=0,
+        label="_" if index else "up to the highest sum near it",
     )
-    axes.plot(middle, each.lowest, label=name, **style)
-    if first is None:
-        return
-    axes.plot([first], [0], "o", color=style["color"], label="_", zorder=3)
-    if not labelled:
-        place: dict[str, Any] = {
-            "xytext": (-3, -4),
-            "textcoords": "offset points",
-            "ha": "right",
-            "va": "top",
-        }
-        axes.annotate(f"{first:,}", (first, 0), color=style["color"], fontsize=9, **place)
+    if each.first_negative is not None:
+        first = each.first_negative
+        label = legend_label(f"{name}first negative at {first:,}")
+        axes.plot([first], [0], "o", color=style["color"], label=label, zorder=3)
 
 
 def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
@@ -180,5 +177,5 @@ def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
             rotation=90,
             ha="right",
             va="top",
-            fontsize=8,
+            fontsize="small",
         )

@@ -10,7 +10,7 @@ from ropecli.analyses.base_bound import BaseScan
 from ropecli.render import Table, fields
 from ropecli.render.base_bound import SAVE
 from ropecli.render.console import Screen
-from ropecli.render.figure import LINE, blank_figure, colour, ink, legend_below, with_style
+from ropecli.render.figure import blank_figure, colour, ink, legend_below, with_style
 from ropecli.render.table import align
 from ropecli.results import Figure
 
@@ -97,7 +97,7 @@ def _plot(result: BaseScan, width: int) -> str:
 @with_style
 def figure(result: BaseScan) -> Figure:
     """Return the positions held against the base."""
-    picture = blank_figure(6.4, 4.0 + 3 * LINE)
+    picture = blank_figure(6.4, 4.0)
     axes = picture.add_subplot()
     wide = result.base[-1] >= 10 * result.base[0]  # else hardly a tick of a log scale shows
     axes.set(xlabel="base", ylabel="positions held", xscale="log" if wide else "linear")

@@ -150,7 +150,7 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
                     notes.setdefault(check.note, []).append(name)
         said = {note: ", ".join(dict.fromkeys(notes[note])) for note in notes if _is_telling(note)}
         page += ["", *([f"  {heading}"] if heading else [])] if said else []
-        for note, names in said.items():
+        for note, laws_named in said.items():
             page += console.wrap_text(
                 f"{'    ' if heading else '  '}{names}: {note}", width, indent=6
             )

@@ -12,14 +12,11 @@ from ropecli.analyses.construct import Construct, ConstructedHead
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
-    LINE,
-    blank_figure,
     colour,
-    column_title,
-    curve_style,
+    columns_of_panels,
     distance_label,
     ink,
-    legend_below,
+    label_rows,
     plot_curve,
     whole_ticks,
     with_style,
@@ -162,34 +159,29 @@ def plot(results: Sequence[Construct], width: int) -> str:
 
 @with_style
 def figure(*results: Construct) -> Figure:
-    """Return the scores against distance, and what each pair keeps of a match.
+    """Return the scores of each head against distance, and what each pair keeps of a match.
 
     Several encodings have a column each.
     """
-    heads = dict.fromkeys(head_name(head) for each in results for head in each.heads)
-    styles = {name: curve_style(index) for index, name in enumerate(heads)}
-    count = len(results)
-    picture = blank_figure(6.4 if count == 1 else 1.2 + 4 * count, 6.0 + LINE * len(heads))
-    panels = picture.subplots(2, count, sharey="row", squeeze=False)
-    for (above, below), result in zip(panels.T, results, strict=True):
-        _draw_scores(above, result, styles)
-        _draw_matches(below, result)
-    panels[0, 0].set_ylabel("score / largest score")
-    panels[1, 0].set_ylabel("least match within the context")
-    curves = {line.get_label(): line for axes in panels[0] for line in axes.get_lines()}
-    legend_below(picture, [curves[name] for name in heads])
+    heads = max((each.heads for each in results), key=len)
+    picture, panels = columns_of_panels(
+        [curve_label(each) for each in results], [1.7] * len(heads) + [2.4]
+    )
+    for axes, result in zip(panels.T, results, strict=True):
+        for place, head in enumerate(result.heads):
+            _draw_scores(axes[place], result, head, colour(place))
+        _draw_matches(axes[-1], result)
+    names = [f"{head_name(head)}:\nscore / largest" for head in heads]
+    label_rows(panels, *names, "least match in the context")
     return picture
 
 
-def _draw_scores(axes: Axes, result: Construct, styles: dict[str, dict[str, Any]]) -> None:
-    """Draw the score of each head over its largest, and mark the distance of that."""
+def _draw_scores(axes: Axes, result: Construct, head: ConstructedHead, shade: str) -> None:
+    """Draw the score of a head over its largest, and mark the distance of that."""
     x = np.arange(float(result.context_length))
-    for head in result.heads:
-        name = head_name(head)
-        plot_curve(axes, x, _shares(head), **styles[name], label=name)
-        axes.plot([head.distance], [1.0], "v", color=styles[name]["color"], clip_on=False)
+    plot_curve(axes, x, _shares(head), color=shade)
+    axes.plot([head.distance], [1.0], "v", color=shade, clip_on=False)
     axes.set_xlabel(distance_label(x))
-    axes.set_title(column_title(result), parse_math=False)
     axes.margins(x=0)
 
 

@@ -37,7 +37,10 @@ def draw(
     least: float | None = None,
     log: str = "",
 ) -> str:
-    """Return curves in a frame with labelled axes, and a legend for several."""
+    """Return curves in a frame with labelled axes, and a legend for several.
+
+    The axes that `log` names, "x", "y" or "xy", are logarithmic.
+    """
     if "x" in log:
         curves = [replace(curve, x=np.log10(curve.x)) for curve in curves]
     if "y" in log:
@@ -76,7 +79,8 @@ def draw(
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
     lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log)}")
-    lines.append(f"  {'':>{margin}}  {x_label:>{width}}")
+    names = [f"{x_label} (log)" if "x" in log else x_label, *["vertical axis (log)"] * ("y" in log)]
+    lines += [f"  {'':>{margin}}  {name:>{width}}" for name in names]
     if len(curves) > 1:
         for index, curve in enumerate(curves):
             name = plotille.color(f"{NAMES[index % len(NAMES)]:<12}", COLOURS[index % len(COLOURS)])

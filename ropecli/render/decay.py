@@ -13,10 +13,11 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import (
     blank_figure,
     colour,
-    column_title,
+    columns_of_panels,
     curve_style,
     distance_label,
     ink,
+    label_rows,
     legend_below,
     plot_curve,
     whole_ticks,
@@ -28,7 +29,6 @@ from ropecli.render.table import align
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.gridspec import SubplotSpec
 
     from ropecli.analyses.decay import Bound, Decay
 
@@ -51,7 +51,6 @@ BOUNDS = {
 MOST_PAIRS = 6  #: Pairs that the page lists of a score.
 CLIPPED_AT = 19.75  #: Where the paper's drawing cuts the curve off: it begins at 32.5.
 PRINTED = (6.385, CLIPPED_AT)  #: Lowest and highest value that the drawing shows.
-LINE = 0.22  #: Inches of a line of the legend.
 GOLDEN = (1 + 5**0.5) / 2  #: Width over height of the paper's drawing.
 LISTED = "curves"
 
@@ -327,23 +326,22 @@ def figure(*curves: Decay, figure2: bool = False) -> Figure:
         return _contribution_maps(curves)
     if curves[0].bound is not None:
         return _scores(curves)
-    legend_lines = len(curves) * (len(curves) > 1)
-    picture = blank_figure(6.4, 6.4 / GOLDEN + LINE * legend_lines)
+    picture = blank_figure(6.4, 6.4 / GOLDEN)
     axes = picture.add_subplot()
     _bounds(axes, curves, figure2=figure2)
     axes.margins(x=0)
     axes.set_xlabel(distance_label(curves[0].relative_distance))
-    if legend_lines:
-        legend_below(picture, axes.get_legend_handles_labels()[0])
+    if len(curves) > 1:
+        legend_below(picture)
     return picture
 
 
 def _contribution_maps(curves: Sequence[Decay]) -> Figure:
     """Return what each pair adds at each distance: red raises the score, blue lowers it."""
-    picture = blank_figure(6.4, 3.8 * len(curves))
-    for axes, curve in zip(
-        picture.subplots(len(curves), squeeze=False).ravel(), curves, strict=True
-    ):
+    picture, panels = columns_of_panels(
+        [curve_label(curve) for curve in curves], [3.8], share=False
+    )
+    for axes, curve in zip(panels[0], curves, strict=True):
         terms = curve.contributions
         assert terms is not None
         most = float(np.abs(terms).max()) or 1.0
@@ -360,7 +358,7 @@ def _contribution_maps(curves: Sequence[Decay]) -> Figure:
         )
         axes.grid(visible=False)
         axes.set(xlabel="relative distance", ylabel="pair")
-        axes.set_title(curve_label(curve), parse_math=False)
+        whole_ticks(axes.yaxis)
         picture.colorbar(image, ax=axes, label="contribution to the score")
     return picture
 
@@ -387,25 +385,20 @@ def _scores(curves: Sequence[Decay]) -> Figure:
 
     Several encodings have a column each.
     """
-    places: list[tuple[SubplotSpec, ...]]
-    if len(curves) == 1:
-        picture = blank_figure(6.8, 9.6)
-        grid = picture.add_gridspec(3, 2)
-        places = [(grid[0, :], grid[1, :], grid[2, 0], grid[2, 1])]
-    else:
-        picture = blank_figure(0.8 + 4.4 * len(curves), 12.0)
-        grid = picture.add_gridspec(4, len(curves))
-        places = [tuple(grid[row, column] for row in range(4)) for column in range(len(curves))]
-    above = alone = None
-    for curve, (first, second, third, fourth) in zip(curves, places, strict=True):
+    walks = any(curve.bound is not None and curve.bound.partial_sums.imag.any() for curve in curves)
+    picture, panels = columns_of_panels(
+        [curve_label(curve) for curve in curves], [2.6, 2.2, 2.2] + [2.2] * walks
+    )
+    for axes, curve in zip(panels.T, curves, strict=True):
         assert curve.bound is not None
-        above = picture.add_subplot(first, sharey=above)
-        alone = picture.add_subplot(second, sharex=above, sharey=alone)
-        _draw_score(above, alone, curve)
-        _draw_pairs(picture.add_subplot(third), curve.bound)
-        _draw_sums(picture.add_subplot(fourth), curve.bound)
-    if above is not None:
-        legend_below(picture, above.get_legend_handles_labels()[0])
+        _draw_score(axes[0], axes[1], curve)
+        _draw_pairs(axes[2], curve.bound)
+        if walks:
+            _draw_sums(axes[3], curve.bound)
+    at = f"{curves[0].bound.at:g}" if curves[0].bound is not None else ""
+    names = ["|score| and its bounds", "score", f"contribution at {at}"]
+    label_rows(panels, *names, *[f"Im S_j at {at}"] * walks)
+    legend_below(picture)
     return picture
 
 
@@ -419,13 +412,10 @@ def _draw_score(above: Axes, alone: Axes, curve: Decay) -> None:
         plot_curve(above, x, y, **curve_style(index), label=label)
     if curve.bounds["max_bound"].any():
         above.set_yscale("log", nonpositive="mask")
-    above.set_ylabel("|score| and its bounds")
-    above.set_title(column_title(curve), parse_math=False)
     above.margins(x=0)
     plot_curve(alone, x, score, **curve_style(0))
     alone.axhline(0, color=ink(), linewidth=0.5)
     alone.margins(x=0)
-    alone.set_ylabel("score")
     alone.set_xlabel(distance_label(x))
 
 
@@ -437,7 +427,6 @@ def _draw_pairs(axes: Axes, bound: Bound) -> None:
     axes.use_sticky_edges = False
     axes.set_xlabel("pair")
     whole_ticks(axes.xaxis)
-    axes.set_ylabel(f"contribution at {bound.at:g}")
 
 
 def _draw_sums(axes: Axes, bound: Bound) -> None:
@@ -446,4 +435,3 @@ def _draw_sums(axes: Axes, bound: Bound) -> None:
     axes.plot(walk.real, walk.imag, "-o", markersize=2, color=colour(1))
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(f"Re S_j at {bound.at:g}")
-    axes.set_ylabel("Im S_j")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     legend_label,
+    whole_ticks,
     with_style,
 )
 from ropecli.render.labels import shortest_repr
@@ -143,11 +143,18 @@ def table(result: Difference) -> Table:
 def figure(result: Difference) -> Figure:
     """Draw the largest phase difference by position, and the frequency difference by pair."""
     differing = [layer for layer in result.layers if any(layer.per_pair)]
-    titled = len(result.layers) > 1 and bool(differing)
-    picture = blank_figure(6.4, 6.4 + 0.22 * len(differing) * titled)
-    title = [_model_label(result.a), f"against {_model_label(result.b)}"]
-    lines = [part for line in title for part in textwrap.wrap(line, 70)]
-    picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
+    if not differing:
+        picture = blank_figure(6.4, 0.8)
+        picture.add_subplot().set_axis_off()
+        picture.suptitle(
+            f"No phase differs: {_model_label(result.a)} and {_model_label(result.b)} rotate alike",
+            parse_math=False,
+        )
+        return picture
+    picture = blank_figure(6.4, 5.6)
+    picture.suptitle(
+        f"{_model_label(result.a)}\nagainst {_model_label(result.b)}", parse_math=False
+    )
     above, below = picture.subplots(2)
     for index, layer in enumerate(differing):
         style = {**curve_style(index), "label": _curve_label(layer)}
@@ -155,27 +162,19 @@ def figure(result: Difference) -> Figure:
         places = np.array([1, max(2, *(abs(p.position) for p in layer.phase))])
         above.plot(places, places * table.max(), **style)
         below.plot(np.where(table > 0, table, np.nan), marker=".", **style)
-    if differing:
-        above.set_xscale("log")
-        above.set_yscale("log")
-        below.set_yscale("log")
-        for limit in THRESHOLDS:
-            above.axhline(limit, color=ink(), linewidth=0.5, linestyle=":")
-    else:
-        for axes in (above, below):
-            axes.text(0.5, 0.5, "no phase differs", transform=axes.transAxes, ha="center")
-            axes.set_xticks([])
-            axes.set_yticks([])
-    above.set_xlabel("position")
-    above.set_ylabel("phase difference\nof the worst pair (radians)")
-    below.set_xlabel("pair")
-    below.set_ylabel("frequency difference\n(radians per position)")
-    if titled:
-        handles, _ = above.get_legend_handles_labels()
-        legend_below(picture, handles)
+    above.set(xscale="log", yscale="log", xlabel="position")
+    above.set_ylabel("phase difference of the worst pair (radians)")
+    for limit in THRESHOLDS:
+        above.axhline(limit, color=ink(), linewidth=0.5, linestyle=":")
+    below.set(yscale="log", xlabel="pair")
+    below.set_ylabel("frequency difference (radians per position)")
+    whole_ticks(below.xaxis)
+    if len(result.layers) > 1:
+        legend_below(picture, above.get_legend_handles_labels()[0])
     return picture
 
 
 def _curve_label(layer: LayerDifference) -> str:
-    names = dict.fromkeys(visible(name) for name in (layer.a, layer.b) if name is not None)
+    found = [visible(name) for name in (layer.a, layer.b) if name is not None]
+    names = dict.fromkeys([name for name in found if name != "all"] or found)
     return legend_label(" / ".join(names))

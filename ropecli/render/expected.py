@@ -13,9 +13,12 @@ from ropecli.render import Table, similarity
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
     blank_figure,
+    colour,
+    columns_of_panels,
     curve_style,
     distance_label,
     ink,
+    legend_below,
     plot_curve,
     with_style,
 )
@@ -26,6 +29,7 @@ FLAT = 1e-9  #: A smaller part of a score is its rounding.
 LINEAR = 1.0  #: Scores within which the scale is linear.
 MOST_CURVES = 4  #: Curves that a plot of characters keeps apart.
 BOUND = "RoPE's bound"
+CHANGE = "expected score, less that at distance 0"
 SAVE = "Save the figure: -o expected.png    the numbers: -o expected.csv"
 
 
@@ -135,6 +139,8 @@ def figure(result: ExpectedCurves) -> Figure:
     Below them are the similarities of sinusoidal codes, and the heat map of the codes.
     """
     bound, curves, codes = result.bound, result.curves, result.similarity
+    if len(curves) > MOST_CURVES:
+        return _small_multiples(result)
     heights = [*([] if bound is None else [1]), 2, *([] if codes is None else [2, 2])]
     picture = blank_figure(6.4, 4.8 if len(heights) == 1 else 2.4 * sum(heights))
     panels = picture.subplots(len(heights), squeeze=False, height_ratios=heights).ravel()
@@ -147,20 +153,41 @@ def figure(result: ExpectedCurves) -> Figure:
         above.set_ylabel("relative upper bound")
         above.set_ylim(bottom=0)
         above.margins(x=0)
-        above.set_title(f"{BOUND} ({curve_label(bound)}), and expected scores")
+        above.set_title(f"{BOUND} ({curve_label(bound)}), and expected scores", parse_math=False)
     if codes is not None:
         similarity.draw_curves(panels[-2], codes)
         similarity.draw_codes(panels[-1], codes)
         panels[-2].set_title(f"Sinusoidal codes ({curve_label(codes)})", parse_math=False)
-        panels[-2].legend()
+        panels[-2].legend(loc="upper right")
     for index, curve in enumerate(curves):
         style = curve_style(index) | {"label": curve.encoding}
-        scores = curve.expected_score - np.nanmean(curve.expected_score[:1])
-        plot_curve(below, curve.relative_distance.astype(np.float64), scores, **style)
-    below.set_ylabel("expected score, less that at distance 0")
+        plot_curve(below, curve.relative_distance.astype(np.float64), _change(curve), **style)
+    below.set_ylabel(CHANGE)
     if len(curves) > 1:  # some fall a hundred times as far as others
         below.set_yscale("symlog", linthresh=LINEAR)
     below.set_xlabel(distance_label(curves[0].relative_distance.astype(np.float64)))
     below.margins(x=0)
-    below.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    legend_below(picture, below.get_lines())
     return picture
+
+
+def _small_multiples(result: ExpectedCurves) -> Figure:
+    """Return a panel for RoPE's bound and for each encoding, each with its own scale."""
+    x = result.curves[0].relative_distance.astype(np.float64)
+    bound = result.bound
+    shown = {} if bound is None else {BOUND: bound.relative_upper_bound}
+    shown |= {curve.encoding: _change(curve) for curve in result.curves}
+    picture, panels = columns_of_panels([*shown], [1.8], width=2.4, share=False)
+    for axes, y in zip(panels[0], shown.values(), strict=True):
+        plot_curve(axes, x, y, color=colour(0))
+        axes.margins(x=0)
+    dims = "" if bound is None else f" ({curve_label(bound)})"
+    picture.suptitle(f"{CHANGE.capitalize()}{dims}", parse_math=False)
+    picture.supxlabel(distance_label(x), fontsize="medium")
+    return picture
+
+
+def _change(curve: Expected) -> NDArray[np.float64]:
+    """Return the scores less that at the first distance; NaN there has no such."""
+    change: NDArray[np.float64] = curve.expected_score - np.nanmean(curve.expected_score[:1])
+    return change

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
+import math
 import os
 import textwrap
 import warnings
@@ -20,13 +22,15 @@ from platformdirs import user_cache_path
 from ropecli._version import __version__
 from ropecli.errors import ArgumentError
 from ropecli.numbers import positive
-from ropecli.render.labels import NamedResult, curve_label
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import LayoutEngine
+    from matplotlib.legend import Legend
+    from matplotlib.text import Text
 
 # Matplotlib warns on stderr where it can't write its folder; ours may be writable.
 os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotlib"))
@@ -35,9 +39,10 @@ os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotl
 #: without a common divisor: 42 curves go by before two look the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
-LINE = 0.22  #: Inches of a line of the legend.
+NARROW = 5.0  #: Inches below which a figure is one column of a paper.
+SIZES = (8, 10)  #: Points of the text of narrow figures, and of others.
+ACROSS = 4  #: Most panels side by side.
 MOST_POINTS = 4096  #: Distances up to which each one is plotted.
-TITLE = 40  #: Characters of a line of a column's title.
 BANDS = 256  #: Groups of neighbours beyond that.
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -45,8 +50,9 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "axes.titlesize": "medium",
     "figure.dpi": 150,
-    "font.size": 10,
+    "figure.titlesize": "medium",
     "grid.alpha": 0.3,
     "grid.linewidth": 0.5,
     "legend.frameon": False,
@@ -63,7 +69,6 @@ FIXED: dict[Any, Any] = {
     "svg.hashsalt": "ropecli",
     "text.usetex": False,
 }
-_STYLE: ContextVar[str | None] = ContextVar("style", default=None)
 _PLACE: ContextVar[Any] = ContextVar("place", default=None)  #: A part of another figure.
 LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 
@@ -72,8 +77,17 @@ Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
 def with_style(draw: Draw) -> Draw:
-    """Let a function draw in the style of all figures."""
-    return style()(draw)
+    """Let a function draw in the style of all figures, and fit its texts to the width."""
+
+    @functools.wraps(draw)
+    def styled(*args: Any, **options: Any) -> Any:
+        with style():
+            picture = draw(*args, **options)
+            _LOOK.get().change(picture)
+            _fit(picture)
+        return picture
+
+    return styled  # type: ignore[return-value]
 
 
 @contextlib.contextmanager
@@ -85,10 +99,12 @@ def style() -> Iterator[None]:
     import matplotlib as mpl
     from matplotlib.style import available, use
 
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        # A file's name may have letters that the font lacks; they become boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         mpl.rcdefaults()
-        mpl.rcParams.update(STYLE)
-        chosen = _STYLE.get()
+        mpl.rcParams.update(STYLE | {"font.size": SIZES[bool(_width(NARROW) >= NARROW)]})
+        chosen = _LOOK.get().style
         if chosen is not None:
             try:
                 use(chosen)
@@ -130,27 +146,22 @@ class Look:
 
     @contextlib.contextmanager
     def apply(self) -> Iterator[None]:
-        """Let figures be drawn in the style."""
-        token = _STYLE.set(self.style)
+        """Let figures be drawn so."""
+        token = _LOOK.set(self)
         try:
             yield
         finally:
-            _STYLE.reset(token)
+            _LOOK.reset(token)
 
     def change(self, picture: Figure) -> None:
-        """Change the size, the scales and the title of a figure."""
-        own = picture.get_size_inches()
-        size = (self.width or own[0], self.height or own[1])
-        picture.set_size_inches(*size)
-        pixels = size[0] * size[1] * (self.dpi or STYLE["savefig.dpi"]) ** 2
-        if pixels > LARGEST_IMAGE:
-            raise ArgumentError(
-                f"a figure must have at most {LARGEST_IMAGE:,} pixels, got {pixels:,.0f}"
-            )
+        """Change the scales and the title of a figure."""
         if self.log_x:
             _set_log_x(picture)
         if self.title is not None:
             _set_title(picture, self.title)
+
+
+_LOOK: ContextVar[Look] = ContextVar("look", default=Look())  # noqa: B039  # frozen
 
 
 def _set_log_x(picture: Figure) -> None:
@@ -195,26 +206,182 @@ def in_place_of(ax: Axes | None) -> Iterator[Figure | None]:
         _PLACE.reset(token)
 
 
+def _width(own: float) -> float:
+    """Return the inches that a figure may be wide, which are its own without another wish."""
+    place = _PLACE.get()
+    return _LOOK.get().width or (own if place is None else place.bbox.width / place.dpi)
+
+
 def blank_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that many inches, which arranges its panels itself."""
+    """Return an empty figure of that many inches, which arranges its panels itself.
+
+    At another width its height follows, but less: labels and legends need their lines. Those of
+    legends and of the title are added to the height.
+    """
     from matplotlib.figure import Figure
 
-    place = _PLACE.get()
-    return place or Figure(figsize=(width, height), layout="constrained")
+    if _PLACE.get() is not None:
+        return _PLACE.get()  # type: ignore[no-any-return]
+    look, own = _LOOK.get(), _width(width)
+    size = (own, look.height or height * math.sqrt(own / width))
+    pixels = size[0] * size[1] * (look.dpi or STYLE["savefig.dpi"]) ** 2
+    if pixels > LARGEST_IMAGE:
+        raise ArgumentError(
+            f"a figure must have at most {LARGEST_IMAGE:,} pixels, got {pixels:,.0f}"
+        )
+    return Figure(figsize=size, layout=_layout())
 
 
-def column_title(result: NamedResult) -> str:
-    """Return the label of an encoding, in lines for the title of one of several columns."""
-    return textwrap.fill(curve_label(result), TITLE)
+def _layout() -> LayoutEngine:
+    """Return Matplotlib's constrained layout, rounded: its last digits differ from run to run."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.transforms import Bbox
+
+    class RoundedLayout(ConstrainedLayoutEngine):
+        def execute(self, fig: Figure) -> Any:
+            done = super().execute(fig)
+            for axes in fig.axes:
+                corners = axes.get_position(original=True).get_points().round(9)
+                axes.set_position(Bbox(corners), which="original")
+                axes.set_in_layout(True)  # a place that is set takes axes out of the layout
+            return done
+
+    return RoundedLayout()
 
 
-def legend_below(
-    picture: Figure, handles: Sequence[Artist] | None = None, *, columns: int = 1
-) -> None:
-    """Add a legend below all panels, where it hides no curve, with `$` as a plain character."""
-    own = {} if handles is None else {"handles": handles}
-    for text in picture.legend(loc="outside lower center", ncols=columns, **own).get_texts():
+def count_across(count: int, panel: float) -> int:
+    """Return how many panels of about that many inches are side by side."""
+    most = min(count, ACROSS)
+    return max(1, min(most, int(_width(panel * most) / (0.7 * panel))))
+
+
+def columns_of_panels(
+    labels: Sequence[str],
+    heights: Sequence[float],
+    *,
+    width: float = 4.4,
+    alone: float = 6.4,
+    share: bool = True,
+) -> tuple[Figure, NDArray[Any]]:
+    """Return a figure with a column of panels for each label, as many side by side as fit.
+
+    Args:
+        labels: Titles of the columns, each above its first panel.
+        heights: Inches of each panel of a column.
+        width: Inches of each column if there are several.
+        alone: Inches of the only column.
+        share: Let the panels of a row have the vertical axis of the first one.
+
+    Returns:
+        The figure, and its panels, (heights, labels).
+    """
+    count, rows, across = len(labels), len(heights), count_across(len(labels), width)
+    blocks = -(-count // across)
+    picture = blank_figure(width * across if across > 1 else alone, blocks * sum(heights))
+    grid = picture.add_gridspec(blocks * rows, across, height_ratios=[*heights] * blocks)
+    panels = np.empty((rows, count), object)
+    for column, row in np.ndindex(count, rows):
+        place = grid[column // across * rows + row, column % across]
+        panels[row, column] = picture.add_subplot(place, sharey=panels[row, 0] if share else None)
+    for axes, label in zip(panels[0], labels, strict=True):
+        axes.set_title(label, parse_math=False)
+    return picture, panels
+
+
+def label_rows(panels: NDArray[Any], *labels: str) -> None:
+    """Label the vertical axes of columns of panels, and the numbers of the first in each row."""
+    for row, label in zip(panels, labels, strict=True):
+        for axes in row:
+            if axes.get_subplotspec().is_first_col():
+                axes.set_ylabel(label)
+            elif axes.get_shared_y_axes().joined(axes, row[0]):
+                axes.tick_params(labelleft=False)
+
+
+def legend_below(picture: Figure, handles: Sequence[Artist] | None = None) -> None:
+    """Add a legend below all panels, where it hides no curve, in as many columns as fit.
+
+    Handles of one label have one entry, and `$` is a plain character.
+    """
+    if handles is None:
+        handles = [
+            each for axes in _panels(picture) for each in axes.get_legend_handles_labels()[0]
+        ]
+    entries = {str(each.get_label()): each for each in handles}
+    legend = _legend(picture, [*entries.values()], 1)
+    columns = min(len(entries), int(picture.bbox.width / legend.get_window_extent().width))
+    if columns > 1:
+        legend.remove()
+        _legend(picture, [*entries.values()], columns)
+
+
+def _legend(picture: Figure, handles: list[Artist], columns: int) -> Legend:
+    legend = picture.legend(handles=handles, loc="outside lower center", ncols=columns)
+    for text in legend.get_texts():
         text.set_parse_math(False)
+        margins = 5 * float(text.get_fontsize()) * picture.dpi / 72  # with the line
+        _wrap(text, picture.bbox.width - margins)
+    return legend
+
+
+def _panels(picture: Figure) -> list[Axes]:
+    """Return the axes of a figure, or of its part of another one."""
+    from matplotlib.axes import Axes
+
+    return picture.findobj(Axes)
+
+
+def _fit(picture: Figure) -> None:
+    """Break titles and labels that are longer than their panels, and add height for their lines."""
+    whole, outside = picture.get_figure(root=True), 0.0
+    for text in picture.texts:
+        _wrap(text, 0.95 * picture.bbox.width)
+        outside += text.get_window_extent().height
+    outside += sum(legend.get_window_extent().height for legend in picture.legends)
+    _grow(picture, outside)
+    engine = whole.get_layout_engine()
+    assert engine is not None
+    engine.execute(whole)
+    lines: dict[float, float] = {}  # by the place of a row
+    for axes in _panels(picture):
+        across, up = axes.bbox.size
+        _wrap(axes.yaxis.label, up)
+        added = _wrap(axes.title, across) + _wrap(axes.xaxis.label, across)
+        place = round(axes.get_position().y0, 2)
+        lines[place] = max(lines.get(place, 0.0), added)
+    _grow(picture, sum(lines.values()))
+
+
+def _grow(picture: Figure, pixels: float) -> None:
+    if _PLACE.get() is None and _LOOK.get().height is None:
+        width, height = picture.get_size_inches()
+        inches = math.ceil(10 * pixels / picture.dpi) / 10  # the same with another font engine
+        picture.set_size_inches(width, height + inches)
+
+
+def _balance(line: str, characters: int) -> list[str]:
+    """Break a line where it is too long, into lines of about one length."""
+    parts = textwrap.wrap(line, characters)
+    while characters > 1 and len(shorter := textwrap.wrap(line, characters - 1)) == len(parts):
+        characters, parts = characters - 1, shorter
+    return parts
+
+
+def _wrap(text: Text, most: float) -> float:
+    """Break a text into lines of at most that many pixels; return the height that they add."""
+    if not text.get_text():
+        return 0.0
+    before, turned = text.get_window_extent(), text.get_rotation() == 90
+    words, across = text.get_text(), before.height if turned else before.width
+    characters = max(map(len, words.splitlines()))
+    while across > most and characters > 8:
+        characters = min(characters - 1, int(characters * most / across) + 1)
+        lines = [part for line in words.splitlines() for part in _balance(line, characters)]
+        text.set_text("\n".join(lines))
+        now = text.get_window_extent()
+        across = now.height if turned else now.width
+    now = text.get_window_extent()
+    return float(now.width - before.width if turned else now.height - before.height)
 
 
 def legend_label(name: str) -> str:
@@ -241,7 +408,7 @@ def curve_style(index: int) -> dict[str, Any]:
 
 def colour(index: int) -> str:
     """Return the colour of one of several curves: ours, or those of the style."""
-    if _STYLE.get() is None:
+    if _LOOK.get().style is None:
         return COLOURS[index % len(COLOURS)]
     import matplotlib as mpl
 
@@ -262,6 +429,10 @@ def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **sty
         axes.plot(x, y, **style)
         return
     starts = np.arange(0, len(x), -(-len(x) // BANDS))
+    if _LOOK.get().log_x:  # as wide on the axis as each other, from 1 on
+        first = int(np.searchsorted(x, 1.0))
+        edges = np.geomspace(max(x[first], 1.0), x[-1], BANDS, endpoint=False)
+        starts = np.unique(np.searchsorted(x, edges))
     counts = np.diff(np.append(starts, len(x)))
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
     places = np.append(x[starts], x[-1])
@@ -279,7 +450,7 @@ def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **sty
 
 def distance_label(x: NDArray[np.float64]) -> str:
     """Return the label of the axis of distances, and what `plot_curve` made of the curves."""
-    words = "\nlines: mean of neighbours, bands: their range" if _is_dense(x) else ""
+    words = ";\nlines: mean of neighbours, bands: their range" if _is_dense(x) else ""
     return f"relative distance{words}"
 
 
@@ -304,9 +475,7 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None
         },
     }
     buffer = io.BytesIO()
-    with style(), warnings.catch_warnings():
-        # A file's name may have letters that the font lacks; they become boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+    with style():
         figure.savefig(
             buffer,
             format=suffix.removeprefix("."),
@@ -333,4 +502,4 @@ def describe(figure: Figure) -> tuple[str, str]:
         parts.append(": ".join(filter(None, (axes.get_title(), what + names))))
     text = ". ".join(filter(None, [figure.get_suptitle(), *parts]))
     title = next(filter(None, titles), "") or (parts or ["ropecli"])[0]
-    return printable(title.replace("\n", ", ")), printable(text.replace("\n", ", "))
+    return printable(title.replace("\n", " ")), printable(text.replace("\n", " "))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from ropecli.render.figure import (
     legend_below,
     legend_label,
     printable,
+    whole_ticks,
     with_style,
 )
 from ropecli.render.labels import curve_label, encoding_as_json, say_of_each
@@ -233,18 +233,14 @@ def wavelengths_figure(curves: Curves, contexts: Contexts = (), *, title: str = 
     """
     if not curves:
         raise ArgumentError("a figure of wavelengths needs an encoding that rotates, got none")
-    from matplotlib.ticker import MaxNLocator
-
-    entries = sum(rope.axes for _, rope in curves) + bool(contexts)
-    picture = blank_figure(6.4, 3.6 + 0.22 * entries)
+    picture = blank_figure(6.4, 3.7)
     axes = picture.add_subplot()
     if title:
-        lines = textwrap.wrap(printable(title), 70)
-        picture.suptitle("\n".join(lines), fontsize=10, parse_math=False)
+        picture.suptitle(printable(title), parse_math=False)
     axes.set_xlabel("pair")
     axes.set_ylabel("wavelength (positions per turn)")
     axes.set_yscale("log")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(axes.xaxis)
     bottom, never, top = _heights(curves, contexts)
     axes.set_ylim(bottom, top)
     for index, (name, rope) in enumerate(curves):
@@ -307,6 +303,12 @@ def _label(axes: Axes, labels: dict[float, str]) -> None:
         _, height = axes.transAxes.inverted().transform(axes.transData.transform((0, length)))
         lowest = max(lowest, height)
         axes.text(
-            1.01, lowest, text, transform=axes.transAxes, va="center", fontsize=8, parse_math=False
+            1.01,
+            lowest,
+            text,
+            transform=axes.transAxes,
+            va="center",
+            fontsize="small",
+            parse_math=False,
         )
         lowest += APART

@@ -136,9 +136,9 @@ def figure(result: Model | Inspection) -> Figure:
     """Draw the wavelengths of each kind of layer that rotates."""
     model = _model(result)
     return wavelengths_figure(
-        _rotating(model),
+        [(label(rope) if name == "all" else name, rope) for name, rope in _rotating(model)],
         _lengths(model),
-        title=f"{model.model_type or model.source}, as {model.stack} reads it",
+        title=f"{model.source}, as {model.stack} reads it",
     )
 
 

@@ -13,7 +13,7 @@ from ropecli.analyses.linear import Attention, Linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
-from ropecli.render.figure import STYLE, blank_figure, colour, ink, with_style
+from ropecli.render.figure import colour, columns_of_panels, ink, legend_below, with_style
 from ropecli.render.labels import label
 from ropecli.render.table import align
 from ropecli.results import Axes, Figure
@@ -49,7 +49,7 @@ ROWS = {
 }
 MARKERS = ("o", "s", "^", "D")
 SIZES = (4, 7, 4, 7)
-LETTERS = 30  #: Letters that fit under a panel, as numbers of tokens side by side.
+LETTERS = 24  #: Letters that fit under a panel, as numbers of tokens side by side.
 
 
 def _parts(result: Linear | LinearCost) -> tuple[Linear, Sequence[Cost]]:
@@ -169,14 +169,18 @@ def figure(result: LinearCost) -> Figure:
     from matplotlib.lines import Line2D
 
     costs = result.costs
-    picture = blank_figure(8.4, 4.4)
-    panels = picture.subplots(1, 2)
-    columns = (("seconds", "time (s)"), ("peak_bytes", "memory (bytes)"))
-    for axes, (name, quantity) in zip(panels, columns, strict=True):
+    columns = (("seconds", "time (s): median, fastest, slowest"), ("peak_bytes", "memory (bytes)"))
+    picture, panels = columns_of_panels(["", ""], [3.4], share=False)
+    for axes, (name, quantity) in zip(panels[0], columns, strict=True):
         for index, each in enumerate(costs):
             _plot(axes, each, getattr(each, name), _style(index))
+            if name == "seconds":
+                x, color = each.sequence_length, colour(index)
+                axes.vlines(x, each.fastest, each.slowest, colors=color, clip_on=False)
         _set_scales(axes, costs[0].sequence_length)
-        axes.set_ylim(*_decades([value for each in costs for value in getattr(each, name)]))
+        ends = ("fastest", "slowest") if name == "seconds" else (name,)
+        found = [value for each in costs for end in ends for value in getattr(each, end)]
+        axes.set_ylim(*_decades(found))
         axes.set_ylabel(quantity)
     entries = [
         Line2D([], [], label=NAMES[each.form], **_style(index)) for index, each in enumerate(costs)
@@ -185,11 +189,10 @@ def figure(result: LinearCost) -> Figure:
     if source is not None:
         label_of_dashes = f"extrapolated {source}"
         entries.append(Line2D([], [], color=ink(), linestyle="--", label=label_of_dashes))
-    picture.legend(handles=entries, loc="outside lower center", ncols=2)
+    legend_below(picture, entries)
     feature_map = result.attention.feature_map
     picture.suptitle(
         f"Attention with RoPE, {label(result.rope)}; linear with feature map {feature_map}",
-        fontsize=STYLE["font.size"],
         parse_math=False,
     )
     return picture

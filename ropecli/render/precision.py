@@ -12,11 +12,10 @@ from ropecli.arrays import Array
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
-    LINE,
-    blank_figure,
-    column_title,
+    columns_of_panels,
     curve_style,
     ink,
+    label_rows,
     legend_below,
     with_style,
 )
@@ -209,19 +208,17 @@ def figure(*results: Precision) -> Figure:
         each.policy.name for one in results for each in one.policies if each.max_table_error.any()
     )
     styles = {name: curve_style(index) | {"label": name} for index, name in enumerate(names)}
-    picture = blank_figure(2.4 + 4.0 * len(results), 6.4 + LINE * -(-len(names) // 2))
-    panels = picture.subplots(2, len(results), sharex="col", sharey="row", squeeze=False)
+    picture, panels = columns_of_panels([curve_label(one) for one in results], [3.2, 3.2])
     for (above, below), one in zip(panels.T, results, strict=True):
-        above.set_title(column_title(one), parse_math=False)
         _panel(above, one, "max_phase_error", styles)
         for tolerance in one.tolerances:
             above.axhline(tolerance, color=ink(), linewidth=0.5, linestyle=":")
         _panel(below, one, "max_table_error", styles)
-        below.set_xlabel("position")
-    panels[0, 0].set_ylabel("largest phase error so far (rad)")
-    panels[1, 0].set_ylabel("largest |Δcos|, |Δsin| so far")
+        for axes in (above, below):
+            axes.set_xlabel("position")
+    label_rows(panels, "largest phase error so far (rad)", "largest |Δcos|, |Δsin| so far")
     curves = {line.get_label(): line for axes in panels.flat for line in axes.get_lines()}
-    legend_below(picture, [curves[name] for name in names if name in curves], columns=2)
+    legend_below(picture, [curves[name] for name in names if name in curves])
     return picture
 
 

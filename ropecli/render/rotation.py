@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
-from ropecli.render.figure import blank_figure, colour, ink, with_style
+from ropecli.render.figure import blank_figure, colour, count_across, ink, with_style
 from ropecli.render.labels import label, shortest_repr
 from ropecli.results import Axes, Figure
 
@@ -162,14 +162,17 @@ def _spell(z: complex) -> str:
 def figure(result: Rotation) -> Figure:
     """Return both halves of Figure 1: a panel for each pair, and the vector at each position."""
     count, rows = len(result.pairs), len(result.positions)
-    picture = blank_figure(max(4.4, 2.2 * count), 2.7 + 1.0 + 0.28 * rows)
-    halves: Any = picture.subfigures(2, 1, height_ratios=(2.7, 1.0 + 0.28 * rows))
+    across = count_across(count, 2.2)
+    heights = (2.4 * -(-count // across), 2 * (0.8 + 0.28 * rows))
+    picture = blank_figure(max(4.4, 2.2 * across), sum(heights))
+    halves: Any = picture.subfigures(2, 1, height_ratios=heights)
     above, below = halves
-    planes = np.atleast_1d(above.subplots(1, count)).tolist()
-    for axes, pair in zip(planes, result.pairs, strict=True):
+    planes = above.subplots(-(-count // across), across, squeeze=False).ravel()
+    for axes in planes[count:]:
+        axes.remove()
+    for axes, pair in zip(planes, result.pairs, strict=False):
         _draw_plane(axes, result.rotated[:, result.rope.pairs_out[pair]], result.positions)
-        theta = f"{result.rope.inv_freq[pair]:.3g} rad per position"
-        axes.set_title(f"pair {pair}\n{theta}", fontsize=9)
+        axes.set_title(f"pair {pair}:\n{result.rope.inv_freq[pair]:.3g} rad per position")
     shown = _coordinates(result)
     cells = {
         "x": np.tile(result.columns["x"][shown], (rows, 1)),
@@ -177,14 +180,14 @@ def figure(result: Rotation) -> Figure:
     }
     most = max(float(np.abs(values).max()) for values in cells.values()) or 1.0
     names = [shortest_repr(position) for position in result.positions]
-    panels = below.subplots(1, 2, sharey=True)
+    panels = below.subplots(2, 1, sharex=True)
     for axes, (title, values) in zip(panels, cells.items(), strict=True):
         image = _draw_cells(axes, values, most=most)
-        axes.set_title(title, fontsize=9)
-        axes.set_xlabel("coordinate")
+        axes.set_title(title)
         axes.set_xticks(range(len(shown)), [str(i) for i in shown])
-    panels[0].set_ylabel("position")
-    panels[0].set_yticks(range(rows), names)
+        axes.set_yticks(range(rows), names)
+        axes.set_ylabel("position")
+    panels[1].set_xlabel("coordinate")
     below.colorbar(image, ax=panels, shrink=0.9)
     return picture
 
@@ -196,9 +199,9 @@ def _draw_cells(axes: Axes, values: NDArray[np.float64], *, most: float) -> Any:
     if values.shape[1] <= SMALL:
         for (row, column), number in np.ndenumerate(values):
             readable = "white" if abs(number) > 0.6 * most else "black"
-            axes.text(
-                column, row, f"{number:.2g}", ha="center", va="center", fontsize=6.5, color=readable
-            )
+            style: dict[str, Any] = {"color": readable, "fontsize": "small"}
+            shortest = min(f"{number:.2g}", f"{number:.2f}", key=len)
+            axes.text(column, row, shortest, ha="center", va="center", **style)
     return image
 
 

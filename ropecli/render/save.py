@@ -83,7 +83,6 @@ def content_of(
     drawn = command_line(command, parameters | look.changes, arguments)
     with look.apply():
         picture = render.view_of(result).figure(result, **options)
-        look.change(picture)
         return figure_bytes(picture, suffix=suffix, command=drawn, dpi=look.dpi)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,20 +12,18 @@ from ropecli.analyses.scale import METHODS, OWN, UNSCALED, Scale, ScaledEncoding
 from ropecli.render import Table
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
-    LINE,
-    blank_figure,
     colour,
+    columns_of_panels,
     curve_style,
     ink,
     legend_below,
-    printable,
+    whole_ticks,
     with_style,
 )
 from ropecli.render.labels import curve_label, say_of_each, shortest_repr
 from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
 
-TITLE = 48  #: Characters of a line of a title.
 ROWS = 16  #: Pairs on the page.
 MEANINGS = (
     ("kept, ramp, full", "pairs slowed by 1, by less than the factor, by it or more"),
@@ -208,34 +205,23 @@ def _plot(one: Scale, width: int) -> str:
 def figure(*shown: Scale, pairs: bool = False) -> Figure:
     """Return ratio by pair, bound by distance, and longest context, a column for each encoding."""
     names = list(dict.fromkeys(name for one in shown for name, _ in _distinct(one)))
-    picture = blank_figure(
-        6.4 if len(shown) == 1 else 4.6 * len(shown), 8.4 + LINE * -(-len(names) // 2)
+    picture, panels = columns_of_panels(
+        [
+            f"{curve_label(one)}:\n{one.original_length:,} to {one.context_length:,} positions, "
+            f"factor {shortest_repr(round(one.factor, 6))}"
+            for one in shown
+        ],
+        [2.7, 2.7, 0.6 + 0.32 * len(names)],
+        share=False,
     )
-    panels = picture.subplots(
-        3, len(shown), squeeze=False, gridspec_kw={"height_ratios": (3, 3, 0.5 + 0.3 * len(names))}
-    )
-    for column, one in enumerate(shown):
-        above, middle, below = panels[:, column]
-        above.set_title(
-            f"{textwrap.fill(printable(curve_label(one)), TITLE)}\n"
-            f"{one.original_length:,} to {one.context_length:,} positions, "
-            f"factor {shortest_repr(round(one.factor, 6))}",
-            parse_math=False,
-            fontsize=10,
-        )
+    for (above, middle, below), one in zip(panels.T, shown, strict=True):
         _draw_ratios(above, one)
         for _, each in _distinct(one):
             middle.plot(one.distance, each.upper_bound, **curve_style(_place(each)))
         middle.set(xlabel="distance", ylabel="mean bound", xscale="log")
         middle.margins(x=0)
         _draw_lengths(below, one)
-    handles, labels = [], []
-    for axes in panels[0]:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            if label not in labels:
-                handles.append(handle)
-                labels.append(label)
-    legend_below(picture, handles, columns=2)
+    legend_below(picture)
     return picture
 
 
@@ -252,6 +238,7 @@ def _draw_ratios(axes: Axes, one: Scale) -> None:
         axes.plot(ratio, label=name, **curve_style(_place(each)))
     axes.set(xlabel="pair", ylabel="frequency ratio", yscale="log")
     axes.margins(x=0)
+    whole_ticks(axes.xaxis)
     unseen = one.methods[0].coverage.critical_dim
     count = len(one.methods[0].frequency_ratio)
     if unseen is not None and unseen // 2 < count:
@@ -267,7 +254,7 @@ def _draw_ratios(axes: Axes, one: Scale) -> None:
 
 def _draw_lengths(axes: Axes, one: Scale) -> None:
     """Draw the longest context of each method as a bar, as far as it was searched."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import FuncFormatter
 
     rows = _distinct(one)
     axes.axvline(one.context_length, color=ink(), linestyle=":", linewidth=0.9)
@@ -283,13 +270,14 @@ def _draw_lengths(axes: Axes, one: Scale) -> None:
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
-            fontsize=8,
+            fontsize="small",
             bbox=ground,
         )
-    axes.set_yticks(range(len(rows)), [name.replace(", ", ",\n") for name, _ in rows], fontsize=8)
+    axes.set_yticks(range(len(rows)), [name.replace(", ", ",\n") for name, _ in rows])
+    axes.tick_params(axis="y", labelsize="small")
     axes.invert_yaxis()
     axes.set_xlabel(f"longest context (dotted: {one.context_length:,})")
     axes.set_xlim(0, max(axes.get_xlim()[1], one.context_length) * 1.4)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.locator_params(axis="x", nbins=3)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     axes.grid(visible=False, axis="y")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +13,7 @@ from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_text
-from ropecli.render.figure import blank_figure, with_style
+from ropecli.render.figure import columns_of_panels, with_style
 from ropecli.results import Figure
 
 HEADINGS = {
@@ -51,8 +50,6 @@ CHANGES = {
     "xpos": "the first term alone, turned and scaled by m - n",
 }
 FLAT = 1e-9  #: A range that is a smaller part of the values is their rounding.
-COLUMNS = 4  #: Panels side by side.
-SIDE = 2.4  #: Inches of a panel.
 
 
 def as_json(result: Scores, **_: Any) -> dict[str, Any]:
@@ -210,20 +207,16 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
     tokens = "one token at every position, " if result.same_token else ""
     masked = _mask(result) if attention or result.causal else ""
     title = f"{what} of head {result.head}, {tokens}seed {result.seed}{masked}"
-    columns = min(len(result.maps), COLUMNS)
-    rows = math.ceil(len(result.maps) / columns)
-    picture = blank_figure(SIDE * 1.25 * columns, SIDE * 1.1 * rows + 0.4)
-    picture.suptitle("\n".join(textwrap.wrap(title, 34 * columns)), fontsize=10)
-    panels = picture.subplots(rows, columns, squeeze=False).ravel()
-    for axes in panels[len(result.maps) :]:
-        axes.remove()
-    for axes, each in zip(panels, result.maps, strict=False):
+    picture, panels = columns_of_panels(
+        [map_title(each) for each in result.maps], [2.4], width=2.4, alone=3.4, share=False
+    )
+    picture.suptitle(title)
+    for axes, each in zip(panels[0], result.maps, strict=True):
         axes.grid(visible=False)
         weights = np.where(np.isneginf(each.seen), np.nan, each.attention)
         values = np.ma.masked_invalid(weights if attention else each.scores)
         image = axes.imshow(values, interpolation="nearest", **_scale(values.compressed()))
         picture.colorbar(image, ax=axes, shrink=0.8)
-        axes.set_title(map_title(each), fontsize=9, parse_math=False)
         axes.set(xlabel="key n", ylabel="query m")
     return picture
 

@@ -100,7 +100,7 @@ def figure(result: Similarity) -> Figure:
     draw_codes(below, result)
     above.set_title(curve_label(result), parse_math=False)
     if result.limit is not None:
-        legend_below(picture, above.get_legend_handles_labels()[0])
+        legend_below(picture)
     return picture
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
-from ropecli.render.figure import blank_figure, whole_ticks, with_style
+from ropecli.render.figure import columns_of_panels, whole_ticks, with_style
 from ropecli.render.labels import curve_label
 
 if TYPE_CHECKING:
@@ -141,22 +141,20 @@ def _plot(means: list[NDArray[np.float64]], width: int) -> str:
 @with_style
 def figure(result: Usage) -> Figure:
     """Return a heat map for q and one for k: one row per head, one column per pair."""
-    picture = blank_figure(7.6, 5.0)
-    panels = picture.subplots(1, 2)
-    for axes, norms, name in zip(panels, (result.q_norms, result.k_norms), "qk", strict=True):
-        _draw(axes, norms, name, result.layers)
-    picture.suptitle(curve_label(result), fontsize=10, parse_math=False)
+    picture, panels = columns_of_panels(["mean |q_i|", "mean |k_i|"], [4.4], share=False)
+    for axes, norms in zip(panels[0], (result.q_norms, result.k_norms), strict=True):
+        _draw(axes, norms, result.layers)
+    picture.suptitle(curve_label(result), parse_math=False)
     return picture
 
 
-def _draw(axes: Axes, norms: NDArray[np.float64], name: str, indices: Sequence[int]) -> None:
+def _draw(axes: Axes, norms: NDArray[np.float64], indices: Sequence[int]) -> None:
     layers, heads, count = norms.shape
     axes.grid(visible=False)
     image = axes.imshow(
         norms.reshape(-1, count), aspect="auto", interpolation="nearest", cmap="viridis", vmin=0
     )
     axes.figure.colorbar(image, ax=axes, shrink=0.8)
-    axes.set_title(f"mean |{name}_i|", fontsize=10)
     axes.set_xlabel("pair")
     whole_ticks(axes.xaxis)
     if layers == 1:

@@ -317,5 +317,14 @@ def test_curves_that_are_called_the_same_are_told_apart(
 
 
 @pytest.mark.usefixtures("models")
+def test_files_of_one_model_type_are_named_whatever_their_encodings() -> None:
+    Path("large.json").write_text(
+        json.dumps(json.loads(Path("one.json").read_text()) | {"rope_theta": 5e6})
+    )
+    names = [name.partition(":")[0] for name in columns("one.json", "large.json")]
+    assert names == ["llama (one.json)", "llama (large.json)"]
+
+
+@pytest.mark.usefixtures("models")
 def test_one_file_twice_is_one_curve() -> None:
     assert list(columns("one.json", "one.json")) == [""]

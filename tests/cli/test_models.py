@@ -65,7 +65,7 @@ def test_decay_has_a_curve_for_each_kind_of_layer(here: Path) -> None:
 def test_curves_are_those_of_the_text_part(here: Path) -> None:
     (here / "qwen.json").write_text(json.dumps(QWEN2_VL))
     (curve,) = read_json("decay", "--model", "qwen.json", "--max-dist", "4")["result"]["curves"]
-    assert curve["label"].startswith("qwen2_vl all: ")
+    assert curve["label"].startswith("qwen2_vl: ")
 
 
 @pytest.mark.slow

@@ -17,15 +17,18 @@ ATTENTION = linear(ONES, ONES, ONES, ROPE)
 
 def costs(lengths: tuple[int, ...], rows: int, name: str = "elu") -> LinearCost:
     """Costs of which at most that many rows were computed where there are N^2."""
-    made = tuple(
-        Cost(
+    made = []
+    for index, form in enumerate(FORMS):
+        work = [(1 + index) * n ** (1 if index < 2 else 2) for n in lengths]
+        cost = Cost(
             form=form,
             sequence_length=lengths,
             rows=tuple(n if index < 2 else min(n, rows) for n in lengths),
-            seconds=tuple((1 + index) * 1e-6 * n ** (1 if index < 2 else 2) for n in lengths),
-            peak_bytes=tuple((1 + index) * 64 * n ** (1 if index < 2 else 2) for n in lengths),
+            seconds=tuple(1e-6 * each for each in work),
+            fastest=tuple(0.8e-6 * each for each in work),
+            slowest=tuple(2e-6 * each for each in work),
+            peak_bytes=tuple(64 * each for each in work),
         )
-        for index, form in enumerate(FORMS)
-    )
+        made.append(cost)
     attention = dataclasses.replace(ATTENTION, feature_map=name)
-    return LinearCost(attention=attention, rope=ROPE, costs=made)
+    return LinearCost(attention=attention, rope=ROPE, costs=tuple(made))

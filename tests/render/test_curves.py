@@ -137,5 +137,8 @@ def test_the_narrowest_plot_keeps_its_numbers() -> None:
 
 def test_numbers_under_a_narrow_axis_stay_apart() -> None:
     x = np.geomspace(1, 131_071, 50)
-    drawing = draw([curve(x, x=x)], x_label="position", columns=40, log="xy")
-    assert drawing.splitlines()[-2].split() == ["1", "19", "362", "1.31e+05"]
+    *_, numbers, across, up = draw(
+        [curve(x, x=x)], x_label="position", columns=40, log="xy"
+    ).splitlines()
+    assert numbers.split() == ["1", "19", "362", "1.31e+05"]
+    assert (across.strip(), up.strip()) == ("position (log)", "vertical axis (log)")

@@ -98,7 +98,7 @@ def test_papers_frame_clips_what_the_paper_clips() -> None:
 
 
 def test_score_and_bounds_stand_in_one_figure() -> None:
-    together, alone, pairs, sums = SCORED.figure().axes
+    together, alone, pairs = SCORED.figure().axes  # at 0, the sums S_j are real
     assert together.get_yscale() == "log"
     assert alone.get_xlabel() == "relative distance"
     assert (together.get_ylabel(), alone.get_ylabel()) == ("|score| and its bounds", "score")
@@ -111,7 +111,8 @@ def test_score_and_bounds_stand_in_one_figure() -> None:
     assert np.asarray(curve.get_ydata()).tolist() == SCORED.score.tolist()
     assert np.asarray(curve.get_xdata()).tolist() == SCORED.relative_distance.tolist()
     assert pairs.get_ylabel() == "contribution at 0"
-    assert sums.get_ylabel() == "Im S_j"
+    sums = decay(SCORED.rope, max_distance=64, q=Q, k=K, at=3).figure().axes[3]
+    assert sums.get_ylabel() == "Im S_j at 3"
 
 
 def test_several_scores_are_named() -> None:

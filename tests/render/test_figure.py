@@ -12,11 +12,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from helpers import run_python, slow
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from pictures import assert_legible
 
 import ropecli
 from ropecli import Rotary, __version__, decay, rotation
@@ -33,9 +35,9 @@ Q, K = np.random.default_rng(4).standard_normal((2, 16))
 
 
 def cost() -> Figure:
+    once = dict.fromkeys(("seconds", "fastest", "slowest"), (1e-6,))
     costs = tuple(
-        Cost(form=form, sequence_length=(8,), rows=(8,), seconds=(1e-6,), peak_bytes=(64,))
-        for form in FORMS
+        Cost(form=form, sequence_length=(8,), rows=(8,), peak_bytes=(64,), **once) for form in FORMS
     )
     ones = np.ones((2, 16))
     attention = linear(ones, ones, ones, ROPE)
@@ -142,9 +144,7 @@ def test_neighbours_differ_in_both_colour_and_line() -> None:
 def picture_with(**look: Any) -> Figure:
     wanted = Look(**look)
     with wanted.apply():
-        picture = FIGURES["decay"]()
-        wanted.change(picture)
-    return picture
+        return FIGURES["decay"]()
 
 
 def test_size_and_title() -> None:
@@ -156,9 +156,8 @@ def test_size_and_title() -> None:
 
 
 def test_title_of_several_panels() -> None:
-    look = Look(title="all")
-    picture = FIGURES["rotation"]()
-    look.change(picture)
+    with Look(title="all").apply():
+        picture = FIGURES["rotation"]()
     assert picture.get_suptitle() == "all"
     assert picture.axes[0].get_title().startswith("pair 0")
 
@@ -167,6 +166,48 @@ def test_logarithmic_axis_begins_at_the_first_value_above_0() -> None:
     (axes,) = picture_with(log_x=True).axes
     assert axes.get_xscale() == "log"
     assert axes.get_xlim() == (1, 64)
+
+
+def test_bins_of_a_logarithmic_axis_begin_at_1_and_are_as_wide_as_each_other() -> None:
+    with Look(log_x=True).apply():
+        (axes,) = decay(ROPE, max_distance=8192).figure().axes
+    x = np.asarray(axes.get_lines()[0].get_xdata(), float)
+    assert x[:4].tolist() == [1, 2, 3, 4]
+    assert np.ptp(x[-20:] / x[-21:-1]) < 0.01
+
+
+def test_a_title_is_broken_where_it_is_too_long_for_the_figure() -> None:
+    title = f"a title of many words, and the path {'of/a/folder/' * 9}config.json"
+    for width in (3.4, 6.4):
+        picture = picture_with(width=width, title=title)
+        shown = picture.axes[0].get_title()
+        assert "".join(shown.split()) == "".join(title.split())
+        assert_legible(picture)
+    picture = picture_with(width=3.4, height=3.0, title=title)
+    assert picture.get_size_inches().tolist() == [3.4, 3.0]
+
+
+def test_columns_of_panels_are_below_each_other_in_a_narrow_figure() -> None:
+    curve = decay(ROPE, max_distance=64, q=Q, k=K)
+    for width, across in ((3.4, 1), (6.4, 2)):
+        with Look(width=width).apply():
+            picture = curve.figure(decay(Rotary(16, base=7.0), max_distance=64, q=Q, k=K))
+        assert len({round(axes.get_position().x0, 2) for axes in picture.axes}) == across
+        sizes = {text.get_fontsize() for text in picture.legends[0].get_texts()}
+        assert sizes == {8.0 if across == 1 else 10.0}
+
+
+@pytest.mark.slow
+def test_panels_in_the_figure_of_somebody_else_are_legible() -> None:
+    picture = plt.figure(figsize=(8, 7))
+    (a, b), (c, d) = picture.subplots(2, 2)
+    decay(ROPE, max_distance=64).figure(decay(Rotary(16, base=7.0), max_distance=64), ax=a)
+    ropecli.base_bound(ROPE, positions=64).figure(ax=b)
+    ropecli.frequency_table(ROPE, name="a long name of a model, in a narrow panel").figure(ax=c)
+    ropecli.precision(ROPE, ["float32", "bfloat16"], context_length=64).figure(ax=d)
+    assert_legible(picture)
+    assert picture.get_size_inches().tolist() == [8, 7]
+    plt.close(picture)
 
 
 def test_style_has_its_own_colours(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ COST = (
         sequence_length=(64, 1024),
         rows=(64, 1024),
         seconds=(1.5e-4, 0.25),
+        fastest=(1.5e-4, 0.25),
+        slowest=(1.5e-4, 0.25),
         peak_bytes=(999, 1_000_000),
     ),
     Cost(
@@ -29,6 +31,8 @@ COST = (
         sequence_length=(64, 1024),
         rows=(64, 16),
         seconds=(2.5e-7, 12.345),
+        fastest=(2.5e-7, 12.345),
+        slowest=(2.5e-7, 12.345),
         peak_bytes=(32_768, 8_388_608),
     ),
 )
@@ -66,6 +70,8 @@ def test_from_how_many_rows(rows: tuple[int, int], words: str) -> None:
         sequence_length=(64, 1024),
         rows=rows,
         seconds=(1.0, 1.0),
+        fastest=(1.0, 1.0),
+        slowest=(1.0, 1.0),
         peak_bytes=(1, 1),
     )
     assert pages.extrapolated_from((cost,)) == words

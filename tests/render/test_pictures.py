@@ -18,7 +18,7 @@ from ropecli import Rotary
 from ropecli.analyses.expected import ExpectedCurves
 from ropecli.encodings import with_table
 from ropecli.render import scores
-from ropecli.render.figure import COLOURS
+from ropecli.render.figure import COLOURS, Look
 from ropecli.results import Drawable
 
 PLAIN = Rotary(head_dim=32)
@@ -34,7 +34,11 @@ RESULTS: dict[str, Callable[[], Figure]] = {
     "Decay": lambda: _several(ropecli.decay, max_distance=64),
     "Decay of vectors": lambda: _several(ropecli.decay, max_distance=64, q=Q[0], k=K[0], at=3),
     "Difference": lambda: ropecli.diff(_model(), _model(rope_scaling=YARN)).figure(),
+    "Difference, none": lambda: ropecli.diff(_model(), _model()).figure(),
     "Expected": lambda: ropecli.expected_score(ropecli.encoding("t5"), max_distance=64).figure(),
+    "Expected, several": lambda: _expected_score("t5").figure(
+        *(_expected_score(name) for name in ("alibi", "nope", "rope", "transformer_xl"))
+    ),
     "Expected, sinusoidal": lambda: ExpectedCurves(
         curves=(ropecli.expected_score(ropecli.encoding("sinusoidal"), max_distance=64),),
         bound=ropecli.decay(PLAIN, max_distance=64),
@@ -74,9 +78,11 @@ def test_every_result_with_a_picture_is_here() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [None, 3.4], ids=["", "column"])
 @pytest.mark.parametrize("name", RESULTS)
-def test_picture_is_legible_and_clear(name: str) -> None:
-    picture = RESULTS[name]()
+def test_picture_is_legible_and_clear(name: str, width: float | None) -> None:
+    with Look(width=width).apply():
+        picture = RESULTS[name]()
     assert_legible(picture)
     assert_clear(picture)
 
