@@ -143,17 +143,17 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         return page
     page += _columns([f"PASS  {name}" for name in held], width)
     for heading, passed in (("", True), ("Not judged:", None)):
-        notes: dict[str, list[str]] = {}
+        said: dict[str, list[str]] = {}
         for name, checks in laws.items():
             for check in checks:
-                if check.passed is passed and (passed or name not in held) and check.note:
-                    notes.setdefault(check.note, []).append(name)
-        said = {note: ", ".join(dict.fromkeys(notes[note])) for note in notes if _is_telling(note)}
+                unsaid = check.passed is passed and (passed or name not in held)
+                if unsaid and check.note and _is_telling(check.note):
+                    said.setdefault(check.note, []).append(name)
         page += ["", *([f"  {heading}"] if heading else [])] if said else []
-        for note, laws_named in said.items():
-            page += console.wrap_text(
-                f"{'    ' if heading else '  '}{names}: {note}", width, indent=6
-            )
+        start = "    " if heading else "  "
+        for note, those in said.items():
+            line = f"{start}{', '.join(dict.fromkeys(those))}: {note}"
+            page += console.wrap_text(line, width, indent=len(start) + 2)
     return page
 
 
