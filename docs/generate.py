@@ -197,7 +197,7 @@ def about_rules(_word: str) -> str:
     for each in lint_rules().values():
         subject = inspect.getdoc(inspect.getmodule(each.judge)) or ""
         subjects.setdefault(subject.rstrip("."), []).append(_about(each))
-    return "\n\n".join(f"## {name}\n\n" + "\n\n".join(said) for name, said in subjects.items())
+    return "\n\n".join(f"## {name}\n\n" + "\n\n".join(rules) for name, rules in subjects.items())
 
 
 def invariances(_word: str) -> str:

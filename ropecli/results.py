@@ -57,7 +57,7 @@ class Result:
             requested_schema: As in Arrow's PyCapsule interface.
 
         Raises:
-            RopecliError: There is no pyarrow.
+            RopecliError: pyarrow is missing.
         """
         from ropecli import render
 

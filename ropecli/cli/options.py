@@ -424,7 +424,7 @@ class OutputOptions(FileOptions):
 
     @property
     def writes_table(self) -> bool:
-        """Whether the output is a table."""
+        """True if the output is a table."""
         from ropecli.render.save import TABLES, suffix_of
 
         return self.output is not None and suffix_of(self.output, self.format) in TABLES

@@ -79,7 +79,7 @@ class Encoding(ABC):
 
     @property
     def causal(self) -> bool:
-        """Whether no query sees a later key in the models that have it, with its options."""
+        """True if no query sees a later key in the models that have it, with its options."""
         return self.of_causal_models
 
     @property

@@ -49,11 +49,11 @@ def page(result: Permuted, screen: Screen) -> list[str]:
         equal = "the scores are equal" if proof.holds else "the scores differ"
         old = visible(str(result.input))
         lines = [f"{verdict}  {name} against {old} in layout {result.to}: {equal}"]
-        for found, said in _FOUND.items():
+        for found, sentence in _FOUND.items():
             wrong = [tensor.name for tensor in moved if tensor.found == found]
             if wrong and not proof.holds:
                 more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-                lines += ["", f"  {said}: {visible(wrong[0])}{more}"]
+                lines += ["", f"  {sentence}: {visible(wrong[0])}{more}"]
     elif proof.holds:
         lines = [f"PASS  {name}: {len(moved)} tensors in layout {result.to}, scores are equal"]
     else:

@@ -20,7 +20,7 @@ NOTHING_WRITTEN = "it must be an array of numbers, got NoneType, and nothing was
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """How an instance is made and called."""
+    """Arguments by which an instance is made and called."""
 
     convention: Convention
     rope: Rotary  #: The encoding of the tables and of the sizes that it is given.

@@ -33,7 +33,7 @@ class Alibi(Encoding):
 
     @property
     def causal(self) -> bool:
-        """Whether the bias is not `absolute`."""
+        """True unless the bias is `absolute`."""
         return not self.absolute
 
     @property

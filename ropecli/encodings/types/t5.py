@@ -44,7 +44,7 @@ class T5(Encoding):
 
     @property
     def causal(self) -> bool:
-        """Whether it is that of a decoder."""
+        """True for the bias of a decoder."""
         return not self.bidirectional
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
