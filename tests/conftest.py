@@ -12,6 +12,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.pop("GITHUB_ACTIONS", None)
 # Commands buffer output, as they do for a user: errors of writing come at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# Pages in a pipe are as wide as they say, and workers of pytest-xdist inherit a terminal's width.
+os.environ.pop("COLUMNS", None)
 
 # No deadline: the first call of a kernel compiles it.
 settings.register_profile("dev", max_examples=25, deadline=None)

@@ -35,10 +35,14 @@ class Parsed:
     arguments: frozenset[str]  #: Names of those that are arguments.
 
 
+SUFFIXES = {"k": 2**10, "m": 2**20}  #: As lengths of contexts are called: 256k is 262,144.
+
+
 def whole(text: str) -> int:
-    """Return an integer, also of 1e9 or 128.0."""
+    """Return an integer, also of 1e9, 128.0 or 256k."""
+    factor = SUFFIXES.get(text[-1:].lower(), 1)
     try:
-        number = Decimal(text)
+        number = Decimal(text[:-1]) * factor if factor > 1 else Decimal(text)
         if number.is_finite() and number == number.to_integral_value() and abs(number) < LARGEST:
             return int(number)
     except ArithmeticError:

@@ -67,7 +67,7 @@ def _stacks(names: list[str], *, one: bool) -> tuple[str | None, str | None]:
             f"--as can be given at most twice (A, B), got {len(names)}: {', '.join(names)}"
         )
     if one and not names:
-        raise ArgumentError("one source needs --as, or a second source to compare it with")
+        raise ArgumentError("one source needs --as STACK, such as vllm, or a second source")
     if len(names) == 2:
         return names[0], names[1]
     if one:

@@ -50,11 +50,11 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
     ]
     if screen.braille:
         lines += [_plot(result, screen.width), ""]
-    runs = [["from", "to"], *([_base(a), _base(b)] for a, b in result.runs[:MOST_RUNS])]
+    runs = [["from", "to"], *([_base(a), _base(b)] for a, b in result.runs[-MOST_RUNS:])]
     if len(runs) > 1:
         lines += ["Runs of bases that hold", *align(runs)]
     if len(result.runs) > MOST_RUNS:
-        lines += ["", f"{MOST_RUNS} of {len(result.runs):,} runs"]
+        lines += ["", f"the last {MOST_RUNS} of {len(result.runs):,} runs"]
     if not screen.brief:
         text = (
             "A larger base may hold less: below the largest that fails, bases that hold alternate "
@@ -65,12 +65,19 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
 
 
 def _answer(result: BaseScan) -> str:
+    wanted = f"{result.context_length:,}"
     smallest, fails, proven = result.smallest, result.safe_above, result.proven_above
+    largest = _base(result.base[-1])
     if smallest is None:
-        return f"No base up to {_base(result.base[-1])} holds {result.context_length:,}"
-    said = f"The smallest base that holds {result.context_length:,} is {_base(smallest)}"
-    said += "; none fails" if fails is None else f"; the largest that fails is {_base(fails)}"
-    return said if proven is None else f"{said}; proven to hold above {_base(proven)}"
+        return f"No base up to {largest} holds {wanted}"
+    if fails is None:
+        said = f"All bases from {_base(smallest)} on hold {wanted}, of this grid"
+    elif fails == result.base[-1]:
+        return f"Base {largest} does not hold {wanted}; the smallest that does is {_base(smallest)}"
+    else:
+        said = f"Bases above {_base(fails)} hold {wanted}, of this grid"
+        said += "" if fails < smallest else f"; the smallest that holds is {_base(smallest)}"
+    return said if proven is None else f"{said}; proven above {_base(proven)}"
 
 
 def _dims(result: BaseScan) -> str:

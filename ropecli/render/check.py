@@ -50,9 +50,9 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
         return f"UNKNOWN  {target} is not judged yet{cut}, none fails"
     verdict = "PASS" if result.passed else "FAIL"
     if result.expect is None:
-        said = "is a RoPE" if result.passed else "is not a correct RoPE"
+        said = f"is a RoPE: {_found(result)}" if result.passed else "is not a correct RoPE"
         if result.passed and _laws_left_out(result):
-            said = "keeps the laws that it was judged by"
+            said = f"keeps the laws that it was judged by: {_found(result)}"
     else:
         which = "that is expected" if model is None else f"of {console.visible(model)}"
         said = f"is {'' if result.passed else 'not '}the RoPE {which}"
@@ -62,7 +62,18 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
             said = f"is the RoPE {which}, but not always"
     if result.longest_sequence is not None:
         said += f" for sequences of up to {result.longest_sequence:,} tokens"
-    return f"{verdict}  {target} {said}{cut}"
+    return f"{verdict}  {target} {said.removesuffix(': ')}{cut}"
+
+
+def _found(result: Verdict) -> str:
+    """Return which RoPE it is; nothing where that is not known."""
+    found = result.identified
+    if found is None or found.rotary is None:
+        return ""
+    more = "" if found.direction == "forward" else f", {found.direction}"
+    if found.attention_factor is not None and found.attention_factor != 1:
+        more += f", attention factor {found.attention_factor:.6g}"
+    return f"{label(found.rotary)}, {found.layout}{more}"
 
 
 def _of_convention(result: Verdict) -> bool:
@@ -80,12 +91,8 @@ def _facts(result: Verdict, width: int) -> list[str]:
     rows = []
     if result.expect is not None:
         rows.append(("expected", f"{label(result.expect)}, {result.expect.layout}"))
-    found = result.identified
-    if found is not None and found.rotary is not None:
-        more = "" if found.direction == "forward" else f", {found.direction}"
-        if found.attention_factor is not None and found.attention_factor != 1:
-            more += f", attention factor {found.attention_factor:.6g}"
-        rows.append(("found", f"{label(found.rotary)}, {found.layout}{more}"))
+    if _found(result) and not (result.passed and result.expect is None):
+        rows.append(("found", _found(result)))
     rows.append(("called", result.convention.options()))
     if others := result.arrangements[1:]:
         rows.append(("also", f"with axes {' and '.join(repr(axes) for axes in others)}"))

@@ -39,7 +39,9 @@ class Screen:
     @classmethod
     def of_stdout(cls, *, brief: bool, saved: Path | None = None) -> Screen:
         """Return the screen behind stdout, which may be a file or a pipe."""
-        return cls(width=out().width, braille=draws_braille(), brief=brief, saved=saved)
+        given = os.environ.get("COLUMNS", "")
+        width = int(given) if given.isdecimal() and int(given) else out().width
+        return cls(width=width, braille=draws_braille(), brief=brief, saved=saved)
 
     @property
     def folded(self) -> int:

@@ -29,6 +29,7 @@ OWN_LINE = (
     "original_max_position_embeddings",
     "sequence_length",
 )
+MOST_LAYERS = 16  #: Layers of one type that are written out.
 LISTED = 4  #: Numbers of a list on the page.
 
 
@@ -96,7 +97,7 @@ def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
         lines += ["", *([layer_title(layer)] if len(model.layers) > 1 else [])]
         lines += [f"  {line}" for line in align(layer_facts(layer, model), left=2)]
     if isinstance(result, Inspection):
-        lines += ["", *lines_of(result.findings)]
+        lines += ["", *lines_of(result.findings, screen.folded)]
     if screen.saved is None and not screen.brief:
         lines += ["", "Save the picture: -o wavelengths.png    all of it: --json"]
     return wrap_rows(lines, screen.width)
@@ -106,7 +107,7 @@ def _answer(model: Model) -> str:
     """Return the encoding of each layer type, and who reads it so."""
     found = []
     for layer in model.layers:
-        named = f"{visible(layer.name)} " if len(model.layers) > 1 else ""
+        named = f"{visible(layer.name)}: " if len(model.layers) > 1 else ""
         rope = "no positions" if layer.rotary is None else label(layer.rotary)
         found.append(f"{named}{rope}")
     kind = "" if model.model_type is None else f"{visible(model.model_type)}, "
@@ -166,8 +167,9 @@ def layer_title(layer: Layer) -> str:
     title, which = f"layers {visible(layer.name)}", layer.settings.layers
     if which is None:
         return title
-    first = ", ".join(map(str, which[:6]))
-    return f"{title}: {len(which)} ({first}{', ...' if len(which) > 6 else ''})"
+    most = which if len(which) <= MOST_LAYERS else which[:6]
+    first = ", ".join(map(str, most))
+    return f"{title}: {len(which)} ({first}{'' if most == which else ', ...'})"
 
 
 def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:

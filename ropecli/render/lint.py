@@ -10,7 +10,7 @@ from ropecli.models.lint.report import LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
 from ropecli.models.source import name_of
 from ropecli.render import fields
-from ropecli.render.console import UNCUT, Screen, visible, wrap_text
+from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.github import annotation
 from ropecli.render.table import align
 
@@ -92,9 +92,9 @@ def _colons(place: tuple[int, int] | None) -> str:
     return "" if place is None else f":{place[0]}:{place[1]}"
 
 
-def lines_of(findings: Sequence[Finding]) -> list[str]:
-    """Return the findings as lines of any width, for the page of another command."""
-    lines = [line for each in findings for line in _block(each, UNCUT)]
+def lines_of(findings: Sequence[Finding], width: int) -> list[str]:
+    """Return the findings as lines for the page of another command."""
+    lines = [line for each in findings for line in _block(each, width)]
     return [f"lint: {count(findings)}", *lines]
 
 

@@ -100,12 +100,16 @@ def _verdict(result: Precision) -> str:
     tolerance, whole = min(result.tolerances), result.context_length
     safe = {each.policy.name: each.safe_context[tolerance] for each in result.policies}
     kept = [name for name, length in safe.items() if length == whole]
+    if len(safe) == 1:
+        (name,) = safe
+        within = f"{safe[name]:,} of {whole:,} positions"
+        return f"within {tolerance:g} rad over {within}: {name}"
     within = f"within {tolerance:g} rad over all {whole:,} positions"
     said = f"{within}: {', '.join(kept)}" if kept else f"no policy stays {within}"
     if len(kept) == len(safe):
         return said
     worst = min(safe, key=lambda name: safe[name])
-    return f"{said}; the worst, {worst}, up to {safe[worst]:,}"
+    return f"{said}; {worst} over {safe[worst]:,} alone"
 
 
 def facts(result: Precision) -> Iterator[dict[Any, Any]]:

@@ -132,15 +132,14 @@ def answer(shown: Sequence[Scale]) -> list[str]:
 def _verdict(result: Scale) -> str:
     wanted = f"{result.context_length:,} positions"
     bounds = {each.method: each.base_bound for each in result.methods}
+    reach = {name: bound.longest_context or bound.searched for name, bound in bounds.items()}
+    best = max(reach, key=lambda name: reach[name])
+    most = f"{reach[best]:,}{'' if bounds[best].longest_context else ' or more'}"
     held = [name for name, bound in bounds.items() if bound.holds]
     if held:
-        if len(held) == len(bounds):
-            return f"all {len(held)} methods hold {wanted}"
-        return f"{len(held)} of {len(bounds)} methods hold {wanted}: {', '.join(held)}"
-    name, longest = max(
-        ((name, bound.longest_context or 0) for name, bound in bounds.items()), key=lambda x: x[1]
-    )
-    return f"no method holds {wanted}; {name} comes nearest, with {longest:,}"
+        count = f"{len(held)} of {len(bounds)} methods hold {wanted}"
+        return f"{count}; {best} holds longest, up to distance {most}"
+    return f"no method holds {wanted}; {best} comes nearest, up to distance {most}"
 
 
 def closing(_: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[str]:

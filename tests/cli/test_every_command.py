@@ -15,6 +15,7 @@ from helpers import (
     assert_refused,
     for_each,
     oracle,
+    read_json,
     read_output,
     read_stdout,
     run_cli,
@@ -118,6 +119,12 @@ def test_usage_names_arguments_as_a_user_would(command: str) -> None:
 @EACH
 def test_help_command_is_another_spelling_of_help(command: str) -> None:
     assert read_stdout("help", command) == read_stdout(command, "--help")
+
+
+@pytest.mark.parametrize(("text", "number"), [("8k", 8192), ("0.25M", 2**18), ("128K", 2**17)])
+def test_lengths_are_given_as_they_are_called(text: str, number: int) -> None:
+    got = read_json("frequencies", "--dim", "4", "--context", text)
+    assert got["parameters"]["context"] == number
 
 
 def test_version_is_a_command_too() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import read_json, read_output, read_stdout, run_here
+from helpers import assert_refused, read_json, read_output, read_stdout, run_here
 from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, QWEN2_VL, SMOLLM3
 
 from ropecli import load_model
@@ -200,3 +200,8 @@ def test_a_length_that_changes_nothing_is_noted(
     _, err = read_output("inspect", save(tmp_path, config), "--sequence-length", str(length))
     expected = re.escape(f"note: {note}\n" if note else "").replace(re.escape("..."), ".*")
     assert re.fullmatch(expected, err)
+
+
+def test_an_example_is_meant_without_its_prefix() -> None:
+    said = assert_refused("inspect", "llama-4-scout")
+    assert said.endswith("No such file or directory; did you mean example:llama-4-scout?")

@@ -511,7 +511,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("config.json gemma.json -o x.csv", "output must end in .png, .svg, .pdf, got 'x.csv'"),
         ("config.json gemma.json --layer x", "layer must be one of all, got 'x'; leave..."),
         ("- -", "stdin (-) can be given only once: name one of the two, or omit it with --as"),
-        ("config.json", "one source needs --as, or a second source to compare it with"),
+        ("config.json", "one source needs --as STACK, such as vllm, or a second source"),
     ],
     "identify": [
         ("missing.npy after.npy", "cannot read missing.npy: No such file or directory"),

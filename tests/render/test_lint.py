@@ -113,9 +113,9 @@ def test_letters_that_are_none_are_spelt_out() -> None:
 
 
 def test_lines_for_another_page() -> None:
-    lines = pages.lines_of(FOUND)
+    lines = pages.lines_of(FOUND, 100)
     assert lines == ["lint: 1 error, 1 warning", *PAGE.splitlines()[2:]]
-    assert pages.lines_of([]) == ["lint: no findings"]
+    assert pages.lines_of([], 100) == ["lint: no findings"]
 
 
 def test_rules_are_listed_with_level_and_title() -> None:
