@@ -220,8 +220,11 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (files, "1 file written in "),
         (compared, f"{folder / 'y.npy'} is the rotation of "),
         (permuted, f"PASS  {folder / 'b.safetensors'}: 2 tensors"),
-        (ropecli.base_bound(wide, context_length=10, positions=20), "Holds up to at least 20"),
-        (ropecli.base_scan(context_length=10, head_dim=8, grid=3), "The smallest base that holds"),
+        (
+            ropecli.base_bound(wide, context_length=10, positions=20),
+            "Holds up to at least distance 20",
+        ),
+        (ropecli.base_scan(context_length=10, head_dim=8, grid=3), "Of this grid, all bases above"),
         (ropecli.construct(rope, context_length=4), "Each score is largest at its own"),
         (ropecli.decay(rope, max_distance=4), "The bound goes from "),
         (

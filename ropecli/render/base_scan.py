@@ -71,11 +71,11 @@ def _answer(result: BaseScan) -> str:
     if smallest is None:
         return f"No base up to {largest} holds {wanted}"
     if fails is None:
-        said = f"All bases from {_base(smallest)} on hold {wanted}, of this grid"
+        said = f"Of this grid, all bases from {_base(smallest)} on hold {wanted}"
     elif fails == result.base[-1]:
         return f"Base {largest} does not hold {wanted}; the smallest that does is {_base(smallest)}"
     else:
-        said = f"Bases above {_base(fails)} hold {wanted}, of this grid"
+        said = f"Of this grid, all bases above {_base(fails)} hold {wanted}"
         said += "" if fails < smallest else f"; the smallest that holds is {_base(smallest)}"
     return said if proven is None else f"{said}; proven above {_base(proven)}"
 

@@ -44,6 +44,7 @@ def page(result: Permuted, screen: Screen) -> list[str]:
     proof = result.proof
     moved = [tensor for tensor in result.tensors if tensor.permuted]
     name = visible(str(result.output))
+    gap = [] if screen.brief else [""]  # in short form, the answer is one paragraph
     if result.checked:
         verdict = "PASS" if proof.holds else "FAIL"
         equal = "the scores are equal" if proof.holds else "the scores differ"
@@ -53,13 +54,13 @@ def page(result: Permuted, screen: Screen) -> list[str]:
             wrong = [tensor.name for tensor in moved if tensor.found == found]
             if wrong and not proof.holds:
                 more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-                lines += ["", f"  {sentence}: {visible(wrong[0])}{more}"]
+                lines += [*gap, f"  {sentence}: {visible(wrong[0])}{more}"]
     elif proof.holds:
         lines = [f"PASS  {name}: {len(moved)} tensors in layout {result.to}, scores are equal"]
     else:
         lines = [f"FAIL  {name} was not written: the scores differ"]
         if math.isnan(proof.max_share):
-            lines += ["", "  The weights hold NaN, infinities, or numbers whose scores overflow."]
+            lines += [*gap, "  The weights hold NaN, infinities, or numbers whose scores overflow."]
     if not screen.brief:
         part = ""
         if result.rotary_dim != result.head_dim:

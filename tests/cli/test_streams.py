@@ -169,7 +169,7 @@ def test_verify_colours_its_verdicts_in_a_terminal() -> None:
 
 
 def test_a_dumb_terminal_gets_no_colours() -> None:
-    screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32", "-q", TERM="dumb")
+    screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32", TERM="dumb")
     assert (screen.code, screen.colours) == (0, 0)
     assert "PASS  orthogonality " in screen.text
 
