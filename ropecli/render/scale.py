@@ -132,6 +132,8 @@ def answer(shown: Sequence[Scale]) -> list[str]:
 def _verdict(result: Scale) -> str:
     wanted = f"{result.context_length:,} positions"
     bounds = {each.method: each.base_bound for each in result.methods}
+    if bounds[UNSCALED].holds:
+        return f"{wanted} hold without scaling, by the sum of cosines"
     reach = {name: bound.longest_context or bound.searched for name, bound in bounds.items()}
     best = max(reach, key=lambda name: reach[name])
     most = f"{reach[best]:,}{'' if bounds[best].longest_context else ' or more'}"
