@@ -2,9 +2,9 @@
 
 A view is a module with `page(result, screen)`, the lines to print, of which the first paragraph is
 the answer, and as far as its result has them `as_json(result)`, the `result` of the document,
-`table(result)`, the columns of the .csv file, `figure(result)` and `html(result, docs=...)`. Options
-that a command hands to `output.show` are further arguments. `several.py` makes these functions of
-the view of one encoding.
+`table(result)`, the columns of the .csv file, `figure(result)` and `html(result, docs=...)`.
+Options that a command hands to `output.show` are further arguments. `several.py` makes these
+functions of the view of one encoding.
 """
 
 from __future__ import annotations
