@@ -311,7 +311,9 @@ class PageOptions:
         else:
             screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
             page = render.view_of(result).page(result, screen, **options)
-            console.show(takewhile(bool, page) if self.quiet else page, screen)
+            if self.quiet:
+                page, screen = [*takewhile(bool, page)], replace(screen, saved=None)
+            console.show(page, screen)
 
     def show_all(
         self, results: Sequence[Result], parameters: dict[str, Any], **options: Any

@@ -122,7 +122,8 @@ def figure(result: BaseScan) -> Figure:
     styles = ("--", "-.")
     for (name, base), style in zip(marks.items(), styles, strict=True):
         if base is not None and base <= result.base[-1] * (1 + 1e-9):
-            axes.axvline(base, color=colour(1), linestyle=style, label=f"{name} {_base(base)}")
+            label = f"{name} {_base(base)}"
+            axes.axvline(base, color=colour(1), linestyle=style, label=label, clip_on=False)
     axes.set_xlim(result.base[0], result.base[-1])
     axes.set_ylim(0, 1.05 * result.context_length)
     axes.set_title(f"{_dims(result)}: bases that hold are shaded")

@@ -294,3 +294,10 @@ def test_a_backend_that_only_a_notebook_has() -> None:
     done = run_cli(*DECAY.split(), "-o", "x.png", MPLBACKEND="module://nowhere.backend")
     assert (done.returncode, done.stderr) == (0, "")
     assert Path("x.png").read_bytes().startswith(BEGIN[".png"])
+
+
+def test_quiet_prints_the_answer_alone_and_writes_the_file() -> None:
+    words = ("frequencies", "--dim", "4", "-o", "x.csv")
+    answer = read_stdout(*words).partition("\n")[0]
+    assert read_stdout(*words, "--quiet", "--force") == f"{answer}\n"
+    assert Path("x.csv").exists()
