@@ -28,13 +28,30 @@ def test_words_left_and_numbers_right() -> None:
     ]
 
 
-@given(
-    st.integers(1, 5).flatmap(
-        lambda n: st.lists(st.lists(cells, min_size=n, max_size=n), min_size=1)
-    )
+tables = st.integers(1, 5).flatmap(
+    lambda n: st.lists(st.lists(cells, min_size=n, max_size=n), min_size=1)
 )
+
+
+@given(tables)
 def test_no_cell_is_cut(rows: list[list[str]]) -> None:
     assert [line.split() for line in align(rows)] == rows
+
+
+@given(tables, st.integers(0, 2), st.integers(1, 60))
+def test_a_wide_table_goes_on_below_with_its_names(
+    rows: list[list[str]], left: int, width: int
+) -> None:
+    lines = align(rows, left=left, width=width)
+    blocks = [block.splitlines() for block in "\n".join(lines).split("\n\n")]
+    kept = min(max(left, 1), len(rows[0]))
+    parts = [[line.split() for line in block] for block in blocks]
+    for index, row in enumerate(rows):
+        others = [cell for part in parts for cell in part[index][kept:]]
+        assert row == [*row[:kept], *others]
+    for block, part in zip(blocks, parts, strict=True):
+        assert [cells[:kept] for cells in part] == [row[:kept] for row in rows]
+        assert max(map(len, block)) <= width or len(part[0]) <= kept + 1
 
 
 def test_one_row_of_one_cell() -> None:
