@@ -54,6 +54,11 @@ def test_a_wide_table_goes_on_below_with_its_names(
         assert max(map(len, block)) <= width or len(part[0]) <= kept + 1
 
 
+@pytest.mark.parametrize(("width", "lines"), [(19, 1), (18, 3), (12, 3), (11, 3), (1, 3)])
+def test_as_many_columns_as_fit_are_side_by_side(width: int, lines: int) -> None:
+    assert len(align([["names", "first", "other"]], left=1, width=width)) == lines
+
+
 def test_one_row_of_one_cell() -> None:
     assert align([["x"]]) == ["x"]
 
