@@ -60,6 +60,9 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
             said += " by the laws that it was judged by"
         if result.passed is False and not _of_convention(result):
             said = f"is the RoPE {which}, but not always"
+    if {check.name for check in result.checks if check.passed is False} == {"dtype and shape"}:
+        rope = "a RoPE" if result.expect is None else f"the RoPE {which}"
+        said = f"is {rope}, but changes the dtype or the shape"
     if result.longest_sequence is not None:
         said += f" for sequences of up to {result.longest_sequence:,} tokens"
     return f"{verdict}  {target} {said.removesuffix(': ')}{cut}"

@@ -86,6 +86,7 @@ def test_pages_are_as_they_were_looked_at() -> None:
             silent("precision", unknown),
         ),
         "many laws": page(check("norm"), *(silent(name, "a decoder counts") for name in names)),
+        "the dtype alone is wrong": page(check("norm"), check("dtype and shape", passed=False)),
         "a law that holds, with a note": page(
             check("long positions", note="the frequencies change"),
             silent("long positions", "refuses float16 data: TypeError"),
