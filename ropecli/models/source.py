@@ -67,7 +67,7 @@ def locate(source: str | os.PathLike[str]) -> Path:
         kind = path.stat().st_mode
     except (OSError, ValueError) as error:
         msg = f"cannot read {os.fspath(source)}: {getattr(error, 'strerror', None) or error}"
-        if (EXAMPLES / f"{source}.json").is_file():
+        if source in {each.stem for each in EXAMPLES.glob("*.json")}:
             msg += f"; did you mean {EXAMPLE}{source}?"
         advice = "nothing is fetched from a hub: download its config.json and name that"
         raise FileError(msg, advice if HUB_NAME.fullmatch(str(source)) else "") from None
