@@ -316,7 +316,9 @@ def test_what_is_loosened_is_in_the_verdict(
     short = ["--dim", "8", "--context", "64", "--dtype", "float16"]
     loose = ["--tolerance", "float16=1e-2", "--ignore", "norm", "--ignore", "long, short, long"]
     out, _ = assert_checked(capfd, target, *short, *loose)
-    assert out.startswith(f"PASS  {target} keeps the laws that it was judged by\n")
+    assert out.startswith(
+        f"PASS  {target} keeps the laws that it was judged by: dim 8, base 10000, half\n"
+    )
     words = " ".join(out.split())
     said = "tolerance of float16 at least 0.01; not judged by norm, 'long, short, long'"
     assert f"loosened {said} PASS" in words

@@ -96,7 +96,7 @@ def test_interrupt_is_one_line_and_130() -> None:
 
 
 def test_a_name_that_stdout_can_not_show_is_spelt_out(tmp_path: Path) -> None:
-    done = run_cli("decay", *SMALL, "-o", "é.csv", "-q", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    done = run_cli("decay", *SMALL, "-o", "é.csv", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("Written: \\xe9.csv\n")
     assert (tmp_path / "é.csv").exists()
