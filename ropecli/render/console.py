@@ -16,6 +16,7 @@ from rich.text import Text
 from ropecli.render.table import align
 
 UNCUT = 100_000  #: Columns of a console that breaks no line.
+NARROWEST = 20  #: Columns in which a word still fits below its indent.
 PIPED = 80  #: Columns of tables in a pipe, which a person may read in a pager.
 #: Colours of words that begin a line: verdicts, and the levels of lint's findings.
 COLOURS = {
@@ -41,6 +42,7 @@ class Screen:
         """Return the screen behind stdout, which may be a file or a pipe."""
         given = os.environ.get("COLUMNS", "")
         width = int(given) if given.isdecimal() and int(given) else out().width
+        width = max(width, NARROWEST)
         return cls(width=width, braille=draws_braille(), brief=brief, saved=saved)
 
     @property

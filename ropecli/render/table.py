@@ -10,16 +10,11 @@ from typing import Any, NamedTuple
 GAP = 2  #: Spaces between columns.
 
 
-def align(
-    rows: Sequence[Sequence[str]],
-    *,
-    left: int = 0,
-    width: float = math.inf,
-    keep: int | None = None,
-) -> list[str]:
-    """Return a line for each row, with cells in columns, the first ones flush left.
+def align(rows: Sequence[Sequence[str]], *, left: int = 0, width: float = math.inf) -> list[str]:
+    """Return a line for each row, with cells in columns.
 
-    What is wider than `width` follows below, with the first columns again: `keep` of them.
+    Columns that are flush left are names. Columns beyond the width follow below, after the names or
+    else after the first column again.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []

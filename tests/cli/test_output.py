@@ -301,3 +301,13 @@ def test_quiet_prints_the_answer_alone_and_writes_the_file() -> None:
     answer = read_stdout(*words).partition("\n")[0]
     assert read_stdout(*words, "--quiet", "--force") == f"{answer}\n"
     assert Path("x.csv").exists()
+
+
+@pytest.mark.parametrize("columns", ["1", "60", "0", "wide"])
+def test_pages_have_the_width_that_is_asked_for(columns: str) -> None:
+    np.save("before.npy", np.random.default_rng(0).standard_normal((40, 8)))
+    read_stdout("encode", "before.npy", "-o", "after.npy", "--quiet")
+    for words in (("identify", "before.npy", "after.npy"), ("precision", "--context", "64")):
+        page = read_stdout(*words, COLUMNS=columns)
+        widest = max(len(line) for line in page.splitlines() if not line.startswith("Save "))
+        assert columns != "60" or widest <= 60
