@@ -25,6 +25,7 @@ FIRST = (
     "one_cache_for_all",
     "positions_in_bfloat16",
     "tables_of_the_other_layout",
+    "positions_of_packed_sequences",
     "layout_mixup",
     "broken_config",
     "one_file_two_stacks",

@@ -51,6 +51,12 @@ from ropecli.checks.identify import Match as Match
 from ropecli.checks.identify import identify as identify
 from ropecli.checks.implementation.check import Verdict as Verdict
 from ropecli.checks.implementation.check import check as check
+from ropecli.checks.positions.check import PositionIds as PositionIds
+from ropecli.checks.positions.check import WrongId as WrongId
+from ropecli.checks.positions.check import positions as positions
+from ropecli.checks.positions.recover import RecoveredPositions as RecoveredPositions
+from ropecli.checks.positions.recover import recover_positions as recover_positions
+from ropecli.checks.positions.rows import Documents as Documents
 from ropecli.checks.trace import Seen as Seen
 from ropecli.checks.trace import Trace as Trace
 from ropecli.checks.trace import TracedLayer as TracedLayer

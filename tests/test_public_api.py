@@ -244,6 +244,8 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.identify(x, rotate(x, rope)), "This is RoPE: "),
         (ropecli.invariance(ropecli.encoding("nope")), "      "),
         (ropecli.linear(x, x, x, rope), "30.08 % of the terms"),
+        (ropecli.positions([0, 1, 0], lengths=[2, 1]), "PASS  all 3 ids are right: 2 documents"),
+        (ropecli.recover_positions(rope, x, rotate(x, rope), longest=600), "32 of 32 positions"),
         (ropecli.precision(rope, context_length=9), "Within 0.01 rad over all 9"),
         (ropecli.report(config | {"max_position_embeddings": 64}), "1 model: "),
         (ropecli.rotation(x[0], rope), "At position 4, x becomes ("),

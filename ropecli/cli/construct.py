@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @command()
@@ -67,9 +63,11 @@ def construct(
     head (0), of a head of the previous token (1), or of any other, with the length that
     attention needs. Also show which pairs keep the sign of a match within the context.
     """
+    import numpy as np
+
     from ropecli.analyses.construct import construct as analyse
     from ropecli.files.load import load_vector
-    from ropecli.render.save import check_savable
+    from ropecli.render.save import check_savable, write_npy
 
     if write_q is not None and write_q == write_k:
         raise ArgumentError(f"--write-q and --write-k must be two files, got {write_q} twice")
@@ -100,23 +98,10 @@ def construct(
         (write_k, [head.k for head in found[0].heads]),
     ):
         if path is not None:
-            _write(path, rows, force=output.force)
+            write_npy(path, np.stack(rows), force=output.force)
     lengths = list(dict.fromkeys(each.context_length for each in found))
     resolved = rope.as_parameters(ropes) | {
         "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),
         "context": lengths[0] if len(lengths) == 1 else rope.context,
     }
     output.show_all(found, output.parameters(**resolved))
-
-
-def _write(path: Path, rows: list[NDArray[np.float64]], *, force: bool) -> None:
-    """Write vectors as one array, (heads, head_dim), float64."""
-    import io
-
-    import numpy as np
-
-    from ropecli.render.save import write_output
-
-    content = io.BytesIO()
-    np.save(content, np.stack(rows))
-    write_output(path, content.getvalue(), force=force)

@@ -12,6 +12,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ropecli import render
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, replacing
@@ -95,6 +98,13 @@ def write_output(output: Path, content: bytes, *, force: bool) -> None:
         return
     with replacing(output, force=force) as stream:
         stream.write(content)
+
+
+def write_npy(output: Path, array: NDArray[Any], *, force: bool) -> None:
+    """Write an array as .npy."""
+    content = io.BytesIO()
+    np.save(content, array)
+    write_output(output, content.getvalue(), force=force)
 
 
 def csv(table: Table) -> str:

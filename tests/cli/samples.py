@@ -27,6 +27,7 @@ RUNS = {
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],
     "precision": ["--dim", "2", "--context", "9", "--policy", "bfloat16"],
+    "positions": ["ids.npy", "--lengths", "2"],
     "encode": ["rows.npy", "--force"],
     "rotate": ["1,2,3,4"],
     "inspect": ["model.json"],
@@ -44,13 +45,14 @@ RUNS = {
     "info": [],
 }
 #: Those that end with exit code 1: they find something.
-FAILING = {"inspect", "lint", "diff"}
+FAILING = {"inspect", "lint", "diff", "positions"}
 
 
 def write_files(folder: Path) -> None:
     """Write the files that the runs name into a folder."""
     np.save(folder / "x.npy", np.arange(4.0))
     np.save(folder / "rows.npy", np.ones((2, 4)))
+    np.save(folder / "ids.npy", np.arange(2) + 1)  # with something to find
     before = np.random.default_rng(0).standard_normal((16, 4))
     np.save(folder / "before.npy", before)
     np.save(folder / "after.npy", rotate(before, Rotary(head_dim=4)))

@@ -51,6 +51,13 @@ PAGES = {
         "--encoding all --dim 4 --max-dist 20",
     ],
     "linear": ["--length 8 --dim 4", "--length 300 --dim 4 --rows 2 --feature-map exp -q"],
+    "positions": [
+        "--lengths 5,3,8",
+        "ids.npy --lengths 2",
+        "ids.npy -q",
+        "--grid 1,4,6 --text 3,2 --mrope qwen2-vl",
+        "--before before.npy --after after.npy --dim 4",
+    ],
     "precision": [
         "--dim 8 --context 70000",
         "--dim 8 --base 10000 --base 500000 --context 500 --policy float32 --policy bf16-inv-freq",

@@ -47,6 +47,7 @@ RESULTS: dict[str, Callable[[], Figure]] = {
     "FrequencyTable": lambda: _several(ropecli.frequency_table, context_length=4096),
     "LinearCost": lambda: ropecli.linear_cost(Q, K, V, PLAIN).figure(),
     "Model": lambda: _model(rope_scaling=YARN).figure(),
+    "PositionIds": lambda: ropecli.positions(range(64), lengths=[20, 44]).figure(),
     "Precision": lambda: ropecli.precision(
         PLAIN, ("float32", "bfloat16"), context_length=512
     ).figure(),

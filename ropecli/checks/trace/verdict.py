@@ -17,6 +17,10 @@ from ropecli.checks.identify.agreement import vector_errors
 from ropecli.checks.identify.observe import validate_inputs
 from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.recover import Identification, identify_rows
+from ropecli.checks.positions.check import PositionIds
+from ropecli.checks.positions.check import judge as judge_positions
+from ropecli.checks.positions.recover import recover_positions
+from ropecli.checks.positions.rows import Called
 from ropecli.checks.trace.differences import EXPECTED, list_differences
 from ropecli.checks.trace.tensors import ModelCall, Vectors, join_positions, join_vectors
 from ropecli.errors import ArgumentError, ArgumentTypeError
@@ -71,6 +75,20 @@ class Seen:
             ArgumentTypeError: Neither an encoding nor a model.
         """
         return judge(self, expected)
+
+    def positions(self, expected: Rotary | Model) -> dict[str, PositionIds]:
+        """Recover the positions that queries and keys were rotated by, next to those of the calls.
+
+        They are named after the module that scores them, as "layers.0.self_attn.query".
+
+        Args:
+            expected: The encoding of all layers, or a model from `load_model`.
+
+        Raises:
+            ArgumentError: Nothing was seen, or no layer rotates.
+            ArgumentTypeError: Neither an encoding nor a model.
+        """
+        return recovered_positions(self, expected)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return queries and keys before and after their rotation, all calls in a row.
@@ -181,19 +199,52 @@ class Trace(Result, view="trace"):
         return all(layer.agrees is not False for layer in self.layers)
 
 
+def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, PositionIds]:
+    """Recover the positions of each layer; arguments as in `Seen.positions`."""
+    judgement = _Judgement(seen=seen, expected=_checked(expected))
+    found = {}
+    for module, both in seen._rotated_vectors().items():
+        kind = judgement.kinds(layer_index(module), None)[0]
+        rope = expected if isinstance(expected, Rotary) else None
+        rope = kind.rotary if kind is not None else rope
+        if rope is None:
+            continue
+        for role, vectors in both.items():
+            calls = [seen.calls[each.call] for each in vectors]
+            each_call = [
+                recover_positions(
+                    rope.at_length(call.length),
+                    *(join_vectors([each], when, rope) for when in _WHEN),
+                )
+                for each, call in zip(vectors, calls, strict=True)
+            ]
+            found[f"{module}.{role}".lstrip(".")] = judge_positions(
+                np.concatenate([each.positions for each in each_call]),
+                Called(
+                    ids=join_positions(calls).astype(np.int64)[None],
+                    calls=np.repeat(np.arange(len(calls)), [len(call.kept) for call in calls]),
+                ),
+                error=np.concatenate([each.error for each in each_call]),
+            )
+    return found
+
+
+def _checked(expected: object) -> Rotary | Model:
+    if isinstance(expected, Rotary | Model):
+        return expected
+    raise ArgumentTypeError(f"expected must be a Rotary or a Model, got {type(expected).__name__}")
+
+
 def judge(
     seen: Seen, expected: object, *, source: str | None = None, built: str | None = None
 ) -> Trace:
     """Judge each layer of a model that was watched; arguments as in `Seen.verdict`."""
-    if not isinstance(expected, Rotary | Model):
-        raise ArgumentTypeError(
-            f"expected must be a Rotary or a Model, got {type(expected).__name__}"
-        )
+    checked = _checked(expected)
     _check_sight(seen)
-    judgement = _Judgement(seen=seen, expected=expected)
+    judgement = _Judgement(seen=seen, expected=checked)
     return Trace(
         source=source,
-        model_type=expected.model_type if isinstance(expected, Model) else None,
+        model_type=checked.model_type if isinstance(checked, Model) else None,
         built=built,
         calls=tuple(_describe_calls(seen.calls)),
         layers=judgement.layers(),
@@ -218,11 +269,11 @@ class _Judgement:
             index = layer_index(module)
             within = any(module.startswith(f"{each}.") for each in modules)
             part = module.rpartition(".")[2] if within else None  # such as an indexer
-            tries = [self._layer(module, index, part, kind) for kind in self._kinds(index, part)]
+            tries = [self._layer(module, index, part, kind) for kind in self.kinds(index, part)]
             found.append(next((each for each in tries if each.agrees), tries[0]))
         return tuple(sorted(found, key=lambda each: -1 if each.index is None else each.index))
 
-    def _kinds(self, index: int | None, part: str | None) -> list[Layer | None]:
+    def kinds(self, index: int | None, part: str | None) -> list[Layer | None]:
         """Return the kinds of text layer that an index may have, by the file, or by the model."""
         if isinstance(self.expected, Rotary):
             return [None]

@@ -1,0 +1,296 @@
+"""Position ids that a row of tokens asks for, and the verdict on those that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ropecli.arrays import as_array
+from ropecli.checks.positions.causes import cause_of, differ
+from ropecli.checks.positions.parts import Part, chunk, share
+from ropecli.checks.positions.rows import (
+    Called,
+    Documents,
+    Rows,
+    counted_rows,
+    of_cu_seqlens,
+    of_mask,
+    of_tokens,
+    packed,
+    whole,
+)
+from ropecli.checks.positions.vision import Vision, vision
+from ropecli.errors import ArgumentError
+from ropecli.results import Drawable
+
+AXES = ("time", "height", "width")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongId:
+    """A token whose position id is wrong."""
+
+    row: int  #: Counted from 0.
+    token: int  #: Counted from 0, among the tokens whose ids are given.
+    axis: int  #: 0, or the coordinate of a position with several.
+    got: float  #: The id that was given.
+    expected: int  #: The right one.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PositionIds(Drawable, view="positions"):
+    """Position ids that rows ask for, next to those that were given."""
+
+    expected: NDArray[np.int64]  #: (rows, tokens), or (rows, tokens, axes).
+    got: NDArray[Any] | None  #: In the same shape; None if only the right ones are wanted.
+    counted: NDArray[np.bool_]  #: False for padding, whose ids are not judged, (rows, tokens).
+    is_wrong: NDArray[np.bool_]  #: True for tokens whose id is wrong, (rows, tokens).
+    documents: Documents  #: In the order of rows and tokens.
+    wrong_in: NDArray[np.int64]  #: Tokens of each document whose id is wrong.
+    cause: str | None  #: What went wrong, with the first wrong id; None if nothing, or not known.
+    error: NDArray[np.float64] | None = None  #: Of recovered positions, inf where uncertain.
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The right ids as models take them: (tokens,), (rows, tokens), or with the axes first."""
+        alone = self.expected[0] if len(self.expected) == 1 else self.expected
+        return np.ascontiguousarray(np.moveaxis(alone, -1, 0) if self.expected.ndim > 2 else alone)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, without padding."""
+        return int(np.count_nonzero(self.counted))
+
+    @property
+    def wrong(self) -> int:
+        """Number of tokens whose id is wrong."""
+        return int(np.count_nonzero(self.is_wrong))
+
+    @property
+    def passed(self) -> bool:
+        """True if no id is wrong or uncertain."""
+        return self.wrong == 0 and not self.uncertain
+
+    @property
+    def uncertain(self) -> int | None:
+        """Tokens whose position the vectors do not show, neither right nor wrong; else None."""
+        if self.error is None:
+            return None
+        return int(np.count_nonzero(self.counted & ~np.isfinite(self.error)))
+
+    @property
+    def first_wrong(self) -> WrongId | None:
+        """The first token whose id is wrong; None if there is none."""
+        return _first(self.got, self.expected, self.is_wrong)
+
+
+def positions(
+    ids: ArrayLike | None = None,
+    *,
+    lengths: Sequence[int] | None = None,
+    cu_seqlens: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    tokens: ArrayLike | None = None,
+    separator: int | None = None,
+    grids: Sequence[Sequence[int]] | None = None,
+    mrope: str | None = None,
+    text: Sequence[int] = (),
+    seconds: float = 1.0,
+    config: dict[str, Any] | None = None,
+    context_parallel: int | None = None,
+    rank: int | None = None,
+    scheme: str = "contiguous",
+    chunk_from: int | None = None,
+    chunk_to: int | None = None,
+    error: NDArray[np.float64] | None = None,
+) -> PositionIds:
+    """Make the position ids that rows of tokens ask for, and judge those that are given.
+
+    Positions count from 0 in each document. At most one of lengths, cu_seqlens, mask, tokens and
+    grids says what the rows hold; without any, each row of ids is one document.
+
+    Args:
+        ids: Position ids, whole numbers of any dtype, (tokens,) or (rows, tokens); of grids
+            (3, tokens), (3, rows, tokens), or with the axes last.
+        lengths: Tokens of each document of one packed row.
+        cu_seqlens: The same as cumulative lengths, [0, 5, 8, 16].
+        mask: (tokens,) or (rows, tokens): 0 for padding, and 1 or the numbers of documents.
+        tokens: Token ids, (tokens,) or (rows, tokens), of documents that end with `separator`.
+        separator: The token at the end of a document.
+        grids: Time, height and width of images and videos in patches, before merging.
+        mrope: How a family of models numbers them: qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v or
+            ernie4.5-vl, as Transformers does.
+        text: Tokens of text before the first grid, after it, and so on.
+        seconds: Seconds between two steps in time of a video (Qwen2.5-VL).
+        config: The model's config.json, whose vision_config says how patches are merged.
+        context_parallel: Ranks that share each row.
+        rank: The rank whose ids these are.
+        scheme: How ranks share a row: contiguous; zigzag, chunks r and 2N - 1 - r of 2N; or
+            striped, tokens r, r + N, r + 2N, ...
+        chunk_from: First token of a chunk of each row.
+        chunk_to: First token after it; the end of the row by default.
+        error: Of positions from `recover_positions`, in the shape of ids.
+
+    Raises:
+        ArgumentError: Values that do not fit each other.
+        ArgumentTypeError: Not whole numbers.
+    """
+    sources = {
+        "lengths": lengths,
+        "cu_seqlens": cu_seqlens,
+        "mask": mask,
+        "tokens": tokens,
+        "grids": grids,
+    }
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise ArgumentError(f"one thing says what the rows hold, got {' and '.join(given)}")
+    part = _part(context_parallel, rank, scheme, chunk_from, chunk_to)
+    asked: Rows | Vision | None = None
+    if lengths is not None:
+        asked = packed(lengths)
+    elif cu_seqlens is not None:
+        asked = of_cu_seqlens(cu_seqlens)
+    elif mask is not None:
+        asked = of_mask(mask)
+    elif tokens is not None:
+        if separator is None:
+            raise ArgumentError("tokens need the separator that ends a document")
+        asked = of_tokens(tokens, separator)
+    elif grids is not None:
+        if mrope is None:
+            raise ArgumentError("grids need mrope, the family of models that numbers them")
+        asked = vision(grids, mrope, text=text, seconds=seconds, config=config)
+    elif ids is None:
+        raise ArgumentError(
+            "nothing says what the rows hold",
+            "give lengths, cu_seqlens, mask, tokens or grids, or ids to judge",
+        )
+    else:
+        asked = _one_document(ids, part)
+    return judge(ids, asked, part, error=error)
+
+
+def _part(
+    ranks: int | None, rank: int | None, scheme: str, start: int | None, stop: int | None
+) -> Part | None:
+    """Return the part of the row that is asked for."""
+    if ranks is not None and start is not None:
+        raise ArgumentError("context_parallel and chunk_from cannot be combined")
+    if ranks is not None:
+        if rank is None:
+            raise ArgumentError(f"context_parallel needs the rank, from 0 to {ranks - 1}")
+        return share(ranks, rank, scheme)
+    return None if start is None else chunk(start, stop)
+
+
+def _one_document(ids: ArrayLike, part: Part | None) -> Rows:
+    """Return rows of one document each, as long as ids that are a part of them need."""
+    shape = np.shape(as_array("ids", ids))
+    if len(shape) not in (1, 2) or not np.prod(shape):
+        raise ArgumentError(
+            f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
+        )
+    rows, tokens = (1, *shape)[-2:]
+    return counted_rows(rows, tokens if part is None else part.total(tokens))
+
+
+def judge(
+    ids: ArrayLike | None,
+    asked: Rows | Vision | Called,
+    part: Part | None = None,
+    *,
+    error: NDArray[np.float64] | None = None,
+) -> PositionIds:
+    """Compare ids with those that rows ask for; arguments as in `positions`."""
+    right = asked.ids
+    rows = asked if isinstance(asked, Rows) else counted_rows(*right.shape[:2])
+    held, expected = rows.document, right
+    if part is not None:
+        tokens = part.tokens(right.shape[1])
+        held, expected = held[:, tokens], right[:, tokens]
+    counted = held >= 0
+    got = None if ids is None else _as_rows(ids, expected, whole_numbers=error is None)
+    off = None if error is None else _as_tokens(error, counted)
+    wrong = np.zeros_like(counted) if got is None else counted & differ(got, expected)
+    if off is not None:
+        wrong &= np.isfinite(off)
+    documents, first = rows.documents, _first(got, expected, wrong)
+    wrong_in, cause = np.zeros_like(documents.row), None
+    if got is not None and first is not None:
+        # Numbers of documents count on from row to row, so that one histogram has all of them.
+        before = np.searchsorted(documents.row, np.arange(len(held)))[:, None]
+        wrong_in = np.bincount((held + before)[wrong], minlength=len(wrong_in))
+        cause = cause_of(got, expected, counted, asked, part)
+        if cause is not None:
+            where = place(first, expected.shape)
+            cause += f": expected {first.expected:,} at {where}, got {first.got:,.15g}"
+    return PositionIds(
+        expected=expected,
+        got=got,
+        counted=counted,
+        is_wrong=wrong,
+        documents=documents,
+        wrong_in=wrong_in,
+        cause=cause,
+        error=off,
+    )
+
+
+def place(wrong: WrongId, shape: tuple[int, ...]) -> str:
+    """Return where a wrong id is, as a sentence has it."""
+    words = [f"row {wrong.row:,}"] if shape[0] > 1 else []
+    words += [f"token {wrong.token:,}"]
+    words += [AXES[wrong.axis] if shape[2:] == (len(AXES),) else f"axis {wrong.axis}"] * (
+        len(shape) > 2
+    )
+    return ", ".join(words)
+
+
+def _as_rows(ids: ArrayLike, expected: NDArray[np.int64], *, whole_numbers: bool) -> NDArray[Any]:
+    """Return values in the shape of the expected ids: their axes may be first or last.
+
+    Raises:
+        ArgumentError: Another shape, or numbers that are not whole.
+        ArgumentTypeError: Not whole numbers.
+    """
+    array = whole("ids", ids) if whole_numbers else np.asarray(ids)
+    given, (rows, tokens, *axes) = array.shape, expected.shape
+    if axes:
+        array = array if array.shape[:1] != (*axes,) else np.moveaxis(array, 0, -1)
+    alone = array[None] if rows == 1 and array.ndim == expected.ndim - 1 else array
+    if alone.shape != expected.shape:
+        point = f"{axes[0]}, " if axes else ""
+        shapes = [f"({point}{rows}, {tokens})"]
+        shapes += [f"({point}{tokens},)" if not point else f"({point}{tokens})"] * (rows == 1)
+        raise ArgumentError(f"ids must have shape {' or '.join(shapes)}, got {given}")
+    return alone
+
+
+def _as_tokens(error: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return errors as (rows, tokens)."""
+    found = np.asarray(error, np.float64)
+    if found.size != counted.size:
+        raise ArgumentError(f"error must have shape {counted.shape}, got {found.shape}")
+    return found.reshape(counted.shape)
+
+
+def _first(
+    got: NDArray[Any] | None, expected: NDArray[np.int64], wrong: NDArray[np.bool_]
+) -> WrongId | None:
+    if got is None or not wrong.any():
+        return None
+    row, token = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    theirs, right = (np.atleast_1d(each[row, token]) for each in (got, expected))
+    axis = int((theirs != right).argmax())
+    return WrongId(
+        row=int(row),
+        token=int(token),
+        axis=axis,
+        got=float(theirs[axis]),
+        expected=int(right[axis]),
+    )

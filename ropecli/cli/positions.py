@@ -1,0 +1,235 @@
+"""The positions command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from ropecli.cli.command import Help, Section, argument, command, option, whole
+from ropecli.cli.options import EncodingOptions, OutputOptions
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ropecli.results import Result
+
+#: Headings of the options in the help.
+HELD = "What the rows hold"
+PART = "Part of the rows"
+VECTORS = "From vectors"
+SOURCES = ("lengths", "cu_seqlens", "mask", "tokens", "grid")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdsOptions(OutputOptions):
+    """The options of output, which may also be the right ids."""
+
+    output: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "The right ids (.npy), a figure, a table or .json by suffix; - for stdout.",
+            "-o",
+            "--output",
+        ),
+    ] = None
+    suffixes: ClassVar[tuple[str, ...]] = (".npy", *OutputOptions.suffixes)
+
+    def _save(
+        self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> Path | None:
+        from ropecli.checks.positions.check import PositionIds
+        from ropecli.render.save import suffix_of, write_npy
+
+        if self.output is None or suffix_of(self.output, self.format) != ".npy":
+            return super()._save(result, parameters, options)
+        assert isinstance(result, PositionIds)
+        write_npy(self.output, result.ids, force=self.force)
+        return self.output
+
+
+@command(
+    needs={
+        "separator": "tokens",
+        "tokens": "separator",
+        "text": "grid",
+        "mrope": "grid",
+        "seconds": "grid",
+        "rank": "context_parallel",
+        "context_parallel": "rank",
+        "scheme": "context_parallel",
+        "before": "after",
+        "after": "before",
+        "q_tensor": "before",
+        "sequence_axis": "before",
+    },
+    excludes={
+        **{name: tuple(each for each in SOURCES if each != name) for name in SOURCES},
+        "before": ("ids",),
+        "chunk": ("context_parallel",),
+    },
+)
+def positions(
+    ids: Annotated[
+        Path | None, argument("IDS", "Position ids to judge: (tokens,) or (rows, tokens).")
+    ] = None,
+    *,
+    lengths: Annotated[
+        str | None, option("N,N,...", "Tokens of each document of a packed row.", under=HELD)
+    ] = None,
+    cu_seqlens: Annotated[
+        Path | None, option("FILE", "The same as cumulative lengths, from 0.", under=HELD)
+    ] = None,
+    mask: Annotated[
+        Path | None,
+        option("FILE", "Attention mask: 0 is padding, 1, 2, ... documents.", under=HELD),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        option("FILE", "Token ids of documents that end with --separator.", under=HELD),
+    ] = None,
+    separator: Annotated[
+        int | None, option("ID", "Token that ends a document.", under=HELD)
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        option(
+            "T,H,W",
+            "Time, height and width of an image or a video in patches; repeatable.",
+            under=HELD,
+        ),
+    ] = None,
+    text: Annotated[
+        str | None,
+        option("N,N,...", "Tokens of text before the first grid, after it, ...", under=HELD),
+    ] = None,
+    mrope: Annotated[
+        str | None,
+        option(
+            "FAMILY",
+            "qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v or ernie4.5-vl. [default: the model's]",
+            under=HELD,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        option("S", "Seconds between two steps in time (Qwen2.5-VL). [default: 1]", under=HELD),
+    ] = None,
+    context_parallel: Annotated[
+        int | None, option("N", "Ranks that share each row.", under=PART)
+    ] = None,
+    rank: Annotated[int | None, option("R", "The rank whose ids these are.", under=PART)] = None,
+    scheme: Annotated[
+        str | None,
+        option("SCHEME", "contiguous, zigzag or striped. [default: contiguous]", under=PART),
+    ] = None,
+    chunk: Annotated[
+        str | None,
+        option("FROM[,TO]", "Tokens of a chunk of each row, without TO itself.", under=PART),
+    ] = None,
+    before: Annotated[
+        Path | None,
+        option("FILE", "Vectors before rotation, of which positions are recovered.", under=VECTORS),
+    ] = None,
+    after: Annotated[Path | None, option("FILE", "The same after it.", under=VECTORS)] = None,
+    tensor: Annotated[
+        str | None, option("GLOB", "Tensors of both files, by name.", under=VECTORS)
+    ] = None,
+    sequence_axis: Annotated[
+        int | None,
+        option("N", "Axis of the tokens. [default: the one before the last]", under=VECTORS),
+    ] = None,
+    rope: Annotated[
+        EncodingOptions,
+        Section("Encoding"),
+        Help(dim="Head dim, even. [default: the last axis of the vectors]"),
+    ],
+    output: IdsOptions,
+) -> bool:
+    """\b
+    Examples:
+      ropecli positions --lengths 5,3,8 -o ids.npy
+      ropecli positions ids.npy --lengths 5,3,8
+      ropecli positions ids.npy --mask attention_mask.npy
+      ropecli positions ids.npy --tokens input_ids.npy --separator 2
+      ropecli positions --lengths 4096 --context-parallel 4 --rank 2 -o ids.npy
+      ropecli positions ids.npy --chunk 4096
+      ropecli positions ids.npy --grid 1,28,28 --text 12,30 --mrope qwen2-vl
+      ropecli positions --before q.npy --after q_rot.npy --model config.json
+
+    Make position ids, check them, or recover them from vectors. Rows are packed or padded, shared
+    by ranks, chunks of a prefill, or have images in them. Exit code 1 if an id is wrong.
+    """
+    from ropecli.checks.positions.check import positions as judge
+    from ropecli.files.load import read_layers, read_tensor
+
+    def read(path: Path | None) -> Any:
+        return None if path is None else read_tensor(path)
+
+    if mrope is None and grid:
+        mrope = _family(rope)
+    start, stop = (*(_numbers("--chunk", chunk) or (None,)), None)[:2]
+    asked: dict[str, Any] = {
+        "lengths": _numbers("--lengths", lengths),
+        "cu_seqlens": read(cu_seqlens),
+        "mask": read(mask),
+        "tokens": read(tokens),
+        "separator": separator,
+        "grids": None if not grid else [_numbers("--grid", each) for each in grid],
+        "mrope": mrope,
+        "text": _numbers("--text", text) or (),
+        "seconds": 1.0 if seconds is None else seconds,
+        "config": None if not grid or rope.model is None else _configuration(rope),
+        "context_parallel": context_parallel,
+        "rank": rank,
+        "scheme": scheme or "contiguous",
+        "chunk_from": start,
+        "chunk_to": stop,
+    }
+    if before is None or after is None:
+        result = judge(read(ids), **asked)
+    else:
+        from ropecli.checks.positions.recover import recover_positions
+
+        x, y = (
+            read_layers(each, tensor, sequence_axis=sequence_axis, head_dim=rope.dim)
+            for each in (before, after)
+        )
+        named = rope.encoding(dim=x.shape[-1])
+        output.note(*named.notes)
+        with output.working():
+            found = recover_positions(named.rope, x, y)
+        result = judge(found.positions, error=found.error, **asked)
+    output.show(result, output.parameters(mrope=mrope))
+    return result.passed
+
+
+def _numbers(name: str, text: str | None) -> list[int] | None:
+    """Parse whole numbers with commas between them, such as 5,3,8k."""
+    if text is None:
+        return None
+    try:
+        return [whole(each.strip()) for each in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"{name} must be whole numbers such as 5,3,8, got {text!r}") from None
+
+
+def _family(rope: EncodingOptions) -> str:
+    """Return the family of models that numbers grids."""
+    from ropecli.checks.positions.vision import FAMILIES, family_of
+
+    known = ", ".join(FAMILIES)
+    if rope.model is None:
+        raise ArgumentError(f"--grid requires --mrope, one of {known}, or --model")
+    model_type = _configuration(rope).get("model_type")
+    family = family_of(model_type)
+    if family is None:
+        raise ArgumentError(f"the ids of {model_type} are not known: give --mrope, one of {known}")
+    return family
+
+
+def _configuration(rope: EncodingOptions) -> dict[str, Any]:
+    from ropecli.models.load import load_model
+
+    assert rope.model is not None
+    return dict(load_model(rope.model).raw)
