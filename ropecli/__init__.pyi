@@ -83,6 +83,7 @@ from ropecli.files.permute.permute import PermutedTensor as PermutedTensor
 from ropecli.files.permute.permute import check_permuted as check_permuted
 from ropecli.files.permute.permute import permute as permute
 from ropecli.files.permute.proof import PermutationProof as PermutationProof
+from ropecli.files.weights import usage_of_weights as usage_of_weights
 from ropecli.models.diff import Difference as Difference
 from ropecli.models.diff import FieldDifference as FieldDifference
 from ropecli.models.diff import LayerDifference as LayerDifference

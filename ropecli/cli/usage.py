@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ropecli.cli.command import Help, argument, command, option
+from ropecli.cli.encoding import NamedRotary
 from ropecli.cli.options import EncodingOptions, OutputOptions
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ropecli.analyses.usage import Usage
+
+#: Models whose fused projections have an order of their own.
+OTHER_ORDERS = ("chatglm", "codegen")
 
 
-@command()
+@command(
+    needs={"weights": "model"},
+    excludes={"weights": ("q", "k", "q_tensor", "k_tensor", "sequence_axis", "average")},
+)
 def usage(
-    q: Annotated[Path, argument("Q", "Queries, a tensor dump in any supported format.")],
-    k: Annotated[Path, argument("K", "Keys, also a dump; may be the same file.")],
+    q: Annotated[
+        Path | None, argument("Q", "Queries, a tensor dump in any supported format.")
+    ] = None,
+    k: Annotated[Path | None, argument("K", "Keys, also a dump; may be the same file.")] = None,
+    weights: Annotated[
+        Path | None,
+        option(
+            "FILE", "Weights of --model in place of Q and K: .safetensors, or a folder of them."
+        ),
+    ] = None,
     q_tensor: Annotated[
         str | None, option("GLOB", "Tensor of the queries, or of each layer's, by name.")
     ] = None,
@@ -46,11 +65,20 @@ def usage(
       ropecli usage q.npy k.npy --model config.json -o usage.png
       ropecli usage dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"
       ropecli usage q.npy k.npy --average 0 -o usage.csv
+      ropecli usage --weights model.safetensors --model config.json
 
     Show which frequencies carry a head. Average the length of every pair of queries and keys over
     the tokens, by layer, head and frequency. The tensors have the axes (layers, heads, tokens,
-    head dim), of which the first may be missing, before rotation or after it.
+    head dim), of which the first may be missing, before rotation or after it. With --weights,
+    the lengths are those that white input is expected to have.
     """
+    if weights is not None:
+        named = rope.encoding()
+        result = _of_weights(weights, named, output)
+        output.show(result, output.parameters(**rope.as_parameters(named)))
+        return
+    if q is None or k is None:
+        raise ArgumentError(f"Q and K are needed, or --weights, got {'Q alone' if q else 'none'}")
     from ropecli.analyses.usage import usage as analyse
     from ropecli.files.load import read_layers
 
@@ -64,3 +92,35 @@ def usage(
     output.note(*named.notes)
     result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
     output.show(result, output.parameters(**rope.as_parameters(named)))
+
+
+def _of_weights(weights: Path, named: NamedRotary, output: OutputOptions) -> Usage:
+    """Return the usage of a model's weights, in the layers of one encoding."""
+    from ropecli.files.weights import usage_of_weights
+    from ropecli.models.model import heads_of
+
+    model, layer = named.model, named.layer
+    assert model is not None
+    assert layer is not None
+    if model.model_type in OTHER_ORDERS:
+        raise ArgumentError(
+            f"the order of the fused projections of {model.model_type} is not supported"
+        )
+    if layer.settings.part:
+        raise ArgumentError(f"--weights reads the layers of text models, got layer {layer.name}")
+    sizes = heads_of(model, layer.name)
+    output.note(*named.notes)
+    for each in model.layers:
+        count = len(each.settings.layers or ())
+        if count and each is not layer and not each.settings.part:
+            why = "no rotation" if each.rotary is None else "another encoding"
+            output.note(f"not read: {count} {each.name} layer{'s' * (count != 1)}, {why}")
+    return usage_of_weights(
+        named.rope,
+        weights,
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        layers=layer.settings.layers,
+        centered_norms=bool(layer.settings.facts.get("centered_norms")),
+        name=named.name,
+    )

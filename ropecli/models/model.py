@@ -229,6 +229,9 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
             "pass `heads`, `kv_heads` and `head_dim` instead",
         )
     kv_heads = [keys.integer(name) for name in KV_HEADS]
+    one = model.model_type == "falcon" and not keys.get("new_decoder_architecture")
+    if one and keys.get("multi_query") is not False:
+        kv_heads = [1]
     return Heads(
         heads=heads,
         kv_heads=next((count for count in kv_heads if count is not None), heads),

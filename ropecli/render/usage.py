@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_HEADS = 8  #: Heads that the page lists.
 MOST_LAYERS = 16  #: Layers that have a tick of their own.
+THIRDS = ("fast", "middle", "slow")
 
 
 def as_json(result: Usage) -> dict[str, Any]:
@@ -29,7 +30,16 @@ def as_json(result: Usage) -> dict[str, Any]:
         "label": curve_label(result),
         **fields(result, "layers", "tokens"),
         "inv_freq": result.rope.inv_freq,
-        **fields(result, "q_norms", "k_norms", "share", "peak", "half_pairs"),
+        **fields(result, "q_norms", "k_norms", "share", "peak", "half_pairs", "thirds"),
+        "heads": [
+            {
+                "layer": result.layers[layer],
+                "head": head,
+                "q_norm": result.q_norms[layer, head],
+                "k_norm": result.k_norms[layer, head // result.group],
+            }
+            for layer, head in np.ndindex(result.q_norms.shape[:2])
+        ],
     }
 
 
@@ -52,13 +62,14 @@ def page(result: Usage, screen: Screen) -> list[str]:
     """Return the heads that few pairs carry, and the means over all heads."""
     layers, heads, count = result.q_norms.shape
     keys = result.k_norms.shape[1]
+    of = "expected for white input" if result.tokens is None else f"{result.tokens[0]:,} tokens"
     lines = [
         _answer(result),
         "",
         "Mean length of each pair of q and k (Barbero et al. 2024, Figures 3 and 4)",
         curve_label(result),
         f"{layers:,} layer{'s' * (layers != 1)}, {heads:,} heads of q, {keys:,} of k, "
-        f"{count:,} pairs, {result.tokens[0]:,} tokens",
+        f"{count:,} pairs, {of}",
         "",
     ]
     means = [norms.mean(axis=(0, 1)) for norms in (result.q_norms, result.k_norms)]
@@ -66,6 +77,8 @@ def page(result: Usage, screen: Screen) -> list[str]:
         lines += [_plot(means, screen.width), ""]
     else:
         lines += [*_values(result, means, screen), ""]
+    if count >= len(THIRDS):
+        lines += [*_thirds(result, screen), ""]
     lines += _heads(result, screen)
     if screen.saved is None and not screen.brief:
         lines += ["", "Save the heat maps: -o usage.png    the numbers: -o usage.csv"]
@@ -98,6 +111,22 @@ def _values(result: Usage, means: list[NDArray[np.float64]], screen: Screen) -> 
     if len(chosen) < count:
         lines += ["", f"{len(chosen)} of {count:,} pairs, means over all heads"]
     return lines
+
+
+def _thirds(result: Usage, screen: Screen) -> list[str]:
+    """Return the share of fast, middle and slow pairs, mean and range over heads."""
+    rows = [["third", "pairs", "longest wavelength", "mean share", "least", "most"]]
+    for name, pairs, share in zip(
+        THIRDS, result.third_pairs, np.moveaxis(result.thirds, -1, 0), strict=True
+    ):
+        wavelength = result.rope.wavelength[pairs].max()
+        shares = (f"{value:.1%}" for value in (share.mean(), share.min(), share.max()))
+        rows.append([name, f"{len(pairs):,}", f"{wavelength:,.4g}", *shares])
+    return [
+        "Share of each third of the pairs by frequency, over all heads:",
+        "",
+        *screen.align(rows),
+    ]
 
 
 def _heads(result: Usage, screen: Screen) -> list[str]:

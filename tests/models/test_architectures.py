@@ -15,6 +15,7 @@ FACTS = {
     "base_in": str,
     "bases": dict,
     "by_layer_type": bool,
+    "centered_norms": bool,
     "deal_out": bool,
     "defaults": dict,
     "direction": str,
