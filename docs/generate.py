@@ -12,14 +12,20 @@ import io
 import pydoc
 import re
 import shlex
+import subprocess
 import sys
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache
+from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from ropecli.analyses.invariance import invariance
 from ropecli.checks.implementation.convention import FREQS, ROLES
@@ -33,6 +39,7 @@ from ropecli.models.lint.rule import Rule
 from ropecli.models.lint.rule import rules as lint_rules
 from ropecli.models.load import load_model
 from ropecli.models.model import Model
+from ropecli.models.report import report
 from ropecli.models.stacks import STACKS
 from ropecli.rotary import rope
 from ropecli.rotary.types import ROPE_TYPES, formula, own_parameters
@@ -47,12 +54,15 @@ NO_KEYS = ("dim", "base", "axis", "direction", "pairs_in", "pairs_out", "layout"
 def main(arguments: list[str]) -> int:
     """Write what is stale and return 0, or with --check only name it and return 1."""
     checking = arguments == ["--check"]
-    stale = dict(_stale_pages()) | dict(_stale_pictures())
-    for path, content in stale.items():
+    stale: dict[Path, Callable[[], bytes]] = {
+        path: partial(bytes, content) for path, content in (*_stale_pages(), *_stale_pictures())
+    }
+    stale |= dict(_stale_screenshots())
+    for path, make in stale.items():
         sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
         if not checking:
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(content)
+            path.write_bytes(make())
     return 1 if stale and checking else 0
 
 
@@ -75,6 +85,36 @@ def _stale_pictures() -> Iterator[tuple[Path, bytes]]:
         path, content = DOCS / "images" / f"{name}.svg", picture(name)
         if not path.exists() or not looks_like(path.read_bytes(), content):
             yield path, content
+
+
+def _stale_screenshots() -> Iterator[tuple[Path, Callable[[], bytes]]]:
+    """Yield the picture of the report's page if its words have changed, which it has a hash of."""
+    path = DOCS / "images" / "report.png"
+    page = report("example:llama-3.1-8b").html()
+    words = re.sub(r"<(style|script|svg).*?</\1>|<[^>]*>", "", page, flags=re.DOTALL)
+    words_hash = sha256(" ".join(words.split()).encode()).hexdigest()
+    if not path.exists() or Image.open(path).info.get("words") != words_hash:
+        yield path, partial(_screenshot, page, words_hash)
+
+
+def _screenshot(page: str, words_hash: str) -> bytes:
+    """Return the top of a page as Chromium shows it."""
+    with TemporaryDirectory() as folder:
+        source, shot = Path(folder, "page.html"), Path(folder, "page.png")
+        source.write_text(page)
+        options = ["--headless=new", "--no-sandbox", "--hide-scrollbars", "--window-size=1000,1500"]
+        subprocess.run(
+            ["chromium", *options, f"--screenshot={shot}", source.as_uri()],
+            check=True,
+            capture_output=True,
+        )
+        info = PngInfo()
+        info.add_text("words", words_hash)
+        content = io.BytesIO()
+        Image.open(shot).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(
+            content, "PNG", pnginfo=info, optimize=True
+        )
+    return content.getvalue()
 
 
 def _made(match: re.Match[str]) -> str:
