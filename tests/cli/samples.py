@@ -27,6 +27,7 @@ RUNS = {
     "scores": ["--encodings", "rope", "--length", "2", "--model-dim", "4", "--heads", "1"],
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],
     "precision": ["--dim", "2", "--context", "9", "--policy", "bfloat16"],
+    "cache": ["--shift", "-1", "--times", "2", "--dim", "4"],
     "encode": ["rows.npy", "--force"],
     "rotate": ["1,2,3,4"],
     "inspect": ["model.json"],
