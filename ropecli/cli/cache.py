@@ -77,15 +77,15 @@ def cache(
         pair  wavelength  rms error of keys
            0       6.283              0.366
            8       19.87             0.0653
-      ropecli cache --model example:llama-3.1-8b --shift -256 --times 16 --dtype float16
-      ropecli cache --rope-type dynamic --set factor=2 --context 2048 --prefill 2048 --decode 4096
+      ropecli cache --model example:llama-3.1-8b --shift -256 --times 16
+      ropecli cache --model example:internlm2-20b --prefill 32768 --decode 65536
       ropecli cache --quantize int4 --per token --when before
       ropecli cache --quantize fp8 --k keys.npy -o cache.png
 
-    Measure errors of keys in a KV cache that are shifted, mixed between lengths or quantized.
-    --shift rotates keys again and again, against keys rotated once. --prefill with --decode puts
-    keys of one sequence length under queries of another, for dynamic NTK and LongRoPE. --quantize
-    rounds keys to few bits, before the rotation or after it.
+    Measure errors of shifted or quantized keys in a KV cache. --shift compares keys that are
+    rotated again and again with keys rotated once. --prefill with --decode puts keys of one
+    sequence length under queries of another, for dynamic NTK and LongRoPE. --quantize rounds keys
+    to few bits, before the rotation or after it.
     """
     from ropecli.files.load import read_layers
 
