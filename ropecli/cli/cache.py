@@ -82,10 +82,10 @@ def cache(
       ropecli cache --quantize int4 --per token --when before
       ropecli cache --quantize fp8 --k keys.npy -o cache.png
 
-    Measure errors of shifted or quantized keys in a KV cache. --shift compares keys that are
-    rotated again and again with keys rotated once. --prefill with --decode puts keys of one
-    sequence length under queries of another, for dynamic NTK and LongRoPE. --quantize rounds keys
-    to few bits, before the rotation or after it.
+    Measure errors of shifted or quantized keys in a KV cache. With --shift, compare keys that are
+    rotated again and again with keys rotated once. With --prefill and --decode, put keys of one
+    sequence length under queries of another, for dynamic NTK and LongRoPE. With --quantize, round
+    keys to few bits, before the rotation or after it.
     """
     from ropecli.files.load import read_layers
 
