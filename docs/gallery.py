@@ -24,6 +24,7 @@ FIRST = (
     "yarn_upside_down",
     "one_cache_for_all",
     "positions_in_bfloat16",
+    "shifted_a_thousand_times",
     "tables_of_the_other_layout",
     "positions_of_packed_sequences",
     "layout_mixup",

@@ -5,6 +5,12 @@ from ropecli.analyses.base_bound import BaseBound as BaseBound
 from ropecli.analyses.base_bound import BaseScan as BaseScan
 from ropecli.analyses.base_bound import base_bound as base_bound
 from ropecli.analyses.base_bound import base_scan as base_scan
+from ropecli.analyses.cache import MixedKeys as MixedKeys
+from ropecli.analyses.cache import QuantizedKeys as QuantizedKeys
+from ropecli.analyses.cache import ShiftedKeys as ShiftedKeys
+from ropecli.analyses.cache import cache_mix as cache_mix
+from ropecli.analyses.cache import cache_quantize as cache_quantize
+from ropecli.analyses.cache import cache_shift as cache_shift
 from ropecli.analyses.construct import Construct as Construct
 from ropecli.analyses.construct import ConstructedHead as ConstructedHead
 from ropecli.analyses.construct import construct as construct

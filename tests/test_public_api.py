@@ -225,6 +225,12 @@ def results(folder: Path) -> list[tuple[Any, str]]:
             "Holds up to at least distance 20",
         ),
         (ropecli.base_scan(context_length=10, head_dim=8, grid=3), "Of this grid, all bases above"),
+        (ropecli.cache_mix(rope, prefill=4, decode=8), "Scores have no error where keys"),
+        (ropecli.cache_quantize(rope), "int8 per channel, after rotation: scores are off by 0."),
+        (
+            ropecli.cache_shift(rope, times=2),
+            "After 2 shifts of -1 in bfloat16, keys are off by 0.",
+        ),
         (ropecli.construct(rope, context_length=4), "Each score is largest at its own"),
         (ropecli.decay(rope, max_distance=4), "The bound goes from "),
         (

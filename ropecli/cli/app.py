@@ -35,7 +35,7 @@ GROUPS = {
     "Check code": ("check", "trace", "identify", "vectors"),
     "Check a model": ("inspect", "lint", "diff", "report"),
     "Extend a context": ("frequencies", "base-bound", "scale", "precision"),
-    "Positions and caches": ("positions",),
+    "Positions and caches": ("positions", "cache"),
     "Work on files": ("encode", "permute"),
     "Study encodings": ("decay", "scores", "rotate", "linear", "usage", "construct"),
     "This installation": ("verify", "info"),

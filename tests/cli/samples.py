@@ -28,6 +28,7 @@ RUNS = {
     "linear": ["--length", "8", "--dim", "4", "-o", "x.csv", "--force"],
     "precision": ["--dim", "2", "--context", "9", "--policy", "bfloat16"],
     "positions": ["ids.npy", "--lengths", "2"],
+    "cache": ["--shift", "-1", "--times", "2", "--dim", "4"],
     "encode": ["rows.npy", "--force"],
     "rotate": ["1,2,3,4"],
     "inspect": ["model.json"],

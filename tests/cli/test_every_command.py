@@ -282,7 +282,7 @@ def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
 @pytest.mark.parametrize(
     "command",
     [
-        *("base-bound", "construct", "decay", "frequencies", "inspect"),
+        *("base-bound", "cache", "construct", "decay", "frequencies", "inspect"),
         *("precision", "rotate", "scale", "scores", "usage"),
     ],
 )

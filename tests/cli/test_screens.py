@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from cli.samples import write_files
 from golden import assert_golden
@@ -33,6 +34,15 @@ PAGES = {
         "--dim 16 --base 100 --base 1e6 --positions 100 -q",
         "--scan --dim 16 --context 60 --grid 30",
         "--scan --context 1000 --low 100 --high 200 --grid 3",
+    ],
+    "cache": [
+        "--dim 8 --shift -1 --times 100",
+        "--dim 8 --rope-type yarn --set factor=16 --set original_max_position_embeddings=4096 "
+        "--shift -256 --times 1 --dtype float32",
+        "--dim 8 --rope-type dynamic --set factor=1 --context 64 --prefill 64 --decode 128",
+        "--dim 8 --prefill 64 --decode 128",
+        "--dim 8 --quantize int4 --per group --group 4 --when before",
+        "--dim 8 --quantize fp8 --k keys.npy -q",
     ],
     "check": [
         "rotation.py:rotate --dim 4 --context 16 --select norm --select rotation",
@@ -137,6 +147,7 @@ def test_screens_are_as_they_were_looked_at(command: str) -> None:
 @pytest.mark.parametrize("command", PAGES)
 def test_pages_are_as_they_were_looked_at(command: str, here: Path) -> None:
     write_files(here)
+    np.save(here / "keys.npy", np.random.default_rng(0).standard_normal((16, 8)))
     for name, config in {"none": BLOOM, "two": TINY_GEMMA}.items():
         (here / f"{name}.json").write_text(json.dumps(config))
     assert_golden(f"pages/{command}", pages(command))

@@ -23,6 +23,7 @@ from ropecli.results import Drawable
 
 PLAIN = Rotary(head_dim=32)
 LARGE = Rotary(head_dim=32, base=500_000.0)
+DYNAMIC = ropecli.rope("dynamic", head_dim=32, factor=2.0, max_position_embeddings=64)
 Q, K, V = np.random.default_rng(0).standard_normal((3, 16, 32))
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
 CONFIG = {"model_type": "llama", "head_dim": 64, "max_position_embeddings": 4096}
@@ -46,14 +47,17 @@ RESULTS: dict[str, Callable[[], Figure]] = {
     ).figure(),
     "FrequencyTable": lambda: _several(ropecli.frequency_table, context_length=4096),
     "LinearCost": lambda: ropecli.linear_cost(Q, K, V, PLAIN).figure(),
+    "MixedKeys": lambda: ropecli.cache_mix(DYNAMIC, prefill=64, decode=128).figure(),
     "Model": lambda: _model(rope_scaling=YARN).figure(),
     "PositionIds": lambda: ropecli.positions(range(64), lengths=[20, 44]).figure(),
     "Precision": lambda: ropecli.precision(
         PLAIN, ("float32", "bfloat16"), context_length=512
     ).figure(),
+    "QuantizedKeys": lambda: ropecli.cache_quantize(PLAIN, quantize="int4").figure(),
     "Rotation": lambda: ropecli.rotation(Q[0], PLAIN).figure(),
     "Scale": lambda: _several(ropecli.scale, factor=4.0, original_length=1024, methods=["yarn"]),
     "Scores": lambda: ropecli.scores([ropecli.encoding(n) for n in ("rope", "t5")]).figure(),
+    "ShiftedKeys": lambda: ropecli.cache_shift(PLAIN, times=100).figure(),
     "Similarity": lambda: ropecli.similarity(PLAIN, max_distance=64, positions=32).figure(),
     "Usage": lambda: ropecli.usage(PLAIN, Q, K).figure(),
 }

@@ -1,0 +1,415 @@
+"""Errors that shifts, mixed lengths and quantization make in the keys of a KV cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.analyses.policy import rounded
+from ropecli.arrays import DTYPES, Array, as_real
+from ropecli.errors import ArgumentError
+from ropecli.names import one_of
+from ropecli.numbers import at_least, between, integer, length
+from ropecli.results import Drawable
+from ropecli.rotary import Rotary
+from ropecli.rotary.apply import rotate
+from ropecli.rotary.rotary import check_rope
+
+TIMES, MOST_TIMES = 1000, 100_000  #: Shifts by default and at most, which take a minute.
+LARGEST_SHIFT = 2**30  #: Positions, in either direction.
+LONGEST_PREFILL = 2**20  #: Positions whose phases are computed; they take two seconds.
+SHIFTED, QUANTIZED = 256, 1024  #: White keys of which errors are measured.
+POINTS = 32  #: Numbers of shifts of the curve, at most.
+PARTS = 64  #: Parts of the cache by distance, at most.
+GROUP = 32  #: Channels that share a scale.
+FORMS = ("int8", "int4", "fp8")
+PER = ("channel", "token", "group")
+#: When keys are quantized: before or after the rotation, and what that means.
+WHEN = {
+    "before": "keys are rotated whenever they are read",
+    "after": "keys are stored as they are scored",
+}
+FP8 = "float8_e4m3fn"
+LARGEST_FP8 = 448.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CachedKeys(Drawable):
+    """Errors of cached keys, and of their scores.
+
+    Scores are those of white queries: independent coordinates of one variance. The rms error of
+    the score of a key then is the length of the key's own error, at whatever position.
+    """
+
+    mode: ClassVar[str]  #: "shift", "lengths" or "quantize".
+    rope: Rotary  #: The encoding.
+    name: str | None  #: Name of the model, if any.
+    allowed: bool  #: True if the rope type allows it, apart from rounding.
+    reason: str  #: Why, in a sentence.
+    key_error: float  #: Rms error of the rotated coordinates, over their rms.
+    score_error_rms: float  #: Rms error of scores over the rms of scores.
+    by_pair: Array  #: Rms error of each pair, over the rms of that pair, (pairs,).
+    distance: Array  #: Mean distance from the query to each part of the cache, rising, (parts,).
+    by_distance: Array  #: Rms error of scores with each part, over the rms of scores, (parts,).
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShiftedKeys(CachedKeys):
+    """Errors of keys that were rotated again and again."""
+
+    mode: ClassVar[str] = "shift"
+    shift: int  #: Positions of each shift.
+    times: int  #: Number of shifts.
+    dtype: str  #: Dtype of the cache.
+    seed: int  #: Seed of the keys.
+    shifts: NDArray[np.int64]  #: Numbers of shifts of the curve, rising, (points,).
+    by_shifts: Array  #: Error of the keys after each of them, as `key_error`, (points,).
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MixedKeys(CachedKeys):
+    """Errors of keys of one sequence length, under queries of another."""
+
+    mode: ClassVar[str] = "lengths"
+    prefill: int  #: Sequence length with which keys were cached, at positions from 0.
+    decode: int  #: Sequence length of the query, which is at its last position.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QuantizedKeys(CachedKeys):
+    """Errors of quantized keys."""
+
+    mode: ClassVar[str] = "quantize"
+    quantize: str  #: int8, int4 or fp8.
+    per: str  #: What shares a scale: a channel, a token, or a group of channels of a token.
+    group: int | None  #: Channels of a group, where a group shares a scale.
+    when: str  #: Quantized before or after the rotation.
+    seed: int | None  #: Seed of white keys; None for keys that were given.
+    tokens: int  #: Number of keys in each head.
+
+
+def cache_shift(
+    rope: Rotary,
+    *,
+    shift: int = -1,
+    times: int = TIMES,
+    dtype: str = "bfloat16",
+    seed: int = 0,
+    name: str | None = None,
+) -> ShiftedKeys:
+    """Measure keys that a cache rotates again and again, against keys rotated once.
+
+    R_s R_n = R_(n + s) (RoFormer Eq. 16), so that a cache may move its keys by s positions. Here
+    256 keys of Gaussian white noise are rounded to the dtype, rotated, rounded, and then shifted:
+    cos and sin of the shift in float32, products and sums in float32, one rounding to the dtype for
+    each shift (all in float64 for float64). Errors are rms differences from the rotation of the
+    rounded keys to their last position in float64, over the rms of that. Keys end at positions 0 to
+    255, or begin there if the shift is positive, and the query is at the last of them.
+
+    Shifts leave out the attention factor, which the keys have already. Those of xPos scale pairs
+    as well. With several axes, the shift is the same on all of them.
+
+    Args:
+        rope: The encoding.
+        shift: Positions of each shift, not 0, up to 2^30 either way.
+        times: Number of shifts, up to 100,000.
+        dtype: Dtype of the cache: float64, float32, float16 or bfloat16.
+        seed: Seed of the keys.
+        name: Name of the model, if any.
+
+    Raises:
+        ArgumentError: A value out of range, or keys that leave the range of the dtype.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    check_rope(rope)
+    by = integer("shift", shift)
+    if not 0 < abs(by) <= LARGEST_SHIFT:
+        raise ArgumentError(f"shift must be from 1 to 2^30 in either direction, got {by}")
+    count = between("times", times, 1, MOST_TIMES)
+    kind = DTYPES[one_of("dtype", dtype, DTYPES)]
+    seed = at_least("seed", seed, 0)
+    white = np.random.default_rng(seed).standard_normal((SHIFTED, rope.head_dim)).astype(kind)
+    start = np.arange(SHIFTED) + max(0, -by * count)
+    shifts = np.unique(np.geomspace(1, count, POINTS).round().astype(np.int64))
+    summaries = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        cached = _rotate(rope, white, start)
+        for done, steps in zip(shifts, np.diff(shifts, prepend=0), strict=True):
+            cached = _shift_again(rope, cached, by, int(steps))
+            exact = _rotate(rope, white.astype(np.float64), start + by * done)
+            error = cached.astype(np.float64) - exact
+            summaries.append(_summary(rope, error**2, exact**2, np.arange(SHIFTED)[::-1]))
+    errors = np.array([each["key_error"] for each in summaries])
+    if not np.isfinite(errors).all():
+        last = int(start[-1]) + max(0, by * count)
+        raise ArgumentError(f"keys up to position {last:,} overflow {dtype}; take fewer shifts")
+    allowed, reason = _why_shiftable(rope)
+    return ShiftedKeys(
+        rope=rope,
+        name=name,
+        shift=by,
+        times=count,
+        dtype=dtype,
+        seed=seed,
+        allowed=allowed,
+        reason=reason,
+        shifts=shifts,
+        by_shifts=errors,
+        **summaries[-1],
+    )
+
+
+def _rotate(rope: Rotary, keys: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+    """Rotate keys to positions, the same on all axes."""
+    points = positions if rope.axes == 1 else np.repeat(positions[:, None], rope.axes, axis=1)
+    return rotate(keys, rope.for_keys, points)
+
+
+def _shift_again(rope: Rotary, keys: NDArray[Any], shift: int, times: int) -> NDArray[Any]:
+    """Return cached keys after so many shifts, each of them rounded."""
+    work = np.dtype(np.float64 if keys.dtype == np.float64 else np.float32)
+    angle = shift * rope.inv_freq * (1 if rope.direction == "forward" else -1)
+    growth = np.exp(shift * np.array(rope.for_keys.growth))
+    cos, sin = ((growth * f(angle)).astype(work) for f in (np.cos, np.sin))
+    columns = rope.pairs_out.T
+    a, b = (keys[:, column] for column in columns)
+    for _ in range(times):
+        x, y = a.astype(work), b.astype(work)
+        a, b = (x * cos - y * sin).astype(keys.dtype), (x * sin + y * cos).astype(keys.dtype)
+    shifted = keys.copy()
+    shifted[:, columns[0]], shifted[:, columns[1]] = a, b
+    return shifted
+
+
+def _why_shiftable(rope: Rotary) -> tuple[bool, str]:
+    """Return whether the rope type allows shifts, and why."""
+    reasons = []
+    if rope.attention_factor != 1:
+        reasons.append(
+            "the model's own cos and sin multiply the keys by the attention factor again, "
+            f"x {rope.attention_factor:.4g} at each shift"
+        )
+    if rope.depends_on_length:
+        reasons.append(
+            f"the frequencies of {rope.rope_type} depend on the sequence length, and a shift is "
+            "right only within lengths of one table"
+        )
+    if reasons:
+        return False, "; ".join(reasons)
+    if rope.grows:
+        return True, "rotations and growth add up, if a shift scales pairs too, and so do roundings"
+    return True, "rotations add up, and so do their roundings"
+
+
+def cache_mix(rope: Rotary, *, prefill: int, decode: int, name: str | None = None) -> MixedKeys:
+    """Compare keys cached with the frequencies of one length with all keys at a new length.
+
+    Dynamic NTK and LongRoPE have other frequencies in longer sequences. A query rotated by those of
+    `decode`, against a key at position n rotated by those of `prefill`, sees pair i off by the
+    phase n |theta_i - theta'_i|. With white keys and queries, the mean square error of a score over
+    its mean square is the mean over pairs of 4 sin^2 of half that phase: at most sqrt(2) in rms
+    where nothing is left. It is computed in float64 at every position, with nothing sampled.
+
+    Args:
+        rope: The encoding. Positions are the same on all axes.
+        prefill: Sequence length of the cached keys, which are at 0 ... prefill - 1; up to 2^20.
+        decode: Sequence length of the query, which is at decode - 1; at least `prefill`.
+        name: Name of the model, if any.
+
+    Raises:
+        ArgumentError: A value out of range.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    check_rope(rope)
+    cached = between("prefill", prefill, 1, LONGEST_PREFILL)
+    used = length("decode", decode)
+    if used < cached:
+        raise ArgumentError(f"decode must be at least prefill, {cached:,}, got {used:,}")
+    short, long = rope.at_length(cached), rope.at_length(used)
+    same = short == long
+    positions = np.array_split(np.arange(cached), min(PARTS, cached))
+    error2 = np.stack([_mean_square(short, long, part) for part in positions])
+    size2 = np.ones(rope.head_dim)
+    size2[rope.pairs_out] = long.attention_factor**2
+    weights = np.array([len(part) for part in positions])
+    distance = np.array([used - 1 - part.mean() for part in positions])
+    return MixedKeys(
+        rope=rope,
+        name=name,
+        prefill=cached,
+        decode=used,
+        allowed=same,
+        reason=_why_mixable(rope, same=same),
+        **_summary(rope, error2, np.broadcast_to(size2, error2.shape), distance, weights),
+    )
+
+
+def _mean_square(short: Rotary, long: Rotary, positions: NDArray[np.int64]) -> Array:
+    """Return the mean square difference of unit white keys over positions, (head_dim,)."""
+    half_phase = np.multiply.outer(positions, (short.inv_freq - long.inv_freq) / 2)
+    a, b = short.attention_factor, long.attention_factor
+    found = np.zeros(long.head_dim)
+    found[long.pairs_out] = ((a - b) ** 2 + 4 * a * b * np.mean(np.sin(half_phase) ** 2, axis=0))[
+        :, None
+    ]
+    return found
+
+
+def _why_mixable(rope: Rotary, *, same: bool) -> str:
+    if not rope.depends_on_length:
+        return f"the frequencies of {rope.rope_type} are those of every length"
+    if same:
+        return f"both lengths have one table of {rope.rope_type}"
+    return f"the frequencies of {rope.rope_type} change between the two lengths"
+
+
+def cache_quantize(
+    rope: Rotary,
+    k: Any = None,
+    *,
+    quantize: str = "int8",
+    per: str = "channel",
+    group: int | None = None,
+    when: str = "after",
+    seed: int = 0,
+    name: str | None = None,
+) -> QuantizedKeys:
+    """Measure keys that are quantized, before or after their rotation.
+
+    Integers are asymmetric, as in KIVI (Liu et al. 2024, arXiv:2402.02750): the least and the
+    largest number of what shares a scale become the first and the last of 2^bits levels. fp8 is
+    e4m3 (largest number 448), symmetric. Scales and zero points are kept in float64. Keys are at
+    0 ... tokens - 1, and the query is at the last. Everything else is float64.
+
+    Args:
+        rope: The encoding. Positions are the same on all axes.
+        k: Keys before rotation, (..., tokens, head_dim); 1,024 of white noise by default.
+        quantize: "int8", "int4" or "fp8".
+        per: What shares a scale: all tokens of a "channel" (of each head), all channels of a
+            "token", or a "group" of neighbouring channels of a token.
+        group: Channels of a group, of which head_dim is a multiple; 32 by default.
+        when: "before" the rotation, which then is that of each reading, or "after" it.
+        seed: Seed of the white keys.
+        name: Name of the model, if any.
+
+    Raises:
+        ArgumentError: A value out of range or of no effect, or keys that are not finite.
+        ArgumentTypeError: A value of the wrong type.
+    """
+    check_rope(rope)
+    for label, value, known in (
+        ("quantize", quantize, FORMS),
+        ("per", per, PER),
+        ("when", when, WHEN),
+    ):
+        one_of(label, value, known)
+    size = _group_size(rope, per, group)
+    if k is None:
+        keys = np.random.default_rng(at_least("seed", seed, 0)).standard_normal(
+            (QUANTIZED, rope.head_dim)
+        )
+    else:
+        keys = _given_keys(rope, k)
+    heads = keys.reshape(-1, *keys.shape[-2:])
+    tokens = heads.shape[1]
+    positions = np.arange(tokens)
+    error2, size2 = np.zeros((2, tokens, rope.head_dim))
+    for head in heads:
+        exact = _rotate(rope, head, positions)
+        if when == "before":
+            cached = _rotate(rope, _quantized(head, quantize, per, size), positions)
+        else:
+            cached = _quantized(exact, quantize, per, size)
+        error2 += (cached - exact) ** 2
+        size2 += exact**2
+    return QuantizedKeys(
+        rope=rope,
+        name=name,
+        quantize=quantize,
+        per=per,
+        group=size,
+        when=when,
+        seed=seed if k is None else None,
+        tokens=tokens,
+        allowed=True,
+        reason=WHEN[when],
+        **_summary(rope, error2, size2, positions[::-1]),
+    )
+
+
+def _group_size(rope: Rotary, per: str, group: int | None) -> int | None:
+    if per != "group":
+        if group is not None:
+            raise ArgumentError(f"group has no effect on scales per {per}; expected per group")
+        return None
+    size = at_least("group", GROUP if group is None else group, 1)
+    if rope.head_dim % size:
+        raise ArgumentError(f"group must divide the head dim, {rope.head_dim}, got {size}")
+    return size
+
+
+def _given_keys(rope: Rotary, k: Any) -> Array:
+    array = as_real("k", k)
+    if array.ndim < 2 or array.shape[-1] != rope.head_dim or not array.size:
+        raise ArgumentError(f"k must have shape (..., tokens, {rope.head_dim}), got {array.shape}")
+    keys = array.astype(np.float64)
+    if not np.isfinite(keys).all():
+        raise ArgumentError("k must be finite, and is not")
+    if not keys.any():
+        raise ArgumentError("k must not be all zeros")
+    return keys
+
+
+def _quantized(keys: Array, form: str, per: str, group: int | None) -> Array:
+    """Return what is read again of quantized keys (tokens, head_dim)."""
+    shared = keys if group is None else keys.reshape(len(keys), -1, group)
+    axis = 0 if per == "channel" else -1
+    if form == "fp8":
+        scale = _step(np.abs(shared).max(axis=axis, keepdims=True), LARGEST_FP8)
+        read = rounded(shared / scale, FP8) * scale
+    else:
+        low = shared.min(axis=axis, keepdims=True)
+        levels = 2 ** int(form.removeprefix("int")) - 1
+        scale = _step(shared.max(axis=axis, keepdims=True) - low, levels)
+        read = np.rint((shared - low) / scale).clip(0, levels) * scale + low
+    found: Array = read.reshape(keys.shape)
+    return found
+
+
+def _step(extent: Array, levels: float) -> Array:
+    """Return the scale of an extent; 1 where there is none."""
+    return np.where(extent > 0, extent / levels, 1.0)
+
+
+def _ratio(error2: Any, size2: Any) -> float:
+    return 0.0 if size2 == 0 else float(np.sqrt(error2 / size2))
+
+
+def _summary(
+    rope: Rotary, error2: Array, size2: Array, distance: NDArray[Any], weights: Array | None = None
+) -> dict[str, Any]:
+    """Return errors of keys and scores, over all tokens, by pair and by distance.
+
+    Args:
+        rope: The encoding.
+        error2: Squared errors of the rotated keys, (tokens, head_dim).
+        size2: Squares of the exact ones, (tokens, head_dim).
+        distance: Distance from the query to each, falling, (tokens,).
+        weights: Number of tokens that each row stands for, (tokens,).
+    """
+    count = np.ones(len(distance)) if weights is None else weights
+    # Not a matrix product, whose bits depend on the threads.
+    error, size = ((count[:, None] * each).sum(axis=0) for each in (error2, size2))
+    of_pairs = [each[rope.pairs_out].sum(axis=1) for each in (error, size)]
+    rows = np.array_split(np.arange(len(distance))[::-1], min(PARTS, len(distance)))
+    mean = size.sum() / count.sum()
+    return {
+        "key_error": _ratio(of_pairs[0].sum(), of_pairs[1].sum()),
+        "score_error_rms": _ratio(error.sum(), size.sum()),
+        "by_pair": np.array([_ratio(*each) for each in zip(*of_pairs, strict=True)]),
+        "distance": np.array([distance[each].mean() for each in rows]),
+        "by_distance": np.array([_ratio(error2[each].sum(axis=1).mean(), mean) for each in rows]),
+    }

@@ -1,0 +1,118 @@
+"""The cache command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ropecli.cli.command import Help, command, option
+from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
+from ropecli.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ropecli.analyses.cache import CachedKeys
+    from ropecli.cli.encoding import NamedRotary
+
+DIM = 128
+
+
+@command(
+    needs={
+        **dict.fromkeys(("times", "dtype"), "shift"),
+        "prefill": "decode",
+        "decode": "prefill",
+        **dict.fromkeys(("per", "group", "when", "k"), "quantize"),
+    },
+    excludes={
+        "shift": ("prefill", "decode", "quantize"),
+        "prefill": ("quantize", "sequence_length", "seed"),
+        "k": ("seed",),
+    },
+)
+def cache(
+    shift: Annotated[
+        int | None, option("N", "Positions by which all cached keys are shifted.")
+    ] = None,
+    times: Annotated[int | None, option("N", "Number of shifts. [default: 1000]")] = None,
+    dtype: Annotated[
+        str | None,
+        option(
+            "DTYPE",
+            "Dtype of the shifted keys: float64, float32, float16 or bfloat16. [default: bfloat16]",
+        ),
+    ] = None,
+    prefill: Annotated[
+        int | None, option("N", "Sequence length with which keys were cached.")
+    ] = None,
+    decode: Annotated[
+        int | None, option("N", "Sequence length of the query, which is its last token.")
+    ] = None,
+    quantize: Annotated[
+        str | None, option("FORM", "Quantize keys: int8, int4 or fp8 (e4m3).")
+    ] = None,
+    per: Annotated[
+        str | None,
+        option("PART", "What shares a scale: channel, token or group. [default: channel]"),
+    ] = None,
+    group: Annotated[
+        int | None, option("N", "Channels of a token that share a scale. [default: 32]")
+    ] = None,
+    when: Annotated[
+        str | None, option("WHEN", "Quantize before or after the rotation. [default: after]")
+    ] = None,
+    k: Annotated[
+        Path | None,
+        option("FILE", "Keys before rotation, (..., tokens, head dim). [default: white noise]"),
+    ] = None,
+    *,
+    rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 128, or that of --k]")],
+    seed: Seed = 0,
+    output: OutputOptions,
+) -> None:
+    """\b
+    Examples:
+      ropecli cache --shift -1 --times 1000 --dtype bfloat16
+        pair  wavelength  rms error of keys
+           0       6.283              0.366
+           8       19.87             0.0653
+      ropecli cache --model example:llama-3.1-8b --shift -256 --times 16
+      ropecli cache --model example:internlm2-20b --prefill 32768 --decode 65536
+      ropecli cache --quantize int4 --per token --when before
+      ropecli cache --quantize fp8 --k keys.npy -o cache.png
+
+    Measure errors of shifted or quantized keys in a KV cache. With --shift, compare keys that are
+    rotated again and again with keys rotated once. With --prefill and --decode, put keys of one
+    sequence length under queries of another, for dynamic NTK and LongRoPE. With --quantize, round
+    keys to few bits, before the rotation or after it.
+    """
+    from ropecli.files.load import read_layers
+
+    if (shift, prefill, quantize) == (None, None, None):
+        raise ArgumentError("give --shift N, --prefill N with --decode N, or --quantize FORM")
+    keys = None if k is None else read_layers(k, head_dim=rope.dim)
+    named = rope.encoding(dim=DIM if keys is None else keys.shape[-1], uses_context=False)
+    # A note on the length that a table is for has no place where two lengths are given.
+    output.note(*(named.notes if prefill is None else named.overrides))
+    options = {"shift": shift, "times": times, "dtype": dtype}
+    options |= {"prefill": prefill, "decode": decode}
+    options |= {"quantize": quantize, "per": per, "group": group, "when": when}
+    given = {name: value for name, value in options.items() if value is not None}
+    with output.working():
+        result = _analyse(named, keys, given, seed)
+    resolved = {name: getattr(result, name) for name in options if hasattr(result, name)}
+    output.show(result, output.parameters(**rope.as_parameters(named), **resolved))
+
+
+def _analyse(
+    named: NamedRotary, keys: NDArray[Any] | None, given: dict[str, Any], seed: int
+) -> CachedKeys:
+    """Return the errors of what the options ask for."""
+    from ropecli.analyses.cache import cache_mix, cache_quantize, cache_shift
+
+    if "shift" in given:
+        return cache_shift(named.rope, **given, seed=seed, name=named.name)
+    if "prefill" in given:
+        return cache_mix(named.rope, **given, name=named.name)
+    return cache_quantize(named.rope, keys, **given, seed=seed, name=named.name)

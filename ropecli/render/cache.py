@@ -1,0 +1,143 @@
+"""Page, table and figure of `cache`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.analyses.cache import CachedKeys, MixedKeys, QuantizedKeys, ShiftedKeys
+from ropecli.arrays import Array
+from ropecli.render import Table, fields
+from ropecli.render.console import Screen
+from ropecli.render.figure import columns_of_panels, curve_style, plot_curve, with_style
+from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.results import Figure
+
+ROWS = 9  #: Rows of each table of a page.
+INSTEAD = {
+    "shift": "Instead: keep keys unrotated and rotate them when they are read, or shift each time "
+    "from a float32 copy.",
+    "lengths": "Instead: keep keys unrotated and rotate all of them with the table of the new "
+    "length, or use the table of the longest sequence from the first token on.",
+}
+
+
+def as_json(result: CachedKeys) -> dict[str, object]:
+    """Return the `result` of the document, with the same keys in every mode."""
+    return {
+        "mode": result.mode,
+        **encoding_as_json(result, "allowed", "reason", "key_error", "score_error_rms"),
+        **fields(result, "by_pair", "distance", "by_distance"),
+        **{name: getattr(result, name, []) for name in ("shifts", "by_shifts")},
+    }
+
+
+def table(result: CachedKeys) -> Table:
+    """Return the curves, a row for each pair, distance and number of shifts."""
+    curves = {name: curve for name, _, *curve in _curves(result)}
+    return {
+        "against": [name for name, (x, _) in curves.items() for _ in x],
+        "value": np.concatenate([np.asarray(x, np.float64) for x, _ in curves.values()]),
+        "error": np.concatenate([y for _, y in curves.values()]),
+    }
+
+
+def _curves(result: CachedKeys) -> list[tuple[str, str, NDArray[np.number], Array]]:
+    """Return the name of the axis, the label, the places and the errors of each curve."""
+    keys, scores = "rms error of keys", "rms error of scores"
+    pairs = ("pair", keys, np.arange(len(result.by_pair)), result.by_pair)
+    if isinstance(result, ShiftedKeys):
+        return [pairs, ("shifts", keys, result.shifts, result.by_shifts)]
+    return [pairs, ("distance", scores, result.distance, result.by_distance)]
+
+
+def page(result: CachedKeys, screen: Screen) -> list[str]:
+    """Return the answer, and the errors by pair, and by number of shifts or distance."""
+    lines = [_answer(result), "", _heading(result), curve_label(result)]
+    if result.key_error:
+        if screen.braille and len(result.by_pair) > 1:
+            lines += ["", _plot(result, screen.width)]
+        for name, label, x, y in _curves(result):
+            wavelength = result.rope.wavelength if name == "pair" else None
+            lines += ["", *_values(name, label, x, y, wavelength, screen)]
+        if result.mode in INSTEAD:
+            lines += ["", *screen.wrap(INSTEAD[result.mode], indent=0)]
+    return [*lines, *screen.offer("Save the figure: -o cache.png    the numbers: -o cache.csv")]
+
+
+def _answer(result: CachedKeys) -> str:
+    if isinstance(result, ShiftedKeys):
+        return _of_shifts(result)
+    off = f"scores are off by {_part(result.score_error_rms)} their rms"
+    if isinstance(result, MixedKeys):
+        if result.allowed:
+            off = "scores have no error"
+        keys = f"keys cached at length {result.prefill:,} meet a query at {result.decode:,}"
+        return f"{off.capitalize()} where {keys}: {result.reason}."
+    assert isinstance(result, QuantizedKeys)
+    group = f" of {result.group} channels" if result.per == "group" else ""
+    return f"{result.quantize} per {result.per}{group}, {result.when} rotation: {off}."
+
+
+def _of_shifts(result: ShiftedKeys) -> str:
+    times = f"{result.times:,} shift{'s' * (result.times != 1)} of {result.shift:,}"
+    error = f"after {times} in {result.dtype}, keys are off by {_part(result.key_error)} their rms"
+    if result.allowed:
+        return f"{error[0].upper()}{error[1:]}: {result.reason}."
+    return f"No plain shift: {result.reason}. Apart from that, {error}."
+
+
+def _part(error: float) -> str:
+    """Return an error as a percentage, or as a multiple from 1 on."""
+    return f"{error:.3g} times" if error >= 1 else f"{100 * error:.2g} % of"
+
+
+def _heading(result: CachedKeys) -> str:
+    if isinstance(result, ShiftedKeys):
+        return f"Keys rotated again and again, against keys rotated once; seed {result.seed}"
+    if isinstance(result, MixedKeys):
+        return "Keys of one length under queries of another, against keys of the new length"
+    assert isinstance(result, QuantizedKeys)
+    keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
+    return f"Quantized keys against exact ones; {result.tokens:,} keys {keys}"
+
+
+def _values(
+    name: str,
+    label: str,
+    x: NDArray[np.number],
+    y: Array,
+    wavelength: Array | None,
+    screen: Screen,
+) -> list[str]:
+    """Return the errors at a few places, evenly spread."""
+    chosen = np.unique(np.linspace(0, len(x) - 1, ROWS).round().astype(int))
+    columns = [[name, *(f"{x[i]:,.0f}" for i in chosen)]]
+    if wavelength is not None:
+        columns.append(["wavelength", *(f"{wavelength[i]:,.4g}" for i in chosen)])
+    columns.append([label, *(f"{y[i]:.3g}" for i in chosen)])
+    return screen.align(list(zip(*columns, strict=True)))
+
+
+def _plot(result: CachedKeys, width: int) -> str:
+    from ropecli.render.curves import Curve, draw
+
+    x = np.arange(float(len(result.by_pair)))
+    curve = Curve(label="error", x=x, y=result.by_pair)
+    return draw([curve], x_label="pair", columns=width, least=0)
+
+
+@with_style
+def figure(result: CachedKeys) -> Figure:
+    """Return a panel for each curve."""
+    curves = _curves(result)
+    picture, panels = columns_of_panels([""] * len(curves), [3.2], share=False)
+    for axes, (name, label, x, y) in zip(panels[0], curves, strict=True):
+        plot_curve(axes, np.asarray(x, np.float64), y, **curve_style(0))
+        if name == "shifts" and len(x) > 1 and y.all():
+            axes.set(xscale="log", yscale="log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set(xlabel=f"number of {name}" if name == "shifts" else name, ylabel=label)
+    picture.suptitle(curve_label(result), parse_math=False)
+    return picture

@@ -1,0 +1,321 @@
+"""Errors of cached keys: shifted, of another length, quantized."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import assert_within, for_each
+from mpmath import mp, mpf
+
+from ropecli import (
+    ArgumentError,
+    ArgumentTypeError,
+    Rotary,
+    cache_mix,
+    cache_quantize,
+    cache_shift,
+    load_model,
+    rope,
+    rotate,
+)
+from ropecli.arrays import DTYPES
+from ropecli.reference import frequencies
+
+PLAIN = Rotary(128)
+SMALL = Rotary(8)
+YARN = rope("yarn", head_dim=16, factor=16.0, original_max_position_embeddings=4096)
+DYNAMIC = rope("dynamic", head_dim=128, factor=1.0, max_position_embeddings=2048)
+NARROW = rope("dynamic", head_dim=16, factor=2.0, max_position_embeddings=64)
+LONGROPE = rope(
+    "longrope",
+    head_dim=4,
+    short_factor=[1.0, 2.0],
+    long_factor=[1.0, 8.0],
+    original_max_position_embeddings=16,
+    factor=4.0,
+)
+#: Encodings in which a shift of the keys is a rotation, or that and a growth.
+SHIFTABLE = {
+    "plain": SMALL,
+    "half": Rotary(8, layout="half"),
+    "reversed": Rotary(8, direction="reversed"),
+    "partial": Rotary(8, rotary_dim=4, rotary_offset=2),
+    "several axes": Rotary(8, axis=[0, 1, 2, 0]),
+    "reordered": Rotary(4, pairs_in=[[0, 1], [2, 3]], pairs_out=[[0, 2], [1, 3]]),
+    "xpos": rope("xpos", head_dim=8),
+    "linear": rope("linear", head_dim=8, factor=4.0),
+    "llama3": rope(
+        "llama3",
+        head_dim=8,
+        factor=8.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=8192,
+    ),
+    "p-rope": rope("p_rope", head_dim=8, p=0.5),
+    "a fixed alpha": rope("dynamic", head_dim=8, alpha=1000.0),
+}
+
+
+# Shifts.
+
+
+@for_each("shift, times", [(-1, 100), (7, 100), (-1000, 3)])
+@for_each("name", SHIFTABLE)
+def test_shifts_add_up(name: str, shift: int, times: int) -> None:
+    """R_s R_n = R_(n + s); a growth, a direction or a pair that is left out shows at once."""
+    result = cache_shift(SHIFTABLE[name], shift=shift, times=times, dtype="float64")
+    # Each shift rounds cos and sin, a product and a sum by 2^-53 at most, and its angle once.
+    angle = abs(shift) * times + 256
+    assert result.by_pair.max() < (4 * times + 3 * angle) * 2.0**-53
+    assert result.allowed
+    assert result.reason.startswith("rotations ")
+
+
+def test_rotations_add_up_in_extended_precision() -> None:
+    with mp.workdps(40):
+        for theta in frequencies.default(dim=8, base=10_000.0):
+            for n, shift in ((1000, -1), (3, 70_000), (2**20, -(2**19))):
+                twice = mp.expj(shift * theta) * mp.expj(n * theta)
+                assert abs(twice - mp.expj((n + shift) * theta)) < mpf(10) ** -33
+
+
+@for_each("dtype, expected", [("float32", 2.0e-5), ("float16", 0.061), ("bfloat16", 0.53)])
+def test_a_thousand_shifts_have_the_errors_that_were_measured(dtype: str, expected: float) -> None:
+    result = cache_shift(PLAIN, dtype=dtype)
+    assert result.key_error == pytest.approx(expected, rel=0.1)
+    assert result.score_error_rms == pytest.approx(result.key_error, rel=1e-12)
+    assert result.by_shifts[-1] == result.key_error
+    assert (result.shifts[0], result.shifts[-1]) == (1, 1000)
+    assert (np.diff(result.by_shifts) > 0).all()
+
+
+@for_each("dtype", ["float32", "float16", "bfloat16"])
+def test_shifts_are_those_of_the_rotation_in_the_dtype_of_the_cache(dtype: str) -> None:
+    white = np.random.default_rng(3).standard_normal((256, 128)).astype(DTYPES[dtype])
+    keys = rotate(white, PLAIN, np.arange(256) + 20)
+    for _ in range(10):
+        keys = rotate(keys, PLAIN, np.full(256, -2))
+    exact = rotate(white.astype(float), PLAIN)
+    expected = np.linalg.norm(keys.astype(float) - exact) / np.linalg.norm(exact)
+    result = cache_shift(PLAIN, shift=-2, times=10, dtype=dtype, seed=3)
+    assert result.key_error == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_slow_pair_in_bfloat16_does_not_move() -> None:
+    """A turn below half a unit of the last bit, 2^-9 of the smaller number, is rounded away."""
+    result = cache_shift(PLAIN)
+    still = PLAIN.inv_freq < 2.0**-12
+    missing = 2 * np.sin(500 * PLAIN.inv_freq[still])
+    assert_within("error", got=result.by_pair[still], expected=missing, tolerance=0.02)
+
+
+def test_what_a_shift_by_the_own_tables_of_yarn_does_is_named() -> None:
+    assert YARN.attention_factor == pytest.approx(0.1 * math.log(16) + 1)
+    once = rotate(np.ones((1, 16)), YARN, [5])
+    naive = rotate(once, YARN, [-1])
+    right = rotate(np.ones((1, 16)), YARN, [4])
+    assert np.allclose(naive, YARN.attention_factor * right)
+    result = cache_shift(YARN, dtype="float64")
+    assert not result.allowed
+    assert "multiply the keys by the attention factor again, x 1.277 at each" in result.reason
+    assert result.key_error < 1e-12  # of shifts without it
+
+
+def test_a_table_that_depends_on_the_length_allows_no_shift() -> None:
+    result = cache_shift(DYNAMIC, times=1)
+    assert not result.allowed
+    assert "the frequencies of dynamic depend on the sequence length" in result.reason
+    both = cache_shift(LONGROPE, times=1).reason
+    assert "attention factor again" in both
+    assert "the frequencies of longrope depend" in both
+
+
+def test_the_growth_of_xpos_is_a_part_of_its_shift() -> None:
+    result = cache_shift(SHIFTABLE["xpos"], times=1)
+    assert result.allowed
+    assert "if a shift scales pairs too" in result.reason
+
+
+def test_coordinates_in_no_pair_have_no_error() -> None:
+    partial = cache_shift(Rotary(16, rotary_dim=4))
+    assert partial.by_pair.shape == (2,)
+    assert 0 < partial.score_error_rms < 0.7 * partial.key_error
+
+
+# Mixed lengths.
+
+
+def test_a_base_that_is_stretched_by_two_leaves_scores_without_meaning() -> None:
+    result = cache_mix(DYNAMIC, prefill=2048, decode=4096)
+    assert round(result.score_error_rms, 2) == 1.16
+    assert not result.allowed
+    assert result.reason == "the frequencies of dynamic change between the two lengths"
+    two = rope("dynamic", head_dim=128, factor=2.0, max_position_embeddings=2048)
+    assert round(cache_mix(two, prefill=2048, decode=4096).score_error_rms, 2) == 1.19
+
+
+@for_each("encoding, prefill, decode", [(NARROW, 70, 500), (LONGROPE, 10, 40)])
+def test_errors_of_lengths_are_those_of_sampled_scores(
+    encoding: Rotary, prefill: int, decode: int
+) -> None:
+    count, dim = 4000, encoding.head_dim
+    q, k = np.random.default_rng(0).standard_normal((2, count, 1, dim))
+    short, long = encoding.at_length(prefill), encoding.at_length(decode)
+    query = rotate(q, long, [decode - 1])
+    keys = np.broadcast_to(k, (count, prefill, dim)).copy()
+    got, exact = ((rotate(keys, each) * query).sum(axis=-1) for each in (short, long))
+    rms = np.sqrt((exact**2).mean())
+    by_key = np.sqrt(((got - exact) ** 2).mean(axis=0)) / rms
+    result = cache_mix(encoding, prefill=prefill, decode=decode)
+    parts = [np.sqrt((p**2).mean()) for p in np.array_split(by_key, len(result.distance))]
+    # A mean square of 4,000 products of normal numbers is off by some 5 %.
+    assert_within("rms", got=result.by_distance, expected=parts[::-1], tolerance=0.12)
+    assert result.distance[0] == pytest.approx(decode - prefill, abs=1)
+    assert (np.diff(result.distance) > 0).all()
+
+
+def test_errors_of_pairs_in_extended_precision() -> None:
+    encoding = rope("dynamic", head_dim=8, factor=2.0, max_position_embeddings=64)
+    with mp.workdps(40):
+        bases = [mpf(10_000) * mpf(stretch) ** (mpf(8) / 6) for stretch in (1, 3)]
+        expected = []
+        for i in range(4):
+            short, long = (base ** (-mpf(2 * i) / 8) for base in bases)
+            squares = [abs(mp.expj(n * short) - mp.expj(n * long)) ** 2 for n in range(64)]
+            expected.append(float(mp.sqrt(mp.fsum(squares) / 64)))
+    result = cache_mix(encoding, prefill=64, decode=128)
+    # Phases of up to 64 radians are rounded a few times.
+    assert_within("pairs", got=result.by_pair, expected=expected, tolerance=64 * 4 * 2.0**-52)
+
+
+@for_each(
+    "encoding, decode, reason",
+    [
+        (YARN, 4096, "the frequencies of yarn are those of every length"),
+        (SHIFTABLE["a fixed alpha"], 10**6, "the frequencies of dynamic are those of every length"),
+        (DYNAMIC, 2048, "both lengths have one table of dynamic"),
+        (LONGROPE, 16, "both lengths have one table of longrope"),
+    ],
+)
+def test_lengths_of_one_table_may_be_mixed(encoding: Rotary, decode: int, reason: str) -> None:
+    result = cache_mix(encoding, prefill=10, decode=decode)
+    assert result.allowed
+    assert result.reason == reason
+    assert result.score_error_rms == result.by_pair.max() == result.by_distance.max() == 0
+
+
+# Quantized keys.
+
+
+def plainly_quantized(x: np.ndarray[Any, Any], form: str) -> np.ndarray[Any, Any]:
+    """Return the numbers that share a scale, each as its nearest level."""
+    if form == "fp8":
+        fractions = np.arange(8, 16) * 2.0 ** np.arange(-9, 6)[:, None]
+        levels = np.unique([0.0, *(np.arange(8) * 2.0**-9), *fractions.ravel()])
+        levels = levels[levels <= 448] * np.abs(x).max() / 448
+        levels = np.union1d(-levels, levels)
+    else:
+        levels = np.linspace(x.min(), x.max(), {"int8": 256, "int4": 16}[form])
+    return np.asarray(levels[np.abs(x[..., None] - levels).argmin(axis=-1)])
+
+
+@for_each("when", ["before", "after"])
+@for_each("per", ["channel", "token", "group"])
+@for_each("form", ["int8", "int4", "fp8"])
+def test_quantized_keys_are_the_nearest_levels(form: str, per: str, when: str) -> None:
+    k = np.random.default_rng(1).standard_normal((2, 12, 8)) + np.arange(8)
+    exact = rotate(k, SMALL)
+    stored = k if when == "before" else exact
+    read = np.empty_like(stored)
+    for head in range(2):
+        shared: list[Any]
+        if per == "channel":
+            shared = [np.s_[head, :, i] for i in range(8)]
+        else:
+            step = 8 if per == "token" else 4
+            shared = [np.s_[head, t, i : i + step] for t in range(12) for i in range(0, 8, step)]
+        for each in shared:
+            read[each] = plainly_quantized(stored[each], form)
+    error = (rotate(read, SMALL) if when == "before" else read) - exact
+    group = 4 if per == "group" else None
+    result = cache_quantize(SMALL, k, quantize=form, per=per, group=group, when=when)
+    expected = np.linalg.norm(error) / np.linalg.norm(exact)
+    assert result.key_error == pytest.approx(expected, rel=1e-9)
+    pairs = np.linalg.norm(error.reshape(24, 4, 2), axis=(0, 2))
+    pairs /= np.linalg.norm(exact.reshape(24, 4, 2), axis=(0, 2))
+    assert_within("pairs", got=result.by_pair, expected=pairs, tolerance=1e-9)
+    rows = np.sqrt((error**2).sum(axis=2).mean(axis=0) / (exact**2).sum(axis=2).mean())
+    assert_within("rows", got=result.by_distance, expected=rows[::-1], tolerance=1e-9)
+    assert result.distance.tolist() == list(range(12))
+
+
+def test_numbers_that_are_levels_have_no_error() -> None:
+    k = np.random.default_rng(0).integers(0, 16, (64, 8)).astype(float)
+    k[:2], k[:, 7] = [[0.0], [15.0]], 3.0  # a channel of one number has one level
+    for form in ("int4", "int8"):
+        k[1] = 15.0 if form == "int4" else 255.0
+        assert cache_quantize(SMALL, k, quantize=form, when="before").key_error < 1e-15
+
+
+def test_a_channel_far_from_zero_is_better_quantized_before_the_rotation() -> None:
+    k = np.random.default_rng(0).standard_normal((512, 8))
+    k[:, 3] += 20
+    before, after = (
+        cache_quantize(SMALL, k, quantize="int4", when=when).by_pair[1]
+        for when in ("before", "after")
+    )
+    assert after > 5 * before
+    white = [cache_quantize(SMALL, quantize="int4", when=w).key_error for w in ("before", "after")]
+    assert white[0] == pytest.approx(white[1], rel=0.05)
+
+
+def test_white_keys_and_groups_by_default() -> None:
+    result = cache_quantize(PLAIN, per="group")
+    assert (result.tokens, result.group, result.seed) == (1024, 32, 0)
+    other = cache_quantize(PLAIN, per="group", seed=1)
+    assert other.key_error != result.key_error
+    given = cache_quantize(SMALL, np.ones((3, 8)))
+    assert (given.tokens, given.group, given.seed) == (3, None, None)
+
+
+# Refusals.
+
+
+@for_each(
+    "call, message",
+    [
+        (lambda: cache_shift(SMALL, shift=0), "shift must be from 1 to 2^30 in either direction"),
+        (lambda: cache_shift(SMALL, times=0), "times must be from 1 to 100,000, got 0"),
+        (lambda: cache_shift(SMALL, dtype="int8"), "dtype must be one of float64, float32"),
+        (lambda: cache_shift(SMALL, seed=-1), "seed must be at least 0, got -1"),
+        (
+            lambda: cache_shift(SHIFTABLE["xpos"], shift=100_000, times=1, dtype="float16"),
+            "keys up to position 100,255 overflow float16; take fewer shifts",
+        ),
+        (lambda: cache_mix(SMALL, prefill=0, decode=3), "prefill must be from 1 to 1,048,576"),
+        (lambda: cache_mix(SMALL, prefill=4, decode=3), "decode must be at least prefill, 4, got"),
+        (lambda: cache_quantize(SMALL, quantize="int5"), "quantize must be one of int8, int4, fp8"),
+        (lambda: cache_quantize(SMALL, per="head"), "per must be one of channel, token, group"),
+        (lambda: cache_quantize(SMALL, when="never"), "when must be before or after, got 'never'"),
+        (lambda: cache_quantize(SMALL, group=4), "group has no effect on scales per channel"),
+        (lambda: cache_quantize(SMALL, per="group"), "group must divide the head dim, 8, got 32"),
+        (lambda: cache_quantize(SMALL, per="group", group=0), "group must be at least 1, got 0"),
+        (lambda: cache_quantize(SMALL, np.ones((3, 4))), "k must have shape (..., tokens, 8), got"),
+        (lambda: cache_quantize(SMALL, np.full((3, 8), np.nan)), "k must be finite"),
+        (lambda: cache_quantize(SMALL, np.zeros((3, 8))), "k must not be all zeros"),
+    ],
+)
+def test_what_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert str(raised.value).startswith(message)
+
+
+@for_each("call", [cache_shift, lambda x: cache_mix(x, prefill=1, decode=2), cache_quantize])
+def test_a_model_is_not_an_encoding(call: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="rope must be a Rotary"):
+        call(load_model("example:llama-2-7b"))
