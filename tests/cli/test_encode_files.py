@@ -51,19 +51,6 @@ def folder(here: Path) -> Path:
 # Tensors by name, and shards.
 
 
-def test_tensors_are_chosen_by_name_or_pattern() -> None:
-    out, _ = read_output("encode", "dump/1.safetensors", "--tensor", "h.[qk]")
-    assert "dump/1.safetensors: h.k  (4, 8) float32" in out
-    before, after = load_file("dump/1.safetensors"), load_file("dump/1.rope.safetensors")
-    for name in ("h.q", "h.k"):
-        assert_same_bits(name, got=after[name], expected=rotate(before[name], ROPE))
-    assert_same_bits("h.v", got=after["h.v"], expected=before["h.v"])
-    _, err = read_output("encode", "dump/1.safetensors", "-o", "new.safetensors", code=2)
-    assert err.endswith("holds 3 tensors, name one of h.k, h.q, h.v\n")
-    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "x*", "--force", code=2)
-    assert "holds no tensor 'x*'; expected one of h.k, h.q, h.v" in err
-
-
 def test_what_another_format_has_no_place_for_is_named() -> None:
     _, err = read_output("encode", "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
     assert "note: 2 other tensors of dump/1.safetensors are not in q.npy" in err
@@ -214,17 +201,6 @@ def test_a_file_that_does_not_fit_keeps_no_other_from_it(names: list[str]) -> No
     assert_same_bits("a", got=np.load("a.rope.npy"), expected=rotate(np.load("a.npy"), ROPE))
 
 
-def test_a_second_tensor_that_does_not_fit_keeps_no_other_file_from_it() -> None:
-    save_file({"k": random_array(4, 8), "q": random_array(4, 7)}, "1.safetensors")
-    save_file({"k": random_array(4, 8), "q": random_array(4, 8)}, "2.safetensors")
-    words = ["1.safetensors", "2.safetensors", "--tensor", "*", "--dim", "8"]
-    out, err = read_output("encode", *words, code=2)
-    assert out.startswith("2.safetensors: k  (4, 8)")
-    assert "got 7 in shape (4, 7) of 1.safetensors: q" in err
-    expected = rotate(load_file("2.safetensors")["q"], ROPE)
-    assert_same_bits("q", got=load_file("2.rope.safetensors")["q"], expected=expected)
-
-
 def test_positions_that_fit_one_file_are_not_held_against_another() -> None:
     np.save("five.npy", np.arange(5) * 3)
     out, err = read_output("encode", "a.npy", "b.npy", "--positions", "five.npy", code=2)
@@ -260,11 +236,6 @@ def test_a_model_on_stdin_is_read_once(names: list[str]) -> None:
     for name in ("a", "b"):
         expected = rotate(np.load(f"{name}.npy"), half)
         assert_same_bits(name, got=np.load(f"{name}.rope.npy"), expected=expected)
-
-
-def test_a_model_that_can_not_be_read_is_told_once() -> None:
-    line = assert_refused("encode", "a.npy", "b.npy", "--model", "-", stdin="{")
-    assert line.startswith("standard input is not valid JSON")
 
 
 # Notes and warnings.
@@ -445,11 +416,3 @@ def test_a_library_that_is_missing_is_told_first(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setitem(sys.modules, module, None)
     said = assert_refused("encode", "a.npy", "-o", "y.parquet")
     assert said.endswith("pip install pyarrow")
-
-
-def test_check_of_a_file_without_a_header() -> None:
-    random_array(4, 8).tofile("r.bin")
-    rotate(random_array(4, 8), Rotary(head_dim=8)).tofile("r2.bin")
-    words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
-    out, _ = read_output("encode", *words, "--check", "r2.bin")
-    assert "r2.bin is the rotation of r.bin" in out
