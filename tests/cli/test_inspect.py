@@ -45,18 +45,6 @@ def test_document_has_the_keys_of_the_contract(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("config", "rows"),
     [
-        (
-            LLAMA_31,
-            [
-                "  rope type         llama3: factor 8, high_freq_factor 4, low_freq_factor 1\n",
-                "  base              500000\n",
-                "  head dim          128, all of it rotated\n",
-                "  layout            half: pairs (0, 64), (1, 65), ...\n",
-                "  context           131,072 positions, from 8,192\n",
-                "  slow pairs        25 of 64 never complete a turn within the context\n",
-                "lint: no findings\n",
-            ],
-        ),
         (LLAMA_31 | {"rope_theta": 10_000_000.0}, ["  base              10000000\n"]),
         (
             LLAMA_31 | {"model_type": "cohere"},

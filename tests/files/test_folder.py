@@ -200,15 +200,6 @@ def test_a_kill_at_any_step_leaves_a_whole_folder(tmp_path: Path, exchange: bool
         assert step[3:] == ["next", ["out"]], "unless it is forced to, and then leaves nothing else"
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    part = tmp_path / ".out.ropecli-part"
-    part.mkdir()
-    (part / "old").write_text("")
-    write_folder(tmp_path / "out", with_manifest(a="1"))
-    assert contents(tmp_path / "out") == with_manifest(a="1")
-    assert names(tmp_path) == ["out"]
-
-
 def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
     part = tmp_path / ".out.ropecli-part"
     part.mkdir()

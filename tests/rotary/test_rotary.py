@@ -28,12 +28,6 @@ def test_the_paper_s_encoding_is_the_default() -> None:
     assert_within_ulps("inv_freq", got=rope.inv_freq, expected=[1, 0.1, 0.01, 0.001], ulps=6)
 
 
-def test_half_layout_pairs_across_the_rotary_dim() -> None:
-    rope = Rotary(head_dim=10, rotary_dim=4, rotary_offset=3, layout="half")
-    assert rope.pairs_in.tolist() == [[3, 5], [4, 6]]
-    assert rope.pairs_out.tolist() == rope.pairs_in.tolist()
-
-
 def test_rotary_dim_follows_the_table() -> None:
     rope = Rotary.from_inv_freq([1.0, 0.5, 0.0], head_dim=8, layout="half", attention_factor=1.25)
     assert (rope.rotary_dim, rope.base, rope.rope_type) == (6, None, "custom")
