@@ -190,6 +190,12 @@ def test_sinusoidal_codes_have_their_similarity_and_its_limit() -> None:
     assert "similarity" not in read_json("decay", "--encoding", "sinusoidal,t5", *QUICK)["result"]
 
 
+def test_scaled_frequencies_have_no_limit() -> None:
+    words = ["--dim", "8", "--rope-type", "linear", "--set", "factor=2", "--max-dist", "3"]
+    got = read_json("decay", "--encoding", "sinusoidal", *words)
+    assert got["result"]["similarity"]["limit"] is None
+
+
 def test_parameters_hold_what_the_curves_were_made_of() -> None:
     got = read_json("decay", "--encoding", "t5", *QUICK, "--base", "500", "--seed", "2")
     assert got["parameters"] == ENCODING_OPTIONS | {

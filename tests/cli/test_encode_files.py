@@ -201,6 +201,17 @@ def test_a_file_that_does_not_fit_keeps_no_other_from_it(names: list[str]) -> No
     assert_same_bits("a", got=np.load("a.rope.npy"), expected=rotate(np.load("a.npy"), ROPE))
 
 
+def test_a_second_tensor_that_does_not_fit_keeps_no_other_file_from_it() -> None:
+    save_file({"k": random_array(4, 8), "q": random_array(4, 7)}, "1.safetensors")
+    save_file({"k": random_array(4, 8), "q": random_array(4, 8)}, "2.safetensors")
+    words = ["1.safetensors", "2.safetensors", "--tensor", "*", "--dim", "8"]
+    out, err = read_output("encode", *words, code=2)
+    assert out.startswith("2.safetensors: k  (4, 8)")
+    assert "got 7 in shape (4, 7) of 1.safetensors: q" in err
+    expected = rotate(load_file("2.safetensors")["q"], ROPE)
+    assert_same_bits("q", got=load_file("2.rope.safetensors")["q"], expected=expected)
+
+
 def test_positions_that_fit_one_file_are_not_held_against_another() -> None:
     np.save("five.npy", np.arange(5) * 3)
     out, err = read_output("encode", "a.npy", "b.npy", "--positions", "five.npy", code=2)
@@ -236,6 +247,11 @@ def test_a_model_on_stdin_is_read_once(names: list[str]) -> None:
     for name in ("a", "b"):
         expected = rotate(np.load(f"{name}.npy"), half)
         assert_same_bits(name, got=np.load(f"{name}.rope.npy"), expected=expected)
+
+
+def test_a_model_that_can_not_be_read_is_told_once() -> None:
+    line = assert_refused("encode", "a.npy", "b.npy", "--model", "-", stdin="{")
+    assert line.startswith("standard input is not valid JSON")
 
 
 # Notes and warnings.

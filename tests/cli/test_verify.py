@@ -106,6 +106,23 @@ def test_failed_law_is_exit_code_1_with_a_case_to_type_in() -> None:
     assert re.match(r"FAIL  \d laws fail of \d+ in 1 dtype", text)
 
 
+@pytest.mark.usefixtures("broken")
+def test_failed_law_in_the_document() -> None:
+    result = read_json(*QUICK, code=1)["result"]
+    assert result["passed"] is False
+    failed = {check["name"]: check for check in result["checks"] if check["passed"] is False}
+    assert "kernel = reference" in failed
+    assert failed["kernel = reference"]["max_error"] > failed["kernel = reference"]["tolerance"]
+    assert failed["kernel = reference"]["counterexample"].startswith("m = 1, x = e_0")
+
+
+def test_errors_and_explanations() -> None:
+    text = read_stdout(*QUICK, "--errors", "--explain")
+    heading = next(line for line in text.splitlines() if "law in float32" in line)
+    assert heading.split()[-5:] == ["worst", "error", "tolerance", "ratio", "samples"]
+    assert "\nWhere each tolerance comes from\n  relative position: " in text
+
+
 @pytest.mark.parametrize(("compiled", "said"), [(False, 1), (True, 0)])
 def test_first_run_says_what_it_waits_for_on_a_terminal(
     compiled: bool, said: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -167,6 +184,13 @@ def test_several_encodings_are_named_alike_in_all_commands() -> None:
     assert [each["name"] for each in read_json(*words)["result"]["encodings"]] == ["nope", "t5"]
     words = ["decay", "--dim", "4", "--max-dist", "2", "--encoding", "nope,t5"]
     assert read_json(*words)["parameters"]["encoding"] == ["nope", "t5"]
+
+
+def test_errors_and_explanations_of_an_encoding() -> None:
+    text = read_stdout("verify", "--encoding", "nope", "--errors", "--explain")
+    heading = next(line for line in text.splitlines() if " law " in line)
+    assert heading.split()[-5:] == ["says", "worst", "error", "tolerance", "samples"]
+    assert "\nWhere each tolerance comes from\n  scores = reference: " in text
 
 
 def test_wrong_encoding_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:

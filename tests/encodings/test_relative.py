@@ -68,3 +68,11 @@ def test_transformer_xl_takes_positions_between_two() -> None:
         build("transformer_xl").scores(X, X, m, m),
     )
     assert_same_bits("scores", got=got, expected=expected)
+
+
+def test_tupe_s_cls_has_thetas_for_positions() -> None:
+    tupe = build("tupe")
+    place = tupe.scores(np.zeros_like(X), X, POSITIONS, POSITIONS)
+    theta1, theta2 = tupe.weights["theta1"], tupe.weights["theta2"]
+    assert (place[:, 0, :] == theta1[:, None]).all()
+    assert (place[:, 1:, 0] == theta2[:, None]).all()

@@ -102,6 +102,14 @@ def test_whole_table_says_nothing_of_other_values() -> None:
     assert "all of them" not in shown([curve([3, 2, 1])])
 
 
+def test_wide_tables_are_folded() -> None:
+    text = str(Several(results=tuple(curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6))))
+    blocks = [each for each in text.split("\n\n") if each.startswith("relative distance")]
+    assert [each.splitlines()[1].split() for each in blocks] == [["0", "0.1"]] * 3
+    assert [each.splitlines()[2].split() for each in blocks] == [["1", "0.2"]] * 3
+    assert max(len(line) for each in blocks for line in each.splitlines()) <= 80
+
+
 def test_table_of_vectors_names_score_and_bounds() -> None:
     heading, rows = table(shown([decay_with_bounds()]))
     assert heading == [
@@ -139,6 +147,10 @@ def test_one_distance_has_no_trend() -> None:
     got = facts(shown([curve([4.0], start=7)]))
     assert got.pop("at distance 7") == "4"
     assert got == {"7": "4"}  # the table's row
+
+
+def test_one_pair_is_no_pairs() -> None:
+    assert "dim 2, base 10000, 1 pair\n" in shown([curve([1.0], dim=2)])
 
 
 def test_scores_are_summed_up() -> None:

@@ -25,6 +25,10 @@ def test_exact_is_short(number: float, text: str) -> None:
     assert shortest_repr(number) == text
 
 
+def test_label_of_a_partial_encoding() -> None:
+    assert label(Rotary(head_dim=64, rotary_dim=16)) == "dim 64, rotary dim 16, base 10000"
+
+
 def test_label_without_a_base() -> None:
     assert label(Rotary.from_inv_freq([1.0, 0.5])) == "dim 4, custom frequencies"
 

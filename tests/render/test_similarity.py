@@ -27,6 +27,14 @@ def test_rows_are_at_powers_of_two_and_at_the_end() -> None:
     assert rows[-1][1:] == [f"{RESULT.similarity[100]:.6g}", f"{RESULT.limit[100]:.6g}"]
 
 
+def test_summary_is_that_of_the_result() -> None:
+    text = shown(RESULT)
+    lowest, at = RESULT.lowest
+    assert f"lowest                     {lowest:.4g} at {at}\n" in text
+    assert "farthest from the limit" in text
+    assert "farthest" not in shown(SCALED)
+
+
 def test_plot_has_both_curves_within_80_columns() -> None:
     text = shown(RESULT, plots=True)
     assert max(map(len, text.splitlines())) <= 80

@@ -34,6 +34,11 @@ def test_rotary_dim_follows_the_table() -> None:
     assert rope.wavelength.tolist() == [2 * math.pi, 4 * math.pi, math.inf]
 
 
+def test_factors_of_a_table_are_kept() -> None:
+    made = Rotary.from_inv_freq([1.0, 0.5], attention_factor=2.0, softmax_factor=3.0)
+    assert (made.attention_factor, made.softmax_factor) == (2.0, 3.0)
+
+
 def test_equal_encodings_are_equal_and_hash_alike() -> None:
     listed = Rotary(head_dim=6, pairs_in=[[0, 3], [1, 4], [2, 5]])
     assert listed.layout == "half"
