@@ -208,6 +208,13 @@ def test_parameters_hold_what_the_curves_were_made_of() -> None:
     }
 
 
+def test_seed_is_told_and_quiet_leaves_the_answer() -> None:
+    command = ["decay", "--encoding", "t5", *QUICK, "--seed", "3"]
+    page = read_stdout(*command)
+    assert "dim 4, base 10000, seed 3\n" in page
+    assert read_stdout(*command, "-q") == page.splitlines(keepends=True)[0]
+
+
 def test_notes_of_a_model_are_told(here: Path) -> None:
     (here / "config.json").write_text(
         '{"hidden_size": 16, "num_attention_heads": 4, "rope_theta": 10000.0}'

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from files.formats import native
@@ -78,6 +80,21 @@ def test_what_is_asked_for_is_held_against_the_file(tmp_path: Path) -> None:
         read_tensor(save(tmp_path / "x.npz"))
 
 
+def test_other_elements_are_refused(tmp_path: Path) -> None:
+    for suffix in (".npy", ".npz"):
+        for array in (np.array(["a"]), np.array([True]), np.array([1j])):
+            path = save(tmp_path / f"x{suffix}", x=array)
+            with pytest.raises(FileError, match="expected integers or floats"):
+                read_tensor(path)
+        path = save(tmp_path / f"x{suffix}", x=np.ones(2, ml_dtypes.bfloat16))
+        with pytest.raises(FileError, match="2-byte void elements; if they are bfloat16"):
+            read_tensor(path)
+    header = b'{"w":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}'
+    (tmp_path / "w.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    with pytest.raises(FileError, match=r"w holds F8_E4M3.*; expected integers or floats"):
+        read_tensor(tmp_path / "w.safetensors")
+
+
 @pytest.mark.parametrize("name", ["x.txt", "x", ".npy"])
 def test_other_suffixes_are_refused_but_for_a_npy_file(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
@@ -136,6 +153,12 @@ def test_arrays_are_read_as_float64(suffix: str, dtype: str, tmp_path: Path) -> 
     assert set(got) == set(stored)
     for name, array in stored.items():
         assert_same_bits(name, got=got[name], expected=array.astype(np.float64))
+
+
+def test_bfloat16_is_read(tmp_path: Path) -> None:
+    values = np.array([1.5, -2.0], dtype=ml_dtypes.bfloat16)
+    got = load_weights(save(tmp_path / "w.safetensors", w=values))
+    assert_same_bits("w", got=got["w"], expected=np.array([1.5, -2.0]))
 
 
 def test_other_arrays_are_refused(tmp_path: Path) -> None:
