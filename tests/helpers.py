@@ -257,11 +257,7 @@ def read_json(*arguments: str | Path, code: int = 0, stdin: str | None = None) -
 
 
 def assert_refused(*arguments: str | Path, code: int = 2, stdin: str | None = None) -> str:
-    """Assert that a command line ends with that code, nothing on stdout, and one line on stderr.
-
-    Returns:
-        The line, without its beginning, "error: ".
-    """
+    """Assert that a command line is refused in one line on stderr; return it without "error: "."""
     __tracebackhide__ = True
     out, err = read_output(*arguments, code=code, stdin=stdin)
     what = f"ropecli {' '.join(map(str, arguments))}"

@@ -97,12 +97,6 @@ def test_what_is_not_an_encoding_is_refused(name: str, value: object, tmp_path: 
         call(**needed, rope=value)
 
 
-def test_star_import_brings_all_of_them() -> None:
-    names: dict[str, Any] = {}
-    exec("from ropecli import *", names)
-    assert set(ropecli.__all__) <= set(names)
-
-
 # Documentation.
 
 

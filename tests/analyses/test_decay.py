@@ -8,7 +8,7 @@ from helpers import assert_same_bits, assert_within, for_each, run_python
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from strategies import ropes, vectors
+from strategies import ropes
 
 from ropecli import ArgumentError, Rotary, decay, rotate
 from ropecli.arrays import DTYPES
@@ -110,11 +110,6 @@ def test_a_rotary_of_any_table_has_a_bound() -> None:
     assert_within("bound", got=curve.start, expected=expected, tolerance=tolerance)
 
 
-def test_without_vectors_there_is_no_score() -> None:
-    curve = decay(ROPE, max_distance=2)
-    assert (curve.score, curve.abel_bound, curve.max_bound) == (None, None, None)
-
-
 # The score: the dot product of the rotated vectors.
 
 PERMUTED = [[1, 6], [0, 3], [5, 2]]
@@ -172,22 +167,6 @@ def test_score_is_that_of_the_rotated_vectors(name: str, n: float, distance: flo
     )
 
 
-@given(st.data())
-def test_score_is_that_of_the_rotated_vectors_everywhere(data: st.DataObject) -> None:
-    rope = data.draw(ropes(largest=12))
-    q, k = (data.draw(vectors(rope.head_dim)) for _ in range(2))
-    n = data.draw(st.integers(0, 10_000).map(float))
-    distance = data.draw(st.integers(0, 80_000).map(lambda quarters: quarters / 4))
-    curve = decay(rope, start=distance, max_distance=distance, q=q, k=k)
-    assert curve.score is not None
-    assert_within(
-        f"score of {rope} at {distance}",
-        got=curve.score[0],
-        expected=rotated_score(rope, q, k, n + distance, n),
-        tolerance=tolerance_of_score(rope, q, k, n + distance, n),
-    )
-
-
 def test_direction_matters_to_the_score_and_not_to_the_bounds() -> None:
     q, k = np.random.default_rng(2).standard_normal((2, 8))
     forward, reverse = (
@@ -202,48 +181,6 @@ def test_direction_matters_to_the_score_and_not_to_the_bounds() -> None:
 
 
 # The bounds over it (Eq. 37).
-
-
-def test_bound_holds_only_with_h_0_after_the_last_pair() -> None:
-    """With equal pairs every difference but the last is 0: leave that out and nothing is left."""
-    ones = np.full(128, 0.5**0.5)
-    curve = decay(Rotary(head_dim=128), max_distance=0, q=ones, k=ones)
-    assert curve.score is not None
-    assert curve.abel_bound is not None
-    # 64 products of two values, each a rounding from sqrt(1/2), and their sum.
-    assert_within("score at 0", got=curve.score[0], expected=64, tolerance=64 * 70 * U)
-    h = np.full(64, 1.0)
-    partial = np.arange(1, 65)
-    assert (np.abs(np.diff(h)) * partial[:-1]).sum() == 0 < curve.score[0]
-    assert (np.abs(np.diff(h, append=0)) * partial).sum() == 64
-    assert_within("Abel bound at 0", got=curve.abel_bound[0], expected=64, tolerance=64 * 70 * U)
-
-
-@given(st.data())
-def test_chain_of_bounds(data: st.DataObject) -> None:
-    """|score| <= Abel bound <= max bound, at many distances at once."""
-    rope = data.draw(ropes(largest=16))
-    q, k = (data.draw(vectors(rope.head_dim)) for _ in range(2))
-    start = data.draw(st.floats(0, 100_000))
-    step = data.draw(st.floats(0.01, 100))
-    curve = decay(rope, start=start, max_distance=start + 20 * step, step=step, q=q, k=k)
-    assert curve.score is not None
-    assert curve.abel_bound is not None
-    assert curve.max_bound is not None
-    # |S_j| <= j, and a difference is at most the sum of its two sizes: a pair's rounding counts
-    # up to 2 pairs times in a bound, once in the score.
-    pairs = rope.rotary_dim // 2
-    slack = rounding_of_sum(rope, start + 20 * step) * (2 * pairs + 1) * weight(rope, q, k)
-    assert (np.abs(curve.score) <= curve.abel_bound + slack).all()
-    assert (curve.abel_bound <= curve.max_bound + slack).all()
-    assert (curve.relative_upper_bound <= (pairs + 1) / 2 * (1 + rounding_of_sum(rope, 0))).all()
-
-
-def test_vectors_of_zeros() -> None:
-    zeros = np.zeros(8)
-    curve = decay(ROPE, max_distance=3, q=zeros, k=zeros)
-    for name in ("score", "abel_bound", "max_bound"):
-        assert getattr(curve, name).tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64", "uint8", ">f8"])

@@ -67,11 +67,6 @@ def test_alibi_s_curve_is_a_line() -> None:
     assert np.diff(curve.expected_score) == pytest.approx(-slopes.mean(), abs=1e-12)
 
 
-def test_no_encoding_no_slope() -> None:
-    curve = expected_score(encoding("nope"), max_distance=30)
-    assert np.ptp(curve.expected_score) == 0
-
-
 def test_the_seed_decides() -> None:
     made = encoding("rope")
     first, again = (expected_score(made, max_distance=5, seed=3) for _ in range(2))
@@ -89,8 +84,3 @@ def test_distances_that_are_refused(distance: int, message: str) -> None:
         expected_score(encoding("nope"), max_distance=distance)
     assert isinstance(caught.value, ArgumentError | ArgumentTypeError)
     assert message in str(caught.value)
-
-
-def test_a_learned_table_ends() -> None:
-    with pytest.raises(ArgumentError):
-        expected_score(encoding("learned", length=10), max_distance=10)

@@ -15,7 +15,6 @@ from ropecli import ArgumentError, ArgumentTypeError, Rotary, rope
 from ropecli.analyses.invariance import Invariance, Property, invariance
 from ropecli.encodings import ENCODINGS, Encoding, Sizes, Theory, encoding
 from ropecli.encodings.encoding import dots, projections
-from ropecli.encodings.types.rope import Rope
 
 COMPILED = not config.DISABLE_JIT
 SIZES: dict[str, Any] = {"model_dim": 16 if COMPILED else 8, "heads": 2}
@@ -279,18 +278,3 @@ def test_agreement_is_about_what_is_known() -> None:
 def test_numbers_out_of_range(options: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         invariance(encoding("nope"), **options)
-
-
-def test_a_shift_beyond_a_table_is_refused() -> None:
-    with pytest.raises(ArgumentError):
-        invariance(encoding("learned"), shift=10_000)
-
-
-def test_results_are_frozen_and_repeat() -> None:
-    made = encoding("rope", **SIZES)
-    assert isinstance(made, Rope)
-    found = invariance(made, seed=3)
-    assert found == invariance(made, seed=3)
-    assert found != invariance(made, seed=4)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.name = "mine"  # type: ignore[misc]

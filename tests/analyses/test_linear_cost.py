@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ropecli.analyses import linear_cost as module
 from ropecli.analyses.linear_cost import FORMS, Cost, Form, Ready, doubling
 from ropecli.analyses.linear_cost import linear_cost as run
-from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.reference import linear as reference
 from ropecli.rotary import Rotary
 
@@ -236,19 +235,3 @@ def test_somebody_else_s_count_of_memory_goes_on() -> None:
         assert tracemalloc.is_tracing()
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    ("change", "kind", "problem"),
-    [
-        ({"rope": None}, ArgumentTypeError, "rope must be a Rotary, got NoneType"),
-        ({"q": np.ones((3, 6))}, ArgumentError, r"q must have shape \(tokens, 4\), got \(3, 6\)"),
-        ({"rows": 0}, ArgumentError, "rows must be from 1"),
-        ({"feature_map": "cos"}, ArgumentError, "feature map must be one of elu, exp"),
-    ],
-)
-def test_refuses(change: dict[str, Any], kind: type[Exception], problem: str) -> None:
-    x = np.ones((3, 4))
-    arguments: dict[str, Any] = {"q": x, "k": x, "v": x, "rope": Rotary(head_dim=4)} | change
-    with pytest.raises(kind, match=problem):
-        measure(**arguments)

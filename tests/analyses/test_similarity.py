@@ -44,27 +44,6 @@ def test_codes_are_those_of_the_sinusoidal_encoding(layout: str, order: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("base", "distance", "total"),
-    [
-        (1e4, 0, 64.0),
-        (1e4, 1, 62.093684),
-        (1e4, 10, 42.820023),
-        (1e4, 100, 30.543455),
-        (1e4, 1000, 10.177728),
-        (1e4, 2048, 7.634171),
-        (1e4, 4096, -3.382614),
-        (5e5, 1, 62.58619),
-        (5e5, 100, 39.103276),
-        (5e5, 8192, 16.986486),
-    ],
-)
-def test_sums_of_64_pairs(base: float, distance: int, total: float) -> None:
-    """Regression."""
-    result = similarity(Rotary(head_dim=128, base=base), max_distance=distance)
-    assert 64 * result.similarity[distance] == pytest.approx(total, abs=1e-6)
-
-
-@pytest.mark.parametrize(
     ("distance", "published"),
     [(0, 1.0), (1, 0.973963), (10, 0.682394), (100, 0.436773), (1000, 0.187691), (4096, 0.038746)],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -25,17 +24,6 @@ def test_means_are_those_of_numpy() -> None:
     expected = np.linalg.norm(K[:, :2].reshape(3, 2, 50, 8, 2), axis=-1).mean(axis=2)
     assert_within("k", got=result.k_norms, expected=expected, tolerance=1e-13)
     assert result.tokens == (50, 50)
-
-
-def test_normal_vectors_have_pairs_of_the_mean_length_of_rayleigh() -> None:
-    """E |pair| = sqrt(pi / 2), with a variance of 2 - pi / 2."""
-    x = np.random.default_rng(1).standard_normal((40_000, 16))
-    result = usage(ROPE, x, x)
-    spread = math.sqrt((2 - math.pi / 2) / 40_000)
-    assert_within(
-        "mean", got=result.q_norms[0, 0], expected=math.sqrt(math.pi / 2) + np.zeros(8),
-        tolerance=5 * spread,
-    )  # fmt: skip
 
 
 def test_a_rotation_leaves_them_as_they_are() -> None:

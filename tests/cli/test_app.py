@@ -123,13 +123,6 @@ def test_main_without_arguments_is_help(
     assert capsys.readouterr().out.startswith("Usage: ropecli")
 
 
-def test_main_exits_with_the_code(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        module.main(["decay", "--dim", "7"])
-    assert done.value.code == 2
-    assert capsys.readouterr().err.startswith("error: head dim")
-
-
 def test_closed_stdout_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,8 +61,6 @@ def test_scan_is_that_of_the_library(here: Path) -> None:
         ),
         ("--context 0", "context must be from 1 to 2^53, got 0"),
         ("--positions 0", "positions must be from 1 to 2^32, got 0"),
-        ("--context 8589934592", "context length must be from 1 to 2^32, got 8589934592"),
-        ("--scan --context 9 --low 5 --high 4", "low must be below high, got 5 and 4"),
     ],
 )
 def test_refusals(words: str, message: str) -> None:

@@ -41,15 +41,6 @@ def test_what_does_not_exist_is_null() -> None:
     assert got["result"]["quarter_turn"] == [None, None]
 
 
-def test_the_table_has_a_row_for_each_head_and_distance(here: Path) -> None:
-    read_stdout("construct", "--dim", "4", "--context", "5", "-o", "heads.csv")
-    lines = (here / "heads.csv").read_text().splitlines()
-    assert lines[0] == "head_distance,relative_distance,score"
-    assert [line.rpartition(",")[0] for line in lines[1:]] == [
-        f"{head},{distance}" for head in (0, 1, 2) for distance in range(5)
-    ]
-
-
 def test_a_direction_from_a_file_sets_the_head_dim(here: Path) -> None:
     psi = np.array([0.0, 0.0, 3.0, 4.0])
     np.save(here / "psi.npy", psi)

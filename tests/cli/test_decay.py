@@ -13,7 +13,7 @@ from helpers import read_json, read_output, read_stdout
 
 from ropecli import Rotary, decay, similarity
 from ropecli.analyses.expected import expected_score
-from ropecli.encodings import ENCODINGS, with_table
+from ropecli.encodings import with_table
 
 ENCODING_OPTIONS = dict.fromkeys(
     ["layout", "rotary_dim", "rope_type", "set", "context", "model", "layer", "sequence_length"]
@@ -27,12 +27,6 @@ def vectors(here: Path) -> None:
     np.save(here / "q.npy", rows[0])
     np.save(here / "k.npy", rows[1].astype(np.float32))
     np.save(here / "rows.npy", rows.reshape(1, 3, 8))
-
-
-def test_command_of_the_readme() -> None:
-    text = read_stdout("decay", "--dim", "128", "--max-dist", "512")
-    assert "dim 128, base 10000, 64 pairs\n" in text
-    assert "32.5        = (pairs + 1) / 2, exactly\n" in text
 
 
 def test_document_has_the_keys_of_the_contract() -> None:
@@ -87,17 +81,6 @@ def test_papers_frame_is_continuous_to_256(same: list[str]) -> None:
     assert (distance[0], distance[1], distance[-1]) == (0.0, 0.02, 256.0)
     assert got["parameters"]["figure2"] is True
     assert (got["parameters"]["max_dist"], got["parameters"]["step"]) == (256.0, 0.02)
-
-
-def test_partial_rotation_has_fewer_pairs() -> None:
-    out = read_stdout("decay", "--dim", "8", "--rotary-dim", "4", "--max-dist", "2")
-    assert "dim 8, rotary dim 4, base 10000, 2 pairs\n" in out
-
-
-def test_quiet_leaves_the_hints_out() -> None:
-    loud, quiet = (read_stdout("decay", "--dim", "4", *extra) for extra in ([], ["-q"]))
-    assert "Save the figure" in loud
-    assert quiet == loud.splitlines(keepends=True)[0]
 
 
 # --q and --k.
@@ -167,15 +150,6 @@ def test_what_holds_of_the_vectors_is_in_the_document(here: Path) -> None:
     assert (got["parameters"]["at"], got["parameters"]["k_row"]) == (2.5, 1)
 
 
-def test_vectors_may_be_typed_and_the_table_has_every_bound(here: Path) -> None:
-    words = ("--q", "1,2", "--k", "3,4", "--max-dist", "3")
-    read_stdout("decay", *words, "-o", "bound.csv")
-    lines = (here / "bound.csv").read_text().splitlines()
-    columns = "relative_distance,relative_upper_bound,score,abel_bound,max_bound,norms,envelope"
-    assert lines[0] == columns
-    assert len(lines) == 5
-
-
 # --encoding.
 
 QUICK = ["--dim", "4", "--max-dist", "20"]
@@ -192,13 +166,6 @@ def test_encodings_have_rope_s_bound_and_a_curve_each() -> None:
         mine = expected_score(made, max_distance=20)
         assert curve["expected_score"] == mine.expected_score.tolist()
         assert curve["relative_distance"] == list(range(21))
-
-
-def test_table_has_a_column_for_each_encoding() -> None:
-    shown = read_stdout("decay", "--encoding", "all", *QUICK)
-    headers = [line.split()[1:] for line in shown.splitlines() if line.startswith("distance")]
-    assert [name for each in headers for name in each][2:] == list(ENCODINGS)
-    assert "dim 4, base 10000" in shown
 
 
 def test_sinusoidal_codes_have_their_similarity_and_its_limit() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from helpers import (
-    ROOT,
     assert_refused,
     assert_same_bits,
     random_array,
@@ -64,15 +61,6 @@ def test_every_option_reaches_the_rotation(here: Path) -> None:
     assert_same_bits("y.npy", got=np.load("y.npy"), expected=np.ascontiguousarray(expected))
 
 
-def test_inverse_gives_the_input_back(here: Path) -> None:
-    read_output("encode", "x.npy")
-    read_output("encode", "x.rope.npy", "--inverse", "-o", "back.npy")
-    x = np.load("x.npy")
-    # Twice 2.5 ulp of a pair's length, an ulp being at most 2^-23 of it.
-    allowed = 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
-    assert np.abs(np.load("back.npy") - x).max() <= allowed
-
-
 def test_json_has_the_keys_agreed(here: Path) -> None:
     result = read_json("encode", "x.npy", "--dim", "8", "--offset", "3")["result"]
     assert {key: result[key] for key in ("input", "output", "shape", "dtype", "layout")} == {
@@ -123,13 +111,6 @@ def test_bfloat16_is_what_2_byte_void_is_said_to_be(here: Path) -> None:
     assert_same_bits("b.rope.npy", got=got, expected=rotate(x, Rotary(head_dim=8)))
 
 
-def test_arrays_of_no_row_and_of_one(here: Path) -> None:
-    for name, shape in (("none.npy", (2, 0, 8)), ("one.npy", (1, 8))):
-        np.save(name, random_array(*shape))
-        read_output("encode", name)
-        assert np.load(name.replace(".npy", ".rope.npy")).shape == shape
-
-
 @pytest.mark.slow
 def test_progress_is_drawn_on_a_terminal_only(here: Path) -> None:
     there = run_in_terminal("encode", "x.npy", cwd=here)
@@ -138,42 +119,3 @@ def test_progress_is_drawn_on_a_terminal_only(here: Path) -> None:
     piped = run_cli("encode", "x.npy", "--force", cwd=here)
     assert (piped.returncode, piped.stderr) == (0, "")
     assert "\x1b" not in piped.stdout
-
-
-def test_interrupt_leaves_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ropecli.files import array_job
-
-    def interrupt(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(array_job, "rotate_into", interrupt)
-    read_output("encode", "x.npy", code=130)
-    assert [path.name for path in here.iterdir()] == ["x.npy"]
-
-
-def test_run_as_a_module() -> None:
-    assert (ROOT / "ropecli" / "__main__.py").exists()
-    assert run_cli("--version").stdout.startswith("ropecli ")
-
-
-@pytest.fixture
-def model(here: Path) -> Path:
-    """A model whose heads fit x.npy."""
-    path = here / "config.json"
-    keys = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5e5}
-    path.write_text(json.dumps(keys | {"max_position_embeddings": 4096}))
-    return path
-
-
-def test_accuracy_of_a_model_s_tables_is_a_note(model: Path) -> None:
-    out, err = read_output("encode", "x.npy", "--model", "config.json")
-    assert err.startswith("note: angles are exact; a model that keeps them in float32 is off by ")
-    assert "float32 is off" not in out
-    out, err = read_output("encode", "x.npy", "--model", "config.json", "-q", "--force")
-    assert (err, "float32 is off" in out) == ("", False)
-
-
-def test_plan_tells_base_and_factor_as_elsewhere(here: Path) -> None:
-    words = ["x.npy", "--base", "1000000", "--rope-type", "linear", "--set", "factor=4"]
-    out, _ = read_output("encode", *words)
-    assert "interleaved, base 1000000, linear factor 4" in out

@@ -51,19 +51,6 @@ def folder(here: Path) -> Path:
 # Tensors by name, and shards.
 
 
-def test_tensors_are_chosen_by_name_or_pattern() -> None:
-    out, _ = read_output("encode", "dump/1.safetensors", "--tensor", "h.[qk]")
-    assert "dump/1.safetensors: h.k  (4, 8) float32" in out
-    before, after = load_file("dump/1.safetensors"), load_file("dump/1.rope.safetensors")
-    for name in ("h.q", "h.k"):
-        assert_same_bits(name, got=after[name], expected=rotate(before[name], ROPE))
-    assert_same_bits("h.v", got=after["h.v"], expected=before["h.v"])
-    _, err = read_output("encode", "dump/1.safetensors", "-o", "new.safetensors", code=2)
-    assert err.endswith("holds 3 tensors, name one of h.k, h.q, h.v\n")
-    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "x*", "--force", code=2)
-    assert "holds no tensor 'x*'; expected one of h.k, h.q, h.v" in err
-
-
 def test_what_another_format_has_no_place_for_is_named() -> None:
     _, err = read_output("encode", "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
     assert "note: 2 other tensors of dump/1.safetensors are not in q.npy" in err
@@ -445,11 +432,3 @@ def test_a_library_that_is_missing_is_told_first(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setitem(sys.modules, module, None)
     said = assert_refused("encode", "a.npy", "-o", "y.parquet")
     assert said.endswith("pip install pyarrow")
-
-
-def test_check_of_a_file_without_a_header() -> None:
-    random_array(4, 8).tofile("r.bin")
-    rotate(random_array(4, 8), Rotary(head_dim=8)).tofile("r2.bin")
-    words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
-    out, _ = read_output("encode", *words, "--check", "r2.bin")
-    assert "r2.bin is the rotation of r.bin" in out

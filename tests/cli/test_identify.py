@@ -113,26 +113,6 @@ def save(
 # What is found.
 
 
-def test_the_answer_stands_first() -> None:
-    save(CONVENTIONS["llama3"][0], dtype=np.float32)
-    lines = read_stdout("identify", *FILES).splitlines()
-    assert lines[0] == "This is RoPE: Llama 3 scaling, half-split layout, all 64 dimensions."
-    for row in (
-        "  layout            half: pairs (i, i + 32)",
-        "  base              500000",
-        "  scaling           llama3: factor 8, high 4, low 1, trained on 8192",
-        "  direction         forward",
-        "  position offset   0",
-        "  attention factor  1",
-        "  precision         exact",
-    ):
-        assert row in lines
-    (agreement,) = (line for line in lines if line.startswith("  agreement"))
-    assert agreement.endswith(" ulp of float32 at worst over 512 positions")
-    # Two roundings of float32 and ropecli's own, each of at most 2.5 ulp.
-    assert 0 < float(agreement.split()[1]) <= 5
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_its_flags_make_the_rotation_again(name: str) -> None:
@@ -254,17 +234,6 @@ def test_a_table_that_no_formula_gives() -> None:
     assert read_json("identify", *FILES)["result"]["flags"] is None
 
 
-def test_what_is_left_open_is_left_out_when_quiet() -> None:
-    save(Rotary(head_dim=64, base=1e7), length=16, dtype=np.float16)
-    text = read_stdout("identify", *FILES)
-    assert "  Not determined by these tensors:\n" in text
-    assert "cannot be seen rotating" in text
-    quiet = read_stdout("identify", *FILES, "-q")
-    assert "Not determined" not in quiet
-    assert "As flags" not in quiet
-    assert quiet.splitlines()[0] == text.splitlines()[0]
-
-
 # What is not.
 
 
@@ -300,11 +269,6 @@ def test_eighty_columns(here: Path) -> None:
     found = shlex.split(pasted.replace("\\\n", ""))
     assert found[:2] == ["--dim", "16"]
     assert json.loads(found[-1].removeprefix("pairs_out="))[0] == [0, 8]
-
-
-def test_a_pipe_gets_uncut_words() -> None:
-    save(CONVENTIONS["llama3"][0])
-    assert max(map(len, read_stdout("identify", *FILES).splitlines())) > 80
 
 
 # Files.

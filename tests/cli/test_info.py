@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import read_json, read_stdout
+from helpers import read_json
 
 import ropecli
 
@@ -51,11 +51,3 @@ def test_a_folder_with_the_name_of_a_library_is_not_the_library(
     found = ropecli.info()
     assert "torch" not in found.versions
     assert ".pt" not in found.formats
-
-
-@pytest.mark.parametrize("quiet", [[], ["-q"]])
-def test_words(quiet: list[str]) -> None:
-    text = read_stdout("info", *quiet)
-    assert text.startswith(f"ropecli          {ropecli.__version__}\npython           3.")
-    for fact in ("threads", "threading layer", "cache folder", "formats"):
-        assert f"\n{fact} " in text

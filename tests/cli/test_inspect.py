@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers import assert_refused, read_json, read_output, read_stdout, run_here
-from models.configs import ALL, DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, PHI_3, QWEN2_VL, SMOLLM3
+from models.configs import ALL, DYNAMIC, GEMMA_3, LLAMA_31, PHI_3, QWEN2_VL, SMOLLM3
 
 from ropecli import load_model
 
@@ -45,18 +45,6 @@ def test_document_has_the_keys_of_the_contract(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("config", "rows"),
     [
-        (
-            LLAMA_31,
-            [
-                "  rope type         llama3: factor 8, high_freq_factor 4, low_freq_factor 1\n",
-                "  base              500000\n",
-                "  head dim          128, all of it rotated\n",
-                "  layout            half: pairs (0, 64), (1, 65), ...\n",
-                "  context           131,072 positions, from 8,192\n",
-                "  slow pairs        25 of 64 never complete a turn within the context\n",
-                "lint: no findings\n",
-            ],
-        ),
         (LLAMA_31 | {"rope_theta": 10_000_000.0}, ["  base              10000000\n"]),
         (
             LLAMA_31 | {"model_type": "cohere"},
@@ -111,26 +99,6 @@ def test_which_sequences_a_table_is_for(
     text = read_stdout("inspect", save(tmp_path, config), "--as", reading)
     assert ("at length" in text) is (row is not None)
     assert row is None or f"  at length         {row}\n" in text
-
-
-def test_another_reading(tmp_path: Path) -> None:
-    text = read_stdout("inspect", save(tmp_path, GPT_OSS), "--as", "llama.cpp")
-    assert ", as llama.cpp 0c1e570 reads it\n" in text
-    assert "truncate true" in text
-
-
-def test_an_error_of_lint_is_exit_code_1(tmp_path: Path) -> None:
-    odd = GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"attn_factor": 0.8782}}
-    text = read_stdout("inspect", save(tmp_path, odd), code=1)
-    assert "  error " in text
-    found = read_json("inspect", save(tmp_path, odd), code=1)["result"]["findings"]
-    assert "error" in [each["level"] for each in found]
-
-
-def test_stdin() -> None:
-    done = run_here("inspect", "-", stdin=json.dumps(LLAMA_31))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("-: dim 128, base 500000, llama3 factor 8; llama, as ")
 
 
 def test_window_of_sliding_layers_counts_for_complete_turns(tmp_path: Path) -> None:

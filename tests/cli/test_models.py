@@ -105,11 +105,6 @@ def test_text_positions_count_on_every_axis(files: Path) -> None:
     assert np.load("x.rope.npy").tobytes() == expected.tobytes()
 
 
-def test_a_model_from_stdin() -> None:
-    text = read_stdout("decay", "--model", "-", "--max-dist", "8", stdin=json.dumps(LLAMA_31))
-    assert "llama: dim 128, base 500000, llama3 factor 8, 64 pairs" in text
-
-
 @pytest.mark.parametrize("command", ["decay", "encode", *slow("verify")])
 def test_a_rope_type_by_its_parameters(command: str, files: Path) -> None:
     options = ["--dim", "64", "--rope-type", "yarn", "--base", "150000", "--set", "factor=32"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-from helpers import ROOT, assert_refused, read_json, read_output, read_stdout
+from helpers import ROOT, read_json, read_stdout
 from models.configs import LLAMA_31
 
 from ropecli import Rotary, load_model, precision
@@ -76,26 +75,6 @@ def test_every_model_has_its_context_and_its_rows(here: Path) -> None:
 def test_a_policy_given_twice_is_shown_once() -> None:
     text = read_stdout("precision", "--dim", "2", "--policy", "float32", "--policy", "float32")
     assert text.count("\nfloat32 ") == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--policy", "bf15"], "policy must be one of float64, "),
-        (["--context", "0"], "context must be from 1 to"),
-        (["--tolerance", "-1"], "tolerance must be finite and above 0"),
-        (["--policy", "data=int4"], "must be one of float64, float32, "),
-    ],
-)
-def test_refusals(words: list[str], message: str) -> None:
-    assert message in assert_refused("precision", "--dim", "2", *words)
-
-
-@pytest.mark.slow
-def test_output_is_written_by_suffix(here: Path) -> None:
-    for name in ("x.svg", "x.csv", "x.json"):
-        read_output("precision", "--dim", "4", "--context", "400", "-o", name)
-        assert (here / name).stat().st_size > 1000
 
 
 def test_presets_stages_and_dtypes_are_on_the_page_and_presets_in_the_help() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_output, read_stdout
+from helpers import assert_refused, read_json, read_output
 from models.configs import GEMMA_3, LLAMA_31, PHI_3
 
 from ropecli import load_model, scale
@@ -98,29 +98,6 @@ def test_options_without_a_model() -> None:
     assert set(longest["result"]["encodings"][0]["methods"][1]["frequency_ratio"]) == {1.0}
 
 
-def test_parameters_give_the_same_result_again(here: Path) -> None:
-    words = ["scale", *write(short=SHORT), "--factor", "2", "--base", "50", "--base", "70"]
-    got = read_json(*words, "--method", "yarn", "--method", "ntk")["parameters"]
-    assert (got["method"], got["base"], got["factor"]) == (["yarn", "ntk"], [50, 70], 2)
-
-
-def test_pairs_are_in_the_table(here: Path) -> None:
-    words = ("--dim", "8", "--original", "32", "--factor", "2", "--method", "ntk")
-    text = read_stdout("scale", *words, "--pairs", "-o", "-", "--format", "csv")
-    assert text.splitlines()[0] == "method,pair,inv_freq,frequency_ratio,turns"
-    assert len(text.splitlines()) == 9
-
-
-@pytest.mark.parametrize("method", ["linear", "dynamic", "yarn", "llama3"])
-def test_the_configuration_that_was_settled_on(here: Path, method: str) -> None:
-    words = [*write(short=SHORT), "--context", "256", "--method", method, "--write", "long.json"]
-    made = read_json("scale", *words)["result"]["encodings"][0]["methods"][1]
-    written = load_model("long.json", sequence_length=256).layer()
-    assert written.rotary is not None
-    assert written.rotary.inv_freq.tolist() == made["inv_freq"]
-    assert written.rotary.attention_factor == made["attention_factor"]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -162,13 +139,3 @@ def test_refusals(here: Path, words: str, message: str) -> None:
     line = assert_refused("scale", *words.split())
     assert line == message or line.startswith(message.removesuffix("..."))
     assert not Path("x.json").exists()
-
-
-@pytest.mark.slow
-def test_output_in_the_help_is_real() -> None:
-    shown = read_stdout("scale", "--help").partition("method        kept")[2].splitlines()[1:6]
-    printed = read_stdout(
-        *("scale", "--base", "500000", "--original", "8192", "--context", "131072")
-    )
-    rows = [line.split() for line in printed.splitlines()]
-    assert all(line.split() in rows for line in shown)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -67,34 +65,6 @@ def test_full_disk_behind_stdout(words: str) -> None:
     assert (done.returncode, done.stderr) == (2, "error: output: No space left on device\n")
 
 
-def test_closed_stdout() -> None:
-    done = shell("ropecli decay --dim 4 >&-")
-    assert (done.returncode, done.stderr) == (2, "error: stdout is closed\n")
-
-
-def test_interrupt_is_one_line_and_130() -> None:
-    code = (
-        "import signal, sys; from ropecli.cli.app import run; "
-        # A test run in the background of a script ignores interrupts, and so would its children.
-        "signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "print('ready', file=sys.stderr, flush=True); "
-        "sys.exit(run(['verify', '--dim', '256', '--json']))"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-    ) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == "ready\n"
-        time.sleep(1.5)  # well into it: all laws take a minute
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "error: interrupted\n")
-
-
 def test_a_name_that_stdout_can_not_show_is_spelt_out(tmp_path: Path) -> None:
     done = run_cli("decay", *SMALL, "-o", "é.csv", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
@@ -114,14 +84,6 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
 # A terminal of 80 columns.
 
 
-def test_decay_draws_its_curve_in_a_terminal() -> None:
-    screen = run_in_terminal("decay", "--dim", "16", "--max-dist", "200", PYTHONIOENCODING="utf-8")
-    assert screen.code == 0
-    assert any("\u2801" <= c <= "\u28ff" for c in screen.text)
-    assert "  halved by " in screen.text
-    assert max(map(len, screen.text.splitlines())) <= 80
-
-
 def test_a_terminal_without_braille_gets_the_table() -> None:
     screen = run_in_terminal("decay", *SMALL, PYTHONIOENCODING="ascii")
     assert screen.code == 0
@@ -139,12 +101,6 @@ def test_a_terminal_without_braille_gets_the_table() -> None:
             "PASS  kernel = reference",
             0,
         ),
-        (
-            "scores --encodings rope,nope,transformer_xl --model-dim 8 --heads 2 --length 4",
-            "PASS: measurement and theory agree on 3 encodings, seed 0\n",
-            0,
-        ),
-        ("inspect phi.json", "\n                    ", 0),  # breaks stand under the value
         ("diff gemma.json smollm.json", "Different: ", 1),
         ("lint wrong.json", "wrong.json: 1 error", 1),
     ],
@@ -168,12 +124,6 @@ def test_verify_colours_its_verdicts_in_a_terminal() -> None:
     assert max(map(len, screen.text.splitlines())) <= 80
 
 
-def test_a_dumb_terminal_gets_no_colours() -> None:
-    screen = run_in_terminal("verify", "--dim", "2", "--dtype", "float32", TERM="dumb")
-    assert (screen.code, screen.colours) == (0, 0)
-    assert "PASS  orthogonality " in screen.text
-
-
 def test_files_do_not_take_the_numbers_of_closed_streams() -> None:
     code = "import os, sys; from ropecli.cli import main; import ropecli.cli.app as app; "
     code += "app.main = lambda: print(os.open('/dev/null', os.O_RDONLY) > 2); main()"
@@ -185,17 +135,6 @@ def test_verify_where_stderr_is_closed() -> None:
     done = shell("ropecli verify --dim 4 2>&-")
     assert done.returncode == 0
     assert "PASS" in done.stdout
-
-
-def test_an_interrupt_while_numpy_is_loaded(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((3, 4)))
-    code = "import sys; from ropecli.cli.app import run\n"
-    code += "class Interrupted:\n    def find_spec(name, *_):\n"
-    code += "        if name == 'numpy.lib': raise KeyboardInterrupt\n"
-    code += "sys.meta_path.insert(0, Interrupted)\n"
-    code += f"sys.exit(run(['encode', '{tmp_path / 'x.npy'}']))"
-    done = shell(f"'{sys.executable}' -c \"{code}\"")
-    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
 def test_closed_stdin() -> None:

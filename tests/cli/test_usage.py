@@ -28,13 +28,6 @@ def test_layers_of_one_tensor_and_of_many_are_the_same(here: Path) -> None:
     assert whole["parameters"]["layout"] == "half"
 
 
-def test_the_page_counts_layers_heads_pairs_and_tokens(here: Path) -> None:
-    np.save(here / "q.npy", LAYERS)
-    np.save(here / "k.npy", LAYERS[:, :1, :3])
-    page = read_stdout("usage", "q.npy", "k.npy")
-    assert "\n11 layers, 2 heads of q, 1 of k, 4 pairs, 5 tokens\n" in page
-
-
 def test_heads_side_by_side_and_tokens_first(here: Path) -> None:
     np.save(here / "q.npy", LAYERS)
     np.save(here / "wide.npy", LAYERS.swapaxes(1, 2).reshape(11, 5, 16))

@@ -96,23 +96,6 @@ def test_layouts_of_a_single_pair_are_one() -> None:
     assert len(names) == len(set(names))
 
 
-def test_same_seed_gives_the_same_verdicts() -> None:
-    def checks(seed: str) -> Any:
-        return read_json(*QUICK, "--seed", seed)["result"]["checks"]
-
-    first = checks("5")
-    assert checks("5") == first
-    assert checks("6") != first
-
-
-def test_partial_rotation() -> None:
-    words = ["verify", "--dim", "4", "--rotary-dim", "2", "--rotary-offset", "1"]
-    got = read_json(*words, "--dtype", "float32")
-    assert got["parameters"]["rotary_dim"] == 2
-    by_name = {check["name"]: check for check in got["result"]["checks"]}
-    assert by_name["kernel = reference"]["passed"] is True
-
-
 @pytest.mark.usefixtures("broken")
 def test_failed_law_is_exit_code_1_with_a_case_to_type_in() -> None:
     text = read_stdout(*QUICK, code=1)

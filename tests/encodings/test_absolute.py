@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_same_bits, assert_within
+from helpers import assert_within
 from numpy.typing import NDArray
 
 from ropecli.encodings import encoding
@@ -36,12 +36,6 @@ def test_first_rows_as_the_paper_writes_them() -> None:
     # theta is 1 and 10000^(-2/4) = 0.01.
     expected = [[0, 1, 0, 1], [np.sin(1), np.cos(1), np.sin(0.01), np.cos(0.01)]]
     assert_within("code", got=got.code([0, 1]), expected=expected, tolerance=4 * 2.0**-53)
-
-
-def test_orders_hold_the_same_numbers() -> None:
-    paper, code = build().code(range(9)), build(order="concatenated").code(range(9))
-    assert (code[:, : DIM // 2] == paper[:, 0::2]).all()
-    assert (code[:, DIM // 2 :] == paper[:, 1::2]).all()
 
 
 def test_last_wavelength_of_either_exponent() -> None:
@@ -76,15 +70,6 @@ def test_a_shift_is_a_matrix() -> None:
         matrix[2 * t : 2 * t + 2, 2 * t : 2 * t + 2] = [[c, s], [-s, c]]
     p, shifted = build().code(positions), build().code(positions + shift)
     assert_within("M_k p_m", got=p @ matrix.T, expected=shifted, tolerance=ALLOWED)
-
-
-def test_a_learned_table_of_zeros_is_no_encoding() -> None:
-    x = np.random.default_rng(0).standard_normal((3, 8))
-    weights = {"positions": np.zeros((512, 8))}
-    zero = encoding("learned", model_dim=8, heads=2, weights=weights)
-    nope = encoding("nope", model_dim=8, heads=2)
-    args = (x, x, [0, 9, 511], [5, 5, 5])
-    assert_same_bits("scores", got=zero.scores(*args), expected=nope.scores(*args))
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "learned"])

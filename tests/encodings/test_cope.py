@@ -38,26 +38,6 @@ def test_open_gates_count_tokens_up_to_the_last_row_of_the_table() -> None:
     assert got.tolist() == [1, 1, 1, 1, 1, 0.5]
 
 
-def test_tokens_whose_gate_is_shut_do_not_count() -> None:
-    made = with_ruler()
-    seen, unseen = np.array([10.0, 0, 0, 1]), np.array([-100.0, 0, 0, 0])
-    query = seen[None]
-    plain = made.scores(query, np.array([seen, seen]), [9], [0, 9])[0, 0]
-    more = made.scores(query, np.array([seen, unseen, unseen, seen]), [9], [0, 3, 4, 9])[0, 0]
-    # sigmoid(-1000) is 0 in float64.
-    assert plain.tolist() == more[[0, 3]].tolist()
-
-
-def test_later_keys_are_shut_before_the_sum() -> None:
-    random = np.random.default_rng(0)
-    x = random.standard_normal((6, 16))
-    made = encoding("cope", model_dim=16, heads=2)
-    whole = made.scores(x, x, np.arange(6), np.arange(6))
-    part = made.scores(x[:4], x[:4], np.arange(4), np.arange(4))
-    # The same gates in the same order, with zeros before them.
-    assert_within("score", got=whole[:, :4, :4], expected=part, tolerance=0)
-
-
 def test_only_the_order_of_the_positions_counts() -> None:
     random = np.random.default_rng(1)
     x, y = random.standard_normal((3, 16)), random.standard_normal((5, 16))

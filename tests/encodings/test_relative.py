@@ -51,28 +51,6 @@ def test_shaw_s_attention_matches_the_reference(
     )
 
 
-def test_shaw_s_weight_of_a_distance_is_a_row() -> None:
-    # q = (1, 0) whatever the token, k = 0: the score is the first coordinate of a row, / sqrt(2).
-    rows = np.arange(7.0)
-    weights = {
-        "query": np.array([[[1.0, 0.0]]]),
-        "key": np.zeros((1, 1, 2)),
-        "key_positions": np.stack([rows, np.zeros(7)], axis=1),
-    }
-    for printed, sign in ((False, 1), (True, -1)):
-        table = weights | ({"key_positions": weights["key_positions"][:, :1]} if printed else {})
-        if printed:
-            table["key"] = np.array([[[1.0, 0.0]]])
-        shaw = encoding(
-            "shaw", model_dim=1, heads=1, head_dim=2, clip=3, as_printed=printed, weights=table
-        )
-        n = np.arange(11)
-        got = shaw.scores(np.ones((1, 1)), np.zeros((11, 1)), [5], n)[0, 0] * np.sqrt(2)
-        expected = np.clip(sign * (n - 5), -3, 3) + 3
-        # One rounding each of 1/sqrt(2), sqrt(2) and two products, of at most 6.
-        assert_within("scores", got=got, expected=expected, tolerance=6 * 4 * 2.0**-52)
-
-
 def test_shaw_without_a_query_or_a_key() -> None:
     shaw = build("shaw")
     assert shaw.attend(X[:0], X, [], POSITIONS).shape == (HEADS, 0, HEAD_DIM)
@@ -98,30 +76,3 @@ def test_tupe_s_cls_has_thetas_for_positions() -> None:
     theta1, theta2 = tupe.weights["theta1"], tupe.weights["theta2"]
     assert (place[:, 0, :] == theta1[:, None]).all()
     assert (place[:, 1:, 0] == theta2[:, None]).all()
-
-
-def test_untying_tupe_s_cls_changes_nothing_else() -> None:
-    tied, untied = build("tupe", untie_cls=False), build("tupe")
-    got = untied.scores(X, X, POSITIONS, POSITIONS)[:, 1:, 1:]
-    assert (got == tied.scores(X, X, POSITIONS, POSITIONS)[:, 1:, 1:]).all()
-    assert "theta1" not in tied.weights
-
-
-def test_tupe_s_content_is_scaled_by_twice_the_head_dim() -> None:
-    tupe, nope = build("tupe"), build("nope")
-    zero = np.zeros_like(X)
-    place = tupe.scores(zero, zero, POSITIONS, POSITIONS)
-    got = tupe.scores(X, X, POSITIONS, POSITIONS) - place
-    expected = nope.scores(X, X, POSITIONS, POSITIONS) / np.sqrt(2)
-    # The difference rounds by the size of its terms, and 1/sqrt(2d) twice; both are below 100.
-    assert_within("content", got=got, expected=expected, tolerance=100 * 6 * 2.0**-53)
-
-
-def test_tupe_s_bias_is_that_of_key_minus_query() -> None:
-    weights = {
-        "positions": np.zeros((LENGTH, DIM)),
-        "bias": np.stack([np.arange(13.0), np.arange(13.0)], axis=1),
-    }
-    tupe = build("tupe", length=LENGTH, untie_cls=False, weights=weights)
-    place = tupe.scores(np.zeros_like(X), X, POSITIONS, POSITIONS)
-    assert (place[0] == POSITIONS[None, :] - POSITIONS[:, None] + LENGTH - 1).all()

@@ -33,14 +33,7 @@ def native(array: Array) -> Array:
 
 
 def rotate_heads(x: Array, rope: Rotary, *, axis: int = -2, **options: Any) -> Array:
-    """Return what a file of heads side by side should become, in native byte order.
-
-    Args:
-        x: An array as stored.
-        rope: The encoding.
-        axis: Of the sequence.
-        options: Of `rotate`.
-    """
+    """Return what a file of heads side by side should become, in native byte order."""
     heads = native(x).reshape(*x.shape[:-1], -1 if x.size else 1, rope.head_dim)
     moved = np.moveaxis(heads, axis % x.ndim, -2)
     turned = np.moveaxis(rotate(moved, rope, **options), -2, axis % x.ndim)
@@ -182,13 +175,7 @@ class FileFormat(NamedTuple):
         return self.write(folder / f"x{self.suffix}", arrays)
 
     def load(self, path: Path, like: Array, name: str = "q") -> Array:
-        """Return an array in native byte order.
-
-        Args:
-            path: A file.
-            like: An array of the shape and dtype that a file without a header does not state.
-            name: The array's name.
-        """
+        """Return an array in native byte order; `like` has what a file without a header lacks."""
         if self.suffix == ".bin":
             return native(np.fromfile(path, like.dtype).reshape(like.shape))
         array = native(self.read(path, name))
@@ -217,12 +204,7 @@ FORMATS = [
 
 
 def each_format(*left_out: str, **needs: object) -> pytest.MarkDecorator:
-    """Parametrise a test over formats; that of PyTorch is for the tests of other libraries.
-
-    Args:
-        left_out: Suffixes.
-        needs: Fields that a format must have.
-    """
+    """Parametrise a test over formats that have these fields, without those left out."""
     found = [each for each in FORMATS if each.suffix not in left_out]
     found = [each for each in found if all(getattr(each, k) == v for k, v in needs.items())]
     return pytest.mark.parametrize("kind", [as_parameter(each) for each in found])

@@ -172,13 +172,7 @@ def feed_stdin(content: bytes) -> Iterator[None]:
 
 
 def assert_refused_or_rotated(folder: Path, name: str, content: bytes) -> bool:
-    """Assert that a file is refused in one line, or rotated as others read it; say which.
-
-    Args:
-        folder: An empty folder.
-        name: Of the file, or - for standard input.
-        content: Of the file.
-    """
+    """Assert that a file is refused in one line, or rotated as others read it; say which."""
     __tracebackhide__ = True
     source = name if name == "-" else folder / name
     output = folder / f"y{Path(name).suffix or '.npy'}"

@@ -24,11 +24,6 @@ def notes(axes: Axes, *, axis_given: bool = False, dim_given: bool = False) -> t
     return axis_notes(axes, axis_given=axis_given, dim_given=dim_given)
 
 
-def test_defaults_are_the_axis_before_the_last_and_one_head() -> None:
-    axes = understand_axes(file(2, 5, 16))
-    assert (axes.sequence_axis, axes.sequence, axes.heads, axes.head_dim) == (1, 5, 1, 16)
-
-
 def test_heads_lie_side_by_side() -> None:
     axes = understand_axes(file(2, 5, 16), head_dim=4, sequence_axis=-3)
     assert (axes.sequence_axis, axes.sequence, axes.heads, axes.head_dim) == (0, 2, 4, 4)

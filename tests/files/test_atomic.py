@@ -139,10 +139,6 @@ def test_longest_names_are_written(tmp_path: Path, length: int) -> None:
     assert names(tmp_path) == [target.name]
 
 
-def test_name_that_is_too_long_is_refused_before_writing(tmp_path: Path) -> None:
-    assert "too long" in refusal_of(write, tmp_path / ("x" * 256))
-
-
 def test_folder_that_is_removed_half_way(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -287,15 +287,6 @@ def test_what_is_read_is_never_written_over(tmp_path: Path) -> None:
     assert np.load(places).tolist() == [0, 1, 2]
 
 
-def test_existing_output_needs_force(tmp_path: Path) -> None:
-    path, output = save(tmp_path, np.ones((3, 8))), tmp_path / "y.NPY"
-    output.write_bytes(b"old")
-    assert "pass force" in refusal_of(encode_file, path, output, ROPE)
-    assert output.read_bytes() == b"old"
-    encode_file(path, output, ROPE, force=True)
-    assert np.load(output).shape == (3, 8)
-
-
 X = np.ones((5, 8))
 AT = "tcp://127.0.0.1:8786"
 
@@ -310,23 +301,6 @@ def job_refusal(
     ):
         Plan(session, output, **(needs or {}))
     return str(caught.value)
-
-
-def test_what_can_be_written_is_not_refused(tmp_path: Path) -> None:
-    path = save(tmp_path, X)
-    with open_session(Job(input=path, rope=ROPE)) as session:
-        for name in ("y.npy", "y.safetensors", "y.zarr", "y.npz"):
-            Plan(session, tmp_path / name)
-            Plan(session, tmp_path / name, scheduler=AT)
-    assert names(tmp_path) == ["x.npy"]
-
-
-def test_formats(tmp_path: Path) -> None:
-    path = save(tmp_path, X)
-    save_file({"q": X, "k": X}, tmp_path / "x.safetensors")
-    assert "cannot write y.txt" in job_refusal(path, Path("y.txt"))
-    several = job_refusal(tmp_path / "x.safetensors", Path("y.npy"), tensor="*")
-    assert several.startswith("cannot write y.npy: it holds one tensor, got 2")
 
 
 def test_schedulers(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import errno
 import math
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -324,30 +323,6 @@ def test_things_that_are_called_as_stdout_is(tmp_path: Path) -> None:
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, check=True, env=ENVIRONMENT)
     assert done.stdout == (tmp_path / "expected.npy").read_bytes()
     assert contents(tmp_path / "-") == {"precious": b"precious"}
-
-
-@pytest.mark.slow
-def test_full_disk_leaves_nothing(tmp_path: Path) -> None:
-    path, output = save(tmp_path, random_array(4_800, 8, dtype="f8")), tmp_path / "y.npy"
-    limit = path.stat().st_size // 2
-
-    def small_disk() -> None:
-        # Python ignores the signal.
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKS, path, "-o", output, "-q"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=ENVIRONMENT,
-        preexec_fn=small_disk,
-    )
-    assert done.returncode == 2
-    said = done.stderr.replace("turned\n", "")
-    assert f"error: cannot write {output}: File too large\n" in said
-    assert "Traceback" not in said
-    assert names(tmp_path) == ["x.npy"]
 
 
 MEMORY = """

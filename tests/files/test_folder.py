@@ -29,13 +29,6 @@ def with_manifest(**texts: str) -> dict[str, bytes]:
     return files | {"manifest.json": json.dumps({"files": [{"path": p} for p in files]}).encode()}
 
 
-def test_files_and_their_folders_are_written(tmp_path: Path) -> None:
-    files = with_manifest(a="1", sub__b="2", sub__c="3")
-    write_folder(tmp_path / "out", files)
-    assert contents(tmp_path / "out") == files
-    assert names(tmp_path) == ["out"]
-
-
 def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
     write_folder(tmp_path / "out", with_manifest(a="1", sub__b="2"))
     with pytest.raises(FileError, match="out exists; pass force to replace it"):
@@ -207,15 +200,6 @@ def test_a_kill_at_any_step_leaves_a_whole_folder(tmp_path: Path, exchange: bool
         assert step[3:] == ["next", ["out"]], "unless it is forced to, and then leaves nothing else"
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    part = tmp_path / ".out.ropecli-part"
-    part.mkdir()
-    (part / "old").write_text("")
-    write_folder(tmp_path / "out", with_manifest(a="1"))
-    assert contents(tmp_path / "out") == with_manifest(a="1")
-    assert names(tmp_path) == ["out"]
-
-
 def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
     part = tmp_path / ".out.ropecli-part"
     part.mkdir()
@@ -229,11 +213,6 @@ def test_a_folder_that_another_process_writes_is_left_alone(tmp_path: Path) -> N
         os.close(held)
     assert contents(part) == {"theirs": b""}
     assert names(tmp_path) == [part.name]
-
-
-def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"cannot write .*x\.zarr: File name too long"):
-        check_folder(tmp_path / ("a" * 300) / "x.zarr")
 
 
 def test_the_part_of_the_next_run_is_left_alone(
@@ -328,17 +307,6 @@ def test_folder_appears_at_the_end(tmp_path: Path) -> None:
         assert names(tmp_path) == [".y.zarr.ropecli-part"]
     assert names(tmp_path) == ["y.zarr"]
     assert names(target) == ["a"]
-
-
-def test_after_an_exception_nothing_is_left(tmp_path: Path) -> None:
-    def fail() -> None:
-        with replacing_folder(tmp_path / "y", foreign_files=foreign_files) as part:
-            (part / "a").write_bytes(b"1")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert names(tmp_path) == []
 
 
 def test_folder_that_was_removed_is_not_put_together_again(tmp_path: Path) -> None:

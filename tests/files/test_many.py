@@ -124,11 +124,6 @@ def test_progress_runs_over_all_files(tmp_path: Path, parts: list[Path]) -> None
     assert told == [(size[5], size[5] + size[4]), (size[5] + size[4], size[5] + size[4])]
 
 
-def test_outputs_beside_the_inputs(tmp_path: Path, parts: list[Path]) -> None:
-    encode_files(parts[:1], ROPE)
-    assert (tmp_path / "part-2.rope.npy").exists()
-
-
 def test_outputs_that_can_not_be_are_refused(tmp_path: Path, parts: list[Path]) -> None:
     (tmp_path / "other").mkdir()
     twin = save(tmp_path / "other", random_rows(2), "part-2.npy")

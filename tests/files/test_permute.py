@@ -251,10 +251,6 @@ def reorder_rows(arrays: dict[str, Array], rows: Array) -> dict[str, Array]:
 ROWS = old_rows(HEAD_DIM, to="half")
 
 
-def test_right_rows_are_proven(tmp_path: Path) -> None:
-    assert proof_of(tmp_path, layer(), reorder_rows(layer(), ROWS)).holds
-
-
 @pytest.mark.parametrize(
     "rows",
     [np.arange(HEAD_DIM)[::-1], np.arange(HEAD_DIM), old_rows(HEAD_DIM, to="interleaved")],

@@ -31,11 +31,6 @@ def test_note_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.err == f"note: x.npy: {'long ' * 50}[red]row[/red] 0 of 5 taken\n"
 
 
-def test_note_may_be_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    console.note("3 NaN", kind="warning")
-    assert capsys.readouterr().err == "warning: 3 NaN\n"
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -81,11 +76,6 @@ def test_braille_needs_a_terminal_that_can_show_it(
     assert console.draws_braille() is expected
 
 
-def test_no_braille_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
-    assert console.draws_braille() is False
-
-
 def test_wrapped_breaks_at_spaces_only() -> None:
     line = "      m = 1e-16, q = e_0: got (0.5403023058681398 at 0), expected 1"
     lines = console.wrap_text(line, 40, indent=6)
@@ -94,10 +84,6 @@ def test_wrapped_breaks_at_spaces_only() -> None:
         "      (0.5403023058681398 at 0),",
         "      expected 1",
     ]
-
-
-def test_wrapped_leaves_a_short_line_alone() -> None:
-    assert console.wrap_text("FAIL  norm", 80, indent=6) == ["FAIL  norm"]
 
 
 def test_sentences_fit_a_terminal_and_tables_are_left_alone(

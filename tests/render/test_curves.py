@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ropecli.render.curves import HEIGHT, MARGIN, NAMES, Curve, draw
+from ropecli.render.curves import MARGIN, Curve, draw
 
 WIDTH = 80 - MARGIN  #: Characters of a plot, without another width.
 
@@ -28,10 +28,6 @@ def labels(drawing: str) -> dict[int, str]:
     return {row: text for row, text in enumerate(lines) if text}
 
 
-def dots(drawing: str) -> int:
-    return sum((ord(c) - 0x2800).bit_count() for row in rows(drawing) for c in row if c > BLANK)
-
-
 def places(drawing: str) -> dict[int, set[int]]:
     """The rows of characters that each column of characters has dots in."""
     plot = rows(drawing)
@@ -41,35 +37,12 @@ def places(drawing: str) -> dict[int, set[int]]:
     }
 
 
-def test_plot_is_as_wide_as_80_columns_let_it() -> None:
-    drawing = draw([curve(np.exp(-X / 100))], x_label="relative distance")
-    plot = rows(drawing)
-    assert (WIDTH, HEIGHT) == (64, 14)
-    assert len(plot) == 14
-    assert {len(row) for row in plot} == {WIDTH}
-    assert max(map(len, drawing.splitlines())) <= 80
-
-
 @pytest.mark.parametrize("value", [1e-300, -1.2345e300, 123456.0])
 def test_wide_labels_stay_within_80_columns(value: float) -> None:
     drawing = draw(
         [curve(value * X / 512, x=X * 1e6), curve(X * 0, x=X * 1e6)], x_label="relative distance"
     )
     assert max(map(len, drawing.splitlines())) <= 80
-
-
-def test_falling_line_goes_from_top_left_to_bottom_right() -> None:
-    at = places(draw([curve(-X)], x_label="x"))
-    assert (min(at[0]), max(at[59])) == (0, 13)
-    # 14 rows over 60 columns: a straight line passes each column in one row, or in two.
-    for column in range(60):
-        assert at[column] <= {int(column * 14 / 60) + step for step in (-1, 0, 1)}
-        assert at[column]
-
-
-def test_rising_line_goes_from_bottom_left_to_top_right() -> None:
-    at = places(draw([curve(X)], x_label="x"))
-    assert (max(at[0]), min(at[59])) == (13, 0)
 
 
 def test_constant_curve_lies_in_the_middle_with_its_value_half_a_unit_off_both_ends() -> None:
@@ -98,36 +71,6 @@ def test_single_point() -> None:
     drawing = draw([curve(np.array([3.0]), x=np.array([5.0]))], x_label="x")
     assert labels(drawing)[0] == "3.5"
     assert drawing.splitlines()[-2].split()[0] == "5"
-
-
-def test_styles_differ_in_what_they_leave_out() -> None:
-    """One curve lies along the bottom; the other, drawn on its own, in each style."""
-    top = curve(np.full(513, 1.0))
-    floor = curve(np.full(513, 0.0))
-    drawings = [draw([floor] * n + [top], x_label="x") for n in range(1, len(NAMES))]
-    first_rows = [rows(drawing)[0] for drawing in drawings]
-    assert len(set(first_rows)) == len(first_rows)
-    assert all(row.strip(BLANK) for row in first_rows)
-
-
-def test_dashes_are_fewer_dots_than_a_line() -> None:
-    alone = dots(draw([curve(X)], x_label="x"))
-    both = dots(draw([curve(X), curve(X)], x_label="x"))
-    assert both == alone  # the second lies on the first
-    crossing = dots(draw([curve(X), curve(512 - X)], x_label="x"))
-    assert alone < crossing < 2 * alone
-
-
-def test_more_curves_than_styles_begin_again() -> None:
-    drawing = draw([curve(X, str(n)) for n in range(len(NAMES) + 1)], x_label="x")
-    assert drawing.splitlines()[-1].split() == ["solid", str(len(NAMES))]
-
-
-@pytest.mark.parametrize("columns", [36, 50, 79])
-def test_a_narrow_terminal_gets_a_narrow_plot(columns: int) -> None:
-    drawing = draw([curve(-X)], x_label="relative distance", columns=columns)
-    assert max(map(len, drawing.splitlines())) <= columns
-    assert f"+{'-' * (columns - MARGIN)}" in drawing
 
 
 def test_the_narrowest_plot_keeps_its_numbers() -> None:

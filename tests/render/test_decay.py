@@ -22,7 +22,6 @@ from ropecli.render.console import Screen
 from ropecli.render.save import csv as csv_text
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
-HINTS = "Save the figure: -o figure2.png    the numbers: -o decay.csv"
 
 
 def curve(
@@ -99,22 +98,8 @@ def test_every_number_of_the_page_has_six_digits(
         assert row[1:] == pytest.approx([bounds[i], bounds[::-1][i]], rel=5e-6, abs=0)
 
 
-def test_table_shows_distances_that_double_and_the_last() -> None:
-    text = shown([curve(list(range(1001, 0, -1)))])
-    _, rows = table(text)
-    assert [row[0] for row in rows] == [
-        str(n) for n in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
-    ]
-    assert "12 of 1,001 values; all of them: --json, or -o decay.csv\n" in text
-
-
 def test_whole_table_says_nothing_of_other_values() -> None:
     assert "all of them" not in shown([curve([3, 2, 1])])
-
-
-def test_large_distances_keep_their_digits() -> None:
-    _, rows = table(shown([curve([1, 2], start=123_456_789, step=0.5)]))
-    assert [row[0] for row in rows] == ["123456789", "123456789.5"]
 
 
 def test_wide_tables_are_folded() -> None:
@@ -146,23 +131,6 @@ def facts(text: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def test_summary_of_the_papers_curve() -> None:
-    text = shown([decay(Rotary(head_dim=128))])
-    assert text.startswith(
-        "The bound goes from 32.5 at distance 0 to 5.311 at 512, to half of it by 16.\n\n"
-        "RoPE's upper bound against distance (RoFormer Eq. 37, Figure 2)\n"
-        "dim 128, base 10000, 64 pairs\n\n"
-    )
-    got = facts(text)
-    assert got["at distance 0"] == "32.5        = (pairs + 1) / 2, exactly"
-    assert got["halved by"] == "16"
-    assert got["rises first at"] == "19"
-    assert got["at distance 512"] == "5.311"
-    assert got["lowest"] == "4.871    at 482"
-    assert got["on average"] == "12.5 in the first quarter, 6.638 in the last"
-    assert text.endswith(f"{HINTS}\nThe paper's own frame: --figure2")
-
-
 @pytest.mark.parametrize("reduce", ["mean", "sum"])
 @pytest.mark.parametrize("start", [0.0, 1.0])
 def test_exactly_is_said_of_the_mean_at_0_alone(reduce: str, start: float) -> None:
@@ -183,15 +151,6 @@ def test_one_distance_has_no_trend() -> None:
 
 def test_one_pair_is_no_pairs() -> None:
     assert "dim 2, base 10000, 1 pair\n" in shown([curve([1.0], dim=2)])
-
-
-def test_several_curves_are_named() -> None:
-    text = shown([curve([4, 1]), curve([2, 1], base=500)])
-    blocks = text.split("\n\n")
-    assert [b.splitlines()[0] for b in blocks[3:5]] == ["dim 4, base 10000", "dim 4, base 500"]
-    assert "at distance 0" in blocks[3]
-    assert "  4 " in blocks[3]
-    assert "  2 " in blocks[4]
 
 
 def test_scores_are_summed_up() -> None:
@@ -216,10 +175,6 @@ def test_brief_leaves_out_what_is_not_a_result() -> None:
     assert facts(text)["halved by"] == "1"
 
 
-def test_hints_end_where_a_file_was_written() -> None:
-    assert "Save the figure" not in shown([curve([4, 2])], saved=Path("x.png"))
-
-
 def test_print_and_notebooks_show_the_short_page() -> None:
     one = curve([4, 2])
     assert str(one) == shown([one], brief=True)
@@ -227,20 +182,6 @@ def test_print_and_notebooks_show_the_short_page() -> None:
 
 
 # On a terminal.
-
-
-def test_terminal_shows_a_plot_and_no_table() -> None:
-    text = shown([curve([8, 4, 2, 1])], plots=True)
-    assert re.search("[\u2801-\u28ff]", text)
-    assert "  8 |" in text
-    assert "relative upper bound " not in text
-    assert max(map(len, text.splitlines())) <= 80
-
-
-def test_terminal_names_several_curves() -> None:
-    text = shown([curve([8, 4, 2, 1]), curve([3, 3, 3, 3], dim=6)], plots=True)
-    assert re.search(r"solid +dim 4, base 10000\n", text)
-    assert re.search(r"dashed +dim 6, base 10000\n", text)
 
 
 def test_terminal_clips_the_papers_frame() -> None:

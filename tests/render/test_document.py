@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropecli import ArgumentError, FileError, Rotary, __version__, base_bound
+from ropecli import ArgumentError, FileError, Rotary, base_bound
 from ropecli.analyses.several import Several
 from ropecli.render.document import show, text
 from ropecli.render.figure import Look
@@ -23,16 +23,6 @@ def parse_result(result: dict[str, Any]) -> Any:
         raise AssertionError(name)  # NaN and Infinity are not JSON
 
     return json.loads(text("decay", {}, result), parse_constant=refuse)["result"]
-
-
-def test_keys_of_the_document() -> None:
-    document = json.loads(text("verify", {"dim": 64}, {"passed": True}))
-    assert document == {
-        "schema": "ropecli.verify/1",
-        "version": __version__,
-        "parameters": {"dim": 64},
-        "result": {"passed": True},
-    }
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32(np.nan)])
@@ -88,12 +78,6 @@ def test_show_writes_the_document_and_nothing_else(capsys: pytest.CaptureFixture
 
 
 # Files.
-
-
-@pytest.mark.parametrize("name", ["x.png", "x.SVG", "x.pdf", "x.csv", "x.md", "x.tex", "b.json"])
-def test_output_that_can_be_written(name: str) -> None:
-    assert not Path(name).exists()
-    check_savable(Path(name), force=False)
 
 
 @pytest.mark.parametrize("name", ["x", "x.npy", "x.png.gz", ".png", "", "x.jpeg"])

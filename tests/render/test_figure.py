@@ -210,15 +210,6 @@ def test_panels_in_the_figure_of_somebody_else_are_legible() -> None:
     plt.close(picture)
 
 
-def test_style_has_its_own_colours(tmp_path: Path) -> None:
-    path = tmp_path / "my.mplstyle"
-    path.write_text("axes.prop_cycle: cycler('color', ['00ff00'])\npdf.fonttype: 3\n")
-    (axes,) = picture_with(style=str(path)).axes
-    assert to_hex(axes.get_lines()[0].get_color()) == "#00ff00"
-    (axes,) = FIGURES["decay"]().axes
-    assert axes.get_lines()[0].get_color() == COLOURS[0]
-
-
 #: Figures of which each thing that is drawn has a colour of the style.
 COLOURED: dict[str, Callable[[], Figure]] = {
     "construct": lambda: ropecli.construct(ROPE, context_length=8).figure(),

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pytest
-
 from ropecli import FrequencyTable, Rotary, frequency_table, rope
 from ropecli.analyses.several import Several
 from ropecli.render import columns, view_of
@@ -77,13 +74,3 @@ def test_axes_of_positions_are_a_column() -> None:
     assert "degrees covered  axis" in str(mixed)
     assert mixed.table()["axis"].tolist() == [0, 1]
     assert columns(Several(results=(mixed, SMALL)))["axis"] == [0, 1, 0, 0]
-
-
-@pytest.mark.slow
-def test_figure_has_the_wavelengths_and_the_contexts() -> None:
-    (axes,) = LLAMA.figure(SMALL).axes
-    curves = {str(line.get_label()): line for line in axes.get_lines()}
-    drawn = np.asarray(curves["dim 128, base 500000"].get_ydata())
-    assert drawn.tolist() == LLAMA.wavelength.tolist()
-    texts = [text.get_text() for text in axes.texts]
-    assert texts == ["context 8", "context 8,192"]

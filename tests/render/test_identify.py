@@ -177,6 +177,7 @@ def test_print_and_notebooks_show_the_short_page() -> None:
     assert str(found) == shown(found, screen=Screen(brief=True)).rstrip()
     assert str(found).startswith("This is RoPE: no scaling, half-split layout, all 8 dimensions.")
     assert "something is not known" not in str(found)
+    assert "As flags" not in str(found)
     refused = Identification(
         reason="x < y & z",
         dtype="float32",

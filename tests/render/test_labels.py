@@ -25,10 +25,6 @@ def test_exact_is_short(number: float, text: str) -> None:
     assert shortest_repr(number) == text
 
 
-def test_label_of_a_plain_encoding() -> None:
-    assert label(Rotary(head_dim=128)) == "dim 128, base 10000"
-
-
 def test_label_of_a_partial_encoding() -> None:
     assert label(Rotary(head_dim=64, rotary_dim=16)) == "dim 64, rotary dim 16, base 10000"
 

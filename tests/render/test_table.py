@@ -19,15 +19,6 @@ from ropecli.render.table import Column, align, texts
 cells = st.text("abc0123.-e", min_size=1, max_size=12)
 
 
-def test_words_left_and_numbers_right() -> None:
-    rows = [["law", "Eq.", "float64"], ["norm", "16", "0.5"], ["inverse", "15, 34", "0.25"]]
-    assert align(rows, left=2) == [
-        "law      Eq.     float64",
-        "norm     16          0.5",
-        "inverse  15, 34     0.25",
-    ]
-
-
 tables = st.integers(1, 5).flatmap(
     lambda n: st.lists(st.lists(cells, min_size=n, max_size=n), min_size=1)
 )
@@ -57,10 +48,6 @@ def test_a_wide_table_goes_on_below_with_its_names(
 @pytest.mark.parametrize(("width", "lines"), [(19, 1), (18, 3), (12, 3), (11, 3), (1, 3)])
 def test_as_many_columns_as_fit_are_side_by_side(width: int, lines: int) -> None:
     assert len(align([["names", "first", "other"]], left=1, width=width)) == lines
-
-
-def test_one_row_of_one_cell() -> None:
-    assert align([["x"]]) == ["x"]
 
 
 def test_lines_have_no_trailing_space() -> None:

@@ -69,12 +69,6 @@ def test_a_length_out_of_range_is_refused(length: int) -> None:
         Rotary(head_dim=8).at_length(length)
 
 
-def test_a_bare_table_has_no_formula() -> None:
-    bare = Rotary.from_inv_freq([1.0, 0.5])
-    assert bare.formula is None
-    assert (bare.rope_type, bare.parameters, bare.base) == ("custom", (), None)
-
-
 def test_the_formula_computes_the_table_again() -> None:
     made = rope("llama3", head_dim=128, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                 original_max_position_embeddings=8192)  # fmt: skip

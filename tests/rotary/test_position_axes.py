@@ -70,25 +70,6 @@ def test_a_reordered_output_in_place() -> None:
     assert rotate(x, made, points, out=x).tobytes() == fresh.tobytes()
 
 
-def test_axes_of_an_image_stay_apart() -> None:
-    made = rope("axial", head_dim=16, layout="half")
-    x = RNG.standard_normal((4, 16))
-    rows = np.array([[3.0, 0.0]] * 4)
-    moved = rotate(x, made, rows)
-    columns = made.pairs_in[np.array(made.axis) == 1].ravel()
-    assert moved[:, columns].tobytes() == x[:, columns].tobytes()
-    assert (moved != x).sum() == 4 * 8
-
-
-def test_an_axis_without_pairs() -> None:
-    made = rope("default", head_dim=8, mrope_section=[2, 0, 2])
-    points = np.array([[5.0, 1e6, 7.0]])
-    x = np.ones((1, 8))
-    other = points.copy()
-    other[0, 1] = -3
-    assert rotate(x, made, points).tobytes() == rotate(x, made, other).tobytes()
-
-
 @pytest.mark.parametrize(
     ("shape", "message"),
     [

@@ -28,25 +28,10 @@ def test_the_paper_s_encoding_is_the_default() -> None:
     assert_within_ulps("inv_freq", got=rope.inv_freq, expected=[1, 0.1, 0.01, 0.001], ulps=6)
 
 
-def test_last_wavelength_of_vaswani_is_not_the_one_printed() -> None:
-    # 2 pi 10000^(510/512) = 60611.5, and not 10000 x 2 pi = 62831.9.
-    assert Rotary(head_dim=512).wavelength[-1] == pytest.approx(60611.5, abs=0.05)
-
-
-def test_half_layout_pairs_across_the_rotary_dim() -> None:
-    rope = Rotary(head_dim=10, rotary_dim=4, rotary_offset=3, layout="half")
-    assert rope.pairs_in.tolist() == [[3, 5], [4, 6]]
-    assert rope.pairs_out.tolist() == rope.pairs_in.tolist()
-
-
 def test_rotary_dim_follows_the_table() -> None:
     rope = Rotary.from_inv_freq([1.0, 0.5, 0.0], head_dim=8, layout="half", attention_factor=1.25)
     assert (rope.rotary_dim, rope.base, rope.rope_type) == (6, None, "custom")
     assert rope.wavelength.tolist() == [2 * math.pi, 4 * math.pi, math.inf]
-
-
-def test_head_dim_defaults_to_the_whole_table() -> None:
-    assert Rotary.from_inv_freq([1.0, 0.5]).head_dim == 4
 
 
 def test_factors_of_a_table_are_kept() -> None:

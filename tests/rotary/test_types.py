@@ -196,20 +196,6 @@ def test_ends_of_the_ramp_of_yarn(
     assert (whole > 0.1 + 1e-12).sum() == math.ceil(high)
 
 
-def test_ntk_keeps_the_fastest_and_stretches_the_slowest_in_full() -> None:
-    plain, scaled = rope("default", head_dim=128), rope("ntk", head_dim=128, factor=8.0)
-    assert scaled.inv_freq[0] == plain.inv_freq[0] == 1
-    assert scaled.inv_freq[-1] == pytest.approx(plain.inv_freq[-1] / 8, rel=1e-15 * 12)
-
-
-def test_mixed_with_b_1_is_su_s_fixed_form() -> None:
-    # (b k)^(-2i/d) / k^(2/d); both sides round their exponents, times ln(80,000) half-ulps.
-    i = np.arange(32)
-    fixed = (10_000.0 * 8) ** (-2 * i / 64) / 8 ** (2 / 64)
-    made = rope("ntk_mixed", head_dim=64, factor=8.0)
-    assert made.inv_freq == pytest.approx(fixed, rel=2e-15 * 12)
-
-
 def test_gpt_oss_needs_its_ends_untruncated() -> None:
     scaling: dict[str, Any] = YARN | {"factor": 32.0, "rope_theta": 150_000.0}
     exact = rope("yarn", head_dim=64, truncate=False, **scaling)
@@ -218,15 +204,6 @@ def test_gpt_oss_needs_its_ends_untruncated() -> None:
     assert off.argmax() == 17
     assert off.max() == pytest.approx(0.76, abs=0.005)
     assert 4096 * abs(rounded.inv_freq - exact.inv_freq).max() == pytest.approx(0.90, abs=0.005)
-
-
-def test_longrope_changes_only_beyond_the_original_length() -> None:
-    at = {n: rope("longrope", head_dim=DIM, sequence_length=n, **LISTS) for n in (4096, 4097)}
-    short = rope("longrope", head_dim=DIM, **LISTS)
-    assert at[4096] == short
-    assert at[4097].inv_freq[5] == pytest.approx(short.inv_freq[5] * 1.05 / (1 + 5**1.3), rel=1e-14)
-    expected = math.sqrt(1 + math.log(32) / math.log(4096))
-    assert short.attention_factor == at[4097].attention_factor == pytest.approx(expected, rel=1e-15)
 
 
 def test_su_and_mrope_are_other_names() -> None:
@@ -276,18 +253,6 @@ def test_p_rope_ends_in_rope_and_in_nope() -> None:
     made = rope("p-rope", head_dim=64, p=0.75)
     assert np.count_nonzero(made.inv_freq) == len(partial.inv_freq) == 24
     assert made.inv_freq[23] > 8 * partial.inv_freq[23]
-
-
-def test_half_of_the_pairs_at_rest_keep_the_sum_of_cosines_above_zero() -> None:
-    """The others cannot outweigh them at any distance (Su, kexue.fm/archives/10122)."""
-    m = np.arange(20_000)
-    lowest = {
-        p: np.cos(np.outer(m, rope("p-rope", head_dim=16, p=p).inv_freq)).sum(axis=1).min()
-        for p in (0.25, 0.5, 1.0)
-    }
-    assert lowest[0.25] >= 0
-    assert lowest[0.5] >= 0
-    assert lowest[1.0] < 0
 
 
 def test_an_odd_share_is_rounded_up_and_keeps_its_exponents() -> None:
