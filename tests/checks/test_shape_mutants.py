@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers import slow
 from invented_mutants import INVENTED, MUTANTS, TWINS
 from judging import check_here
 from shape_mutants import GENERATED, REPORTED, Mutant, assert_named, assert_twin_passes
@@ -17,6 +18,20 @@ def test_there_are_enough_of_each_kind() -> None:
 
 
 #: The slow tier tries one in 64 and these; `tests/soak/test_shape_mutants_soak.py` all.
+#: One of each kind, of which the quick tier tries two.
+QUICK = [
+    "not turned: one row in 131,072",
+    "one buffer for all results: a result kept until the next call",
+]
+KINDS = [
+    "factor: float16 only",
+    "not turned: sequences from index 4",
+    "read as contiguous: strided input",
+    "read as contiguous: transposed input",
+    "truncated: float16 only",
+    "turned as its neighbour: one token of float16 at position 32,768",
+    "zeros: rows from index 1,024",
+]
 #: Escaped once, or were named by another fault's name.
 ESCAPED = [
     "factor: k with fewer heads",
@@ -26,8 +41,7 @@ ESCAPED = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*NAMES[::64], *ESCAPED}))
+@pytest.mark.parametrize("name", [*QUICK, *slow(*sorted({*NAMES[::64], *KINDS, *ESCAPED}))])
 def test_mutant_is_caught_and_named(name: str) -> None:
     assert_named(MUTANTS[name])
 
