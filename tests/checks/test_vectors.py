@@ -48,10 +48,6 @@ def rotations() -> list[Case]:
     return [case for case in cases() if case.kind == "rotation"]
 
 
-def case_named(name: str) -> Case:
-    return next(case for case in cases() if case.name == name)
-
-
 # A stranger has the files and their README, and none of the code.
 
 
