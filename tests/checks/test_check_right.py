@@ -105,14 +105,6 @@ def test_no_right_one_is_refused(convention: Convention) -> None:
     assert refusals(convention.verdict()) == []
 
 
-@pytest.mark.slow
-@seed(5)
-@settings(max_examples=20 if COMPILED else 2, derandomize=False, database=None)
-@given(convention=conventions(largest=64))
-def test_no_right_one_of_twenty_is_refused(convention: Convention) -> None:
-    assert refusals(convention.verdict()) == []
-
-
 def test_pairs_of_axes_may_be_listed_in_any_order() -> None:
     """Pairs of one frequency and two axes: either may come first."""
     pairs = np.random.default_rng(0).permutation(16).reshape(-1, 2)

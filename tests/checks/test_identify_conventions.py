@@ -163,12 +163,6 @@ def test_ones_are_enough(dtype: str, layout: str) -> None:
     assert_found(found, rope, UNITS[dtype])
 
 
-def test_vectors_of_zeros_say_nothing_and_do_no_harm() -> None:
-    before = normals(2, 64, 16)
-    before[:, ::3] = 0
-    assert_found(recover(Rotary(head_dim=16), before=before), Rotary(head_dim=16), UNITS["float32"])
-
-
 def test_rows_beyond_those_that_are_looked_at_change_nothing() -> None:
     count = 6000 if COMPILED else 4200
     rope = Rotary(head_dim=8, base=500_000.0, layout="half")

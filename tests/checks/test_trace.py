@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_within
+from helpers import assert_within, slow
 from implementations.plain import half
 
 import ropecli
@@ -181,7 +181,9 @@ def test_positions_that_are_off_in_single_steps() -> None:
         (lambda m: 3 * m, "positions are multiplied by 3"),
     ],
 )
-@pytest.mark.parametrize("rope", [HALF, ropecli.rope("yarn", head_dim=16, layout="half", **YARN)])
+@pytest.mark.parametrize(
+    "rope", [HALF, *slow(ropecli.rope("yarn", head_dim=16, layout="half", **YARN))]
+)
 def test_wrong_positions_are_named(moved: Any, note: str, rope: Rotary) -> None:
     seen = seen_of(rope, layers=1)
     for each in seen.vectors:

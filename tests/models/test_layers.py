@@ -60,7 +60,6 @@ STEP = {
 }
 OSS = {"model_type": "gpt_oss"}
 GLM = {"model_type": "glm", "hidden_size": 256, "num_attention_heads": 4}
-NEOX = LLAMA | {"model_type": "gpt_neox"}
 GRANITE = {"model_type": "granite_swa", "layer_rope_theta": [1e4, 5e5, 0]}
 BARE = {"hidden_size": 64, "num_attention_heads": 4}
 

@@ -37,10 +37,6 @@ def write_and_read(path: Path, out: Any) -> GgufFile:
     return read_gguf(path)
 
 
-def single(value: float) -> float:
-    return float(np.float32(value))
-
-
 #: A method of the writer, and values that it takes.
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "add_uint8": st.integers(0, 2**8 - 1),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
-import numpy as np
 import pytest
 from helpers import assert_same_bits
 from judging import check_here
@@ -18,7 +16,6 @@ pytestmark = pytest.mark.oracle
 
 ROPE = Rotary(head_dim=8)
 HALF = Rotary(head_dim=64, layout="half")
-INTERLEAVED = Rotary(head_dim=64)
 
 
 def failures(verdict: Verdict) -> list[str]:
@@ -75,18 +72,6 @@ def test_a_function_that_counts_positions_in_the_dtype_of_its_data() -> None:
     assert any("in calls of bfloat16 or float16" in each for each in wrong)
 
 
-def test_transformers_apply_functions() -> None:
-    from transformers.models.cohere.modeling_cohere import apply_rotary_pos_emb as cohere
-    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
-
-    options: dict[str, Any] = {"framework": "torch", "form": "tables"}
-    assert failures(check_here(apply_rotary_pos_emb, expect=HALF, **options)) == []
-    right = check_here(cohere, expect=INTERLEAVED, tables="interleaved", **options)
-    assert failures(right) == []
-    mixed = check_here(apply_rotary_pos_emb, tables="interleaved", **options)
-    assert any(each.startswith("rotation") for each in failures(mixed))
-
-
 def test_tensors_that_need_a_gradient_and_modules() -> None:
     import torch
 
@@ -129,22 +114,6 @@ def test_tensor_with_a_gradient() -> None:
         got=rotate(x, ROPE),
         expected=rotate(x.detach().numpy(), ROPE),
     )
-
-
-@pytest.mark.parametrize("name", ["float64", "float32", "float16"])
-def test_dtype_is_kept(name: str) -> None:
-    import torch
-
-    x = torch.randn(3, 8).to(getattr(torch, name))
-    assert rotate(x, ROPE).dtype == np.dtype(name)
-
-
-def test_bfloat16_tensor() -> None:
-    import torch
-
-    x = torch.randn(3, 8).to(torch.bfloat16)
-    array = x.float().numpy().astype(ml_dtypes.bfloat16)
-    assert_same_bits("rotate", got=rotate(x, ROPE), expected=rotate(array, ROPE))
 
 
 def test_positions_and_vectors_as_tensors() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ropecli import load_model, rope
+from ropecli import load_model
 
 pytestmark = pytest.mark.oracle
 
@@ -144,22 +144,3 @@ def test_every_rope_type_of_transformers_is_drawn() -> None:
 
     drawn = {"linear", "dynamic", "yarn", "longrope", "llama3", "proportional"}
     assert set(ROPE_INIT_FUNCTIONS) == drawn
-
-
-@pytest.mark.parametrize("p", [0.25, 0.3, 0.75, 1.0])
-def test_p_rope_is_the_proportional_type(p: float) -> None:
-    from transformers import LlamaConfig
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    scaling = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": p}
-    config = LlamaConfig(
-        hidden_size=512, num_attention_heads=4, head_dim=128, rope_parameters=scaling
-    )
-    table, attention = ROPE_INIT_FUNCTIONS["proportional"](config, "cpu")
-    made = rope("p-rope", head_dim=128, p=p, rope_theta=1e6)
-    expected = table.numpy().astype(np.float64)
-    assert made.inv_freq.shape == expected.shape
-    # Float32: the exponent's rounding times ln(base), and the power.
-    bound = (math.log(1e6) + 4) * UNIT * np.abs(expected)
-    assert (np.abs(made.inv_freq - expected) <= bound).all()
-    assert attention == made.attention_factor == 1

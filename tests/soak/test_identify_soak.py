@@ -7,27 +7,14 @@ from typing import Any
 import pytest
 import test_identify_conventions as conventions
 import test_identify_family as family
-import test_identify_implementations as released
 import test_identify_refusals as refusals
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from implementations.case import Right
 from strategies import dtypes
 
 from ropecli.arrays import DTYPES
 
 LAYOUTS = ("half", "interleaved")
-
-
-@pytest.mark.parametrize("dtype", released.DATA)
-@pytest.mark.parametrize("case", released.RIGHT_ONES, ids=lambda case: case.name)
-def test_right_ones_are_recognised(case: Right, dtype: str) -> None:
-    released.test_right_ones_are_recognised(case, dtype)
-
-
-@pytest.mark.parametrize("name", released.OTHERS)
-def test_nothing_that_is_wrong_is_too_much(name: str) -> None:
-    released.test_nothing_that_is_wrong_is_too_much(name)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

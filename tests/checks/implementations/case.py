@@ -55,8 +55,6 @@ class Case:
 class Right(Case):
     """An implementation that no check may refuse."""
 
-    tables: Literal["float64", "float32", "data"] = "float64"  #: What angles are computed in.
-
 
 @dataclass(frozen=True, kw_only=True)
 class Wrong(Case):

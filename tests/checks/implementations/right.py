@@ -113,7 +113,7 @@ def float32_tables(positions: Array) -> tuple[Array, Array]:
     return np.cos(both), np.sin(both)
 
 
-@right("float32 tables", untold=True, tables="float32")
+@right("float32 tables", untold=True)
 def transformers_float32(x: Array, positions: Array) -> Array:
     """Tables in float32, the rotation in float32 at least, rounded once at the end."""
     cos, sin = (align(x, table) for table in float32_tables(positions))
@@ -122,7 +122,7 @@ def transformers_float32(x: Array, positions: Array) -> Array:
     return turned.astype(x.dtype)
 
 
-@right("as Transformers", tables="data")
+@right("as Transformers")
 def transformers(x: Array, positions: Array) -> Array:
     """Transformers' Llama: tables in float32, cast to the data's dtype, which turns."""
     cos, sin = (align(x, t).astype(x.dtype) for t in float32_tables(positions))

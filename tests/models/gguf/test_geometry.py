@@ -14,7 +14,6 @@ from models.gguf.writer import F64, UINT32, Tensor, Typed, array, float32, model
 
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.settings import FREQS, LONG, gguf_settings
-from ropecli.models.stacks.transformers import TRANSFORMERS
 
 WIDTH: dict[str, object] = {"embedding_length": 4096, "attention.head_count": 32}
 KEY_80: dict[str, object] = {"attention.key_length": 80, "rope.dimension_count": 32}
@@ -101,16 +100,6 @@ def test_axes(sections: list[int], architecture: str, *, imrope: bool) -> None:
     keys = {"attention.key_length": 128, "rope.dimension_sections": sections}
     got = rotary(only(model(architecture, keys))).axis
     assert got == tuple(axis_of(i, sections, imrope=imrope) for i in range(64))
-
-
-def test_axes_of_qwen3_vl_differ_from_transformers_in_two_pairs() -> None:
-    keys = {"attention.key_length": 128, "rope.dimension_sections": [24, 20, 20, 0]}
-    layer = only(model("qwen3vl", keys))
-    ours, theirs = rotary(layer).axis, TRANSFORMERS.rotary(layer, None).axis
-    assert [(i, ours[i], theirs[i]) for i in range(64) if theirs[i] != ours[i]] == [
-        (61, 3, 0),
-        (62, 3, 0),
-    ]
 
 
 def test_sections_choose_the_mode() -> None:

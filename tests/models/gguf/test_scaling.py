@@ -73,26 +73,6 @@ def test_score_of_mla(architecture: str, keys: dict[str, Any], multiplier: float
     assert rotary(layer).softmax_factor == pytest.approx(score, rel=1e-12)
 
 
-def test_deepseek_v3() -> None:
-    keys = {
-        "context_length": 163_840,
-        "attention.key_length": 576,
-        "attention.key_length_mla": 192,
-        "rope.dimension_count": 64,
-        "rope.freq_base": 10_000.0,
-        "rope.scaling.type": "yarn",
-        "rope.scaling.factor": 40.0,
-        "rope.scaling.original_context_length": 4096,
-        "rope.scaling.yarn_log_multiplier": 0.1,
-    }
-    got = rotary(only(model("deepseek2", keys)))
-    assert (got.head_dim, got.rotary_dim, got.rotary_offset) == (192, 64, 128)
-    assert got.layout == "interleaved"
-    assert got.attention_factor == pytest.approx(1.0, abs=1e-15)
-    # (1 + 0.1 ln 40)^2
-    assert got.softmax_factor == pytest.approx(1.8738542, abs=1e-7)
-
-
 @pytest.mark.parametrize(
     ("changed", "rope_type", "original"), [(1.0, "llama3", 8192), (1.01, "longrope", None)]
 )

@@ -115,7 +115,6 @@ def llama(**keys: object) -> dict[str, object]:
 _ORIGINAL = "original_max_position_embeddings"
 _LINEAR: Json = {"rope_type": "linear", "factor": 8.0}
 _DYNAMIC: Json = {"type": "dynamic", "factor": 4.0}
-_STATIC: Json = {"type": "dynamic", "factor": 1.0}
 _MROPE: Json = {"mrope_section": [16, 24, 24]}
 _SECTION = "rope_scaling.mrope_section"
 
