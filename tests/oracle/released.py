@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 from helpers import ROOT
+from judging import check_here
 from numpy.typing import NDArray
 
 import ropecli
+from ropecli.checks.implementation.check import Verdict
 from ropecli.files.function import load_function
 
 FOLDER = ROOT / "examples" / "case_studies"
@@ -29,12 +31,21 @@ class Case:
     target: str  #: file.py:function.
     expect: Callable[[], ropecli.Rotary]
     framework: str = "torch"
+    context: int = 131_072
+    rows: int = 2048  #: Positions to identify it by.
     precision: str = "float32 angles"  #: Precision of its tables.
+    options: Mapping[str, Any] = field(default_factory=dict)  #: Options of `check`.
 
     @property
     def function(self) -> Callable[..., Any]:
         """The function, loaded as the command does it."""
         return load(self.target)
+
+    def check(self, expect: ropecli.Rotary | None = None, **options: Any) -> Verdict:
+        """Return the verdict of `check`."""
+        known: dict[str, Any] = {"framework": self.framework, "context_length": self.context}
+        known |= {**self.options, **options}
+        return check_here(self.function, expect=expect, **known)
 
 
 @cache
@@ -75,6 +86,11 @@ def llama3() -> ropecli.Rotary:
     )
 
 
+def failures(verdict: Verdict) -> set[str]:
+    """Return the names of laws that fail."""
+    return {each.name for each in verdict.checks if each.passed is False}
+
+
 def vectors(rotary: ropecli.Rotary, rows: int) -> NDArray[np.float32]:
     """Return random vectors, one batch of two heads."""
     random = np.random.default_rng(0)
@@ -91,12 +107,12 @@ def rotate(case: Case, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray
 
 
 #: Arguments for tables computed in float64.
-ONNX: dict[str, Any] = {"framework": "numpy", "precision": "exact"}
+ONNX: dict[str, Any] = {"framework": "numpy", "context": 16_384, "precision": "exact"}
 RIGHT = {
     "Transformers Llama 3.1": Case("hugging_face.py:llama", of_model("llama-3.1-8b")),
-    "Transformers GPT-J": Case("hugging_face.py:gptj", of_model("gpt-j-6b")),
-    "Transformers GLM-4": Case("hugging_face.py:glm4", of_model("glm-4-9b")),
-    "Transformers Cohere": Case("hugging_face.py:cohere", of_model("command-r")),
+    "Transformers GPT-J": Case("hugging_face.py:gptj", of_model("gpt-j-6b"), context=2048),
+    "Transformers GLM-4": Case("hugging_face.py:glm4", of_model("glm-4-9b"), context=32_768),
+    "Transformers Cohere": Case("hugging_face.py:cohere", of_model("command-r"), context=8192),
     "Transformers DeepSeek-V3": Case("hugging_face.py:deepseek_v3", of_model("deepseek-v3")),
     "Transformers gpt-oss": Case("hugging_face.py:gpt_oss", of_model("gpt-oss-20b")),
     "Transformers Gemma 3, sliding": Case(
@@ -115,3 +131,11 @@ RIGHT = {
     "torchtune Qwen2": Case("torchtune_modules.py:qwen2", plain(layout="half", base=1e6)),
     "litgpt Llama 3.1": Case("litgpt_model.py:llama", of_model("llama-3.1-8b")),
 }
+DECODER = {"form": "decoder"}
+EQUINOX = Case("equinox_module.py:Decoder", plain(layout="half"), "jax", rows=256, options=DECODER)
+ONE_THETA = Case(
+    "equinox_module.py:OneTheta", plain(layout="half"), "jax", rows=256, options=DECODER
+)
+LITGPT_YARN = Case("litgpt_model.py:deepseek_v3", of_model("deepseek-v3"), context=163_840)
+OFFSETS = Case("rotary_embedding.py:by_offset", plain())
+XPOS = Case("x_transformers_rotary.py:xpos", plain())

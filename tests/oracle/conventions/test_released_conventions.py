@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle.conventions.arithmetic import RIGHT, WRONG
+from oracle.conventions.arithmetic import RIGHT, ROUNDED, WRONG, names
 from oracle.conventions.released import RELEASED, VERSIONS, Released
 
 pytestmark = pytest.mark.oracle
@@ -85,6 +85,18 @@ def test_the_verdict_is_the_one_that_arithmetic_gives(released: Released) -> Non
     assert said["factor"] == pytest.approx(1, abs=1e-6)
 
 
+def test_equinox_rotates_a_second_theta_by_the_first_one() -> None:
+    import equinox
+    import jax.numpy as jnp
+
+    dim, positions = 12, np.arange(20)
+    x = np.random.default_rng(0).standard_normal((20, dim)).astype(np.float32)
+    for theta in (10_000.0, 500_000.0):
+        module = equinox.nn.RotaryPositionalEmbedding(dim, theta=theta)
+        got = np.asarray(module(jnp.asarray(x)))
+        assert [name for name in names(x, positions, got) if name in RIGHT] == ["half"]
+
+
 def test_nine_of_ten_are_found_without_a_call_given() -> None:
     given = [each for each in RELEASED if each.call]
     assert len(given) <= len(RELEASED) / 10
@@ -92,3 +104,15 @@ def test_nine_of_ten_are_found_without_a_call_given() -> None:
 
 def test_the_packages_of_the_extra_are_among_them() -> None:
     assert is_installed("transformers")
+
+
+def test_the_bounds_of_the_arithmetic_part_all_rotations() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 40, 16)).astype(np.float32)
+    positions = 1900 + np.arange(40)
+    for name in (*RIGHT, *WRONG):
+        rotated = RIGHT[name] if name in RIGHT else WRONG[name][0]
+        got = rotated(x.astype(np.float64), positions.astype(np.float64)).astype(np.float32)
+        # Positions in float32 are right.
+        assert set(names(x, positions, got)) - {ROUNDED} == {name} - {ROUNDED} | (
+            {"interleaved"} if name == ROUNDED else set()
+        )
