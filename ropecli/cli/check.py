@@ -31,13 +31,13 @@ JUDGED = "What is judged"
 OUTPUT = "Output"
 #: Options that a project's file may set: they neither write nor run anything, nor name a file.
 FROM_PROJECT = (
-    *("select", "ignore", "tolerance", "dtype", "result-dtype", "thorough", "seed"),
+    *("select", "ignore", "tolerance", "dtype", "result-dtype", "thorough", "fast", "seed"),
     *("dim", "base", "layout", "rotary-dim", "rope-type", "set", "sequence-length"),
     *("axes", "context", "original", "timeout", "budget", "memory", "json", "quiet"),
 )
 
 
-@command()
+@command(excludes={"fast": ("thorough",)})
 def check(
     target: Annotated[
         str | None,
@@ -191,6 +191,12 @@ def check(
     thorough: Annotated[
         bool, flag("--thorough", "Make about ten times as many calls.", under=JUDGED)
     ] = False,
+    fast: Annotated[
+        bool,
+        flag(
+            "--fast", "Make about a tenth of the calls, as for a loop in an editor.", under=JUDGED
+        ),
+    ] = False,
     timeout: Annotated[
         float,
         typer.Option(
@@ -301,6 +307,7 @@ def check(
                 select=select or None,
                 ignore=ignore or (),
                 thorough=thorough,
+                fast=fast,
                 timeout=timeout,
                 budget=budget,
                 memory=memory,

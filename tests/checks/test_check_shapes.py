@@ -314,6 +314,25 @@ def test_thorough_makes_ten_times_as_many_calls() -> None:
     assert thorough.checks[0].samples > 4 * usual.checks[0].samples
 
 
+def test_fast_makes_a_tenth_of_the_calls_and_says_so() -> None:
+    laws = ["every shape", "many steps"]
+    usual, fast = (
+        judge(turn, select=laws, dtypes=["float32"], fast=each) for each in (False, True)
+    )
+    rows, few = (sum(check.samples for check in each.checks) for each in (usual, fast))
+    assert few < rows / 4
+    assert fast.passed
+    assert any("a tenth of the calls" in words for words in fast.loosened)
+
+    def heads(x: Array, positions: Any) -> Array:
+        y = turn(x, positions)
+        if y.ndim == 4:
+            y[:, 1:] = x[:, 1:]
+        return y
+
+    assert "every shape" in failures(judge(heads, select=["rotation", "every shape"], fast=True))
+
+
 def test_a_factor_on_keys_alone_is_named() -> None:
     def stretch(q: Array, k: Array, positions: Any) -> tuple[Array, Array]:
         return turn(q, positions), 1.5 * turn(k, positions)

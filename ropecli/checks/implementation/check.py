@@ -34,6 +34,11 @@ from ropecli.rotary.rotary import Rotary
 
 CONTEXT = 131_072
 NOT_JUDGED = "not judged within the budget"
+#: What `fast` leaves out.
+FAST = (
+    "a tenth of the calls: sizes, dtypes and memory orders alone and not in pairs, the first "
+    "positions, the last, and some between"
+)
 FIELDS = {"tables": "columns"}  #: Fields of a convention that have another name here.
 
 
@@ -97,6 +102,7 @@ def check(
     select: str | Sequence[str] | None = None,
     ignore: str | Sequence[str] = (),
     thorough: bool = False,
+    fast: bool = False,
     isolated: bool = True,
     timeout: float = TIMEOUT,
     budget: float | None = None,
@@ -148,6 +154,8 @@ def check(
         select: Names of the laws to judge by; all by default.
         ignore: Names of laws to leave out.
         thorough: Make about ten times as many calls.
+        fast: Make about a tenth of the calls: each size, dtype and memory order alone, and not
+            in pairs; few steps, and few short calls. The verdict says so.
         isolated: Run it in a process of its own, which may crash or hang. What cannot be pickled
             runs in this one.
         timeout: Seconds for one call in a process of its own.
@@ -259,6 +267,7 @@ def check(
             seed=seed,
             axes=count,
             thorough=thorough,
+            fast=fast,
             tolerances=tolerances,
             named_dtypes=arguments.dtypes(dtypes) or (),
             evidence=Evidence(dtype=chosen[0]),
@@ -293,7 +302,7 @@ def check(
         arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
         notes=tuple(told),
         findings=findings(subject, checks),
-        loosened=(*loosened, *results, *_left_out(laws, known_laws)),
+        loosened=(*loosened, *results, *_left_out(laws, known_laws), *([FAST] if fast else [])),
         head_dim=dim,
         axes=count,
         dtypes=chosen,

@@ -83,6 +83,7 @@ class Subject:
     evidence: Evidence
     named_dtypes: tuple[str, ...] = ()  #: Dtypes that were asked for, which results must keep.
     thorough: bool = False  #: Whether to make about ten times as many calls.
+    fast: bool = False  #: Whether to make about a tenth of the calls.
     tolerances: Tolerances = DERIVED  #: Of rows and what follows from them.
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
@@ -94,6 +95,11 @@ class Subject:
     #: Tokens of calls: those that it took, by False, and those that it refused, by True.
     tried_lengths: dict[bool, set[int]] = field(default_factory=lambda: {False: set(), True: set()})
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
+
+    @property
+    def few_calls(self) -> bool:
+        """True if a check makes few calls: each takes long, or that was asked for."""
+        return self.fast or self.implementation.costly
 
     @property
     def dtype(self) -> str:

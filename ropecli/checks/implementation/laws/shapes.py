@@ -32,7 +32,8 @@ THOROUGH = 10  #: Times as many calls.
 STEPS, GROWN = 600, 130  #: Steps of decoding, and lengths of a sequence that grows by one.
 COSTLY_STEPS = 8  #: The same, where each takes long.
 STRIDE = 64  #: One step in this number is another instance's.
-WHOLE = 2**23  #: Numbers in the one long call.
+WHOLE = 2**23  #: Numbers in the one long call,
+FEWER = 32  #: and so many times fewer if that is to be fast.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
 LOOKED_AT = 4  #: Wrong gradients checked against their rows.
@@ -100,7 +101,7 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
     singles = by_size(singles)
     made = make_all(singles)
     taken = [case for case, is_taken in zip(singles, made, strict=True) if is_taken]
-    if subject.implementation.costly or not taken:
+    if subject.few_calls or not taken:
         return
     known = {
         name: [value for value in values if any(case[name] == value for case in taken)]
@@ -187,7 +188,8 @@ def _call(subject: Subject, case: Case) -> Call:
 def every_position(subject: Subject) -> Outcome:
     """Each position of the context is right in one long call, and a tenth of them in short ones."""
     survey = Survey(subject)
-    length = min(subject.context, max(RUN, WHOLE // subject.dim))
+    whole = WHOLE // FEWER if subject.fast else WHOLE
+    length = min(subject.context, max(RUN, whole // subject.dim))
     if subject.implementation.form == "decoder":
         length = min(length, 4096)
     *_, taken = survey.make_all([*_short_runs(subject), _run(subject, 0, length)])
@@ -197,7 +199,8 @@ def every_position(subject: Subject) -> Outcome:
         length = (length + 1) // 2
         taken = survey.make(_run(subject, 0, length))
     longest = length
-    for first in range(longest, subject.context, longest):  # the rest of a context that is longer
+    rest = range(longest, subject.context, longest)  # of a context that is longer
+    for first in rest[-1:] if subject.fast else rest:
         if not survey.make(_run(subject, first, min(longest, subject.context - first))):
             break
     for position in survey.wrong_positions():  # in another row: is it the row or the position?
@@ -218,7 +221,7 @@ def _short_runs(subject: Subject) -> list[Call]:
     starts = np.arange(0, max(1, subject.context - RUN + 1), RUN)
     share = 1 if subject.thorough else SHARE
     chosen = random.permutation(starts)[: 1 + len(starts) // share]
-    if subject.implementation.costly or subject.implementation.form == "decoder":
+    if subject.few_calls or subject.implementation.form == "decoder":
         chosen = chosen[:4]
     lengths = np.minimum(RUN, subject.context - chosen)
     chosen = chosen + random.integers(0, 2, size=len(chosen))
@@ -341,8 +344,7 @@ def _check_heads(subject: Subject, given: Request, result: NDArray[Any], name: s
 @oracle_law("many steps", "many calls leave something behind")
 def steps(subject: Subject) -> Outcome:
     """Each of many steps is right, and so is what follows: a prefill, and sequences that grow."""
-    costly = subject.implementation.costly
-    many, grown = (COSTLY_STEPS, COSTLY_STEPS) if costly else (STEPS, GROWN)
+    many, grown = (COSTLY_STEPS, COSTLY_STEPS) if subject.few_calls else (STEPS, GROWN)
     many, grown = min(many, subject.context), min(grown, subject.context)
     if subject.implementation.form == "decoder":
         return _decode(subject, many)
