@@ -142,10 +142,11 @@ def tolerance(one: Call, tables: str) -> Array:
     unit, rope = UNITS[str(one.x.dtype)], one.rope
     if tables != "float64":
         unit = max(unit, UNITS["float32"])
-    moved = one.positions[..., None] if rope.axes == 1 else one.positions[..., list(rope.axis)]
+    m, theta = np.abs(one.positions), np.abs(rope.inv_freq)
     roundings = np.where(rope.inv_freq == 1, 0.0, 2 * (4 + math.log(rope.base or 10_000.0)))
     angle_unit = UNITS["float64" if tables == "float64" else "float32"]
-    angle = np.abs(moved * rope.inv_freq) * angle_unit * roundings
+    theta = theta * roundings
+    angle = angle_unit * (m[..., None] * theta if rope.axes == 1 else m @ theta)
     if angle.ndim == 3:
         angle = angle[:, None]
     pairs = one.x.astype(np.float64)[..., rope.pairs_in]

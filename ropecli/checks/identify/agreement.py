@@ -57,8 +57,7 @@ def vector_errors(
                 where = positions[half]
             parts.append(vector_errors(before[cut], after[cut], rotary, where))
         return np.concatenate(parts, axis=along)
-    axis = rotary.axis if rotary.axes > 1 else None
-    angles = float64.angles(positions, rotary.inv_freq, axis=axis, direction=rotary.direction)
+    angles = float64.angles(positions, rotary.inv_freq, direction=rotary.direction)
     if angles.ndim == 3:  # positions of each batch, the same for all heads
         angles = angles.reshape(len(angles), *(1,) * (before.ndim - 3), *angles.shape[1:])
     rotated = float64.rotate(
@@ -130,7 +129,7 @@ def compare(
     half = measured.observed.unit > SINGLE or _is_half(precision)
     tolerance = FACTOR if half else 4 * measured.factor_uncertainty
     table = Frequencies(
-        theta=rotary.inv_freq,
+        theta=rotary.diagonal_inv_freq,
         uncertainty=measured.pairs.slope_uncertainty / found.step,
         relative=table_roundings(rotary) * SINGLE,
         head_dim=rotary.head_dim,
@@ -143,8 +142,8 @@ def compare(
     for name, candidate in candidates.items():
         matches[name] = Match(
             name=name,
-            max_phase_error=_phase_error(candidate.inv_freq, table.theta, furthest),
-            matches=table.misfit(candidate.inv_freq, candidate.formula) <= 1
+            max_phase_error=_phase_error(candidate.diagonal_inv_freq, table.theta, furthest),
+            matches=table.misfit(candidate.diagonal_inv_freq, candidate.formula) <= 1
             and _rotates_alike(candidate, rotary, measured)
             and abs(candidate.attention_factor - factor) <= tolerance * factor,
         )
@@ -170,6 +169,8 @@ def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> 
         return False
     # Each pair must follow an axis whose positions equal those of the axis found.
     positions, pairs = measured.positions, measured.pairs
+    if candidate.axis is None:
+        return False
     # Plain positions are the same on every axis.
     axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)
     if axis.max() >= positions.shape[1]:
@@ -200,7 +201,7 @@ def _spell(value: Any) -> str:
 def undetermined_pairs(measured: Measurement, rotary: Rotary) -> tuple[tuple[int, ...], int | None]:
     """Return pairs too slow to be distinguished from static ones, and positions to do that."""
     pairs = measured.pairs
-    expected, ratio = rotary.inv_freq, extrapolate(pairs)
+    expected, ratio = rotary.diagonal_inv_freq, extrapolate(pairs)
     if rotary.formula is None and ratio is None:
         return (), None
     if ratio is not None:  # the frequency of a pair that may as well be static

@@ -169,8 +169,10 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
 def _describe_axes(rotary: Rotary) -> list[str]:
     """Say that each axis has the frequencies of a head of its own, if all have one base."""
     sizes, bases = [], []
-    for axis in range(rotary.axes):
-        logs = -np.log(rotary.inv_freq[np.asarray(rotary.axis) == axis])
+    if rotary.axis is None:
+        return []
+    for row in rotary.frequencies:
+        logs = -np.log([theta for theta in row if theta])
         index = np.arange(len(logs))
         if len(logs) < 2:
             return []
@@ -317,6 +319,8 @@ def _written_order(rope: Rotary) -> str:
 
 
 def _compare_axes(expect: Rotary, rope: Rotary) -> str | None:
+    if rope.axis is None or expect.axis is None:
+        return None
     if len(rope.axis) != len(expect.axis) or rope.axis == expect.axis:
         return None
     pair = next(i for i, (a, b) in enumerate(zip(rope.axis, expect.axis, strict=True)) if a != b)
@@ -334,7 +338,7 @@ def _compare_positions(found: Identification) -> str | None:
 
 
 def _compare_frequencies(expect: Rotary, rope: Rotary, found: Identification) -> str | None:
-    here, there = rope.inv_freq, expect.inv_freq
+    here, there = rope.diagonal_inv_freq, expect.diagonal_inv_freq
     if len(here) != len(there):
         text = _compare_formulas(expect, rope)
         return None if rope.formula is None else text
@@ -396,7 +400,7 @@ def _common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | 
             continue
         if (np.abs(table - theta) <= SURE * np.abs(table) + unsure).all():
             return words
-    return _by_one_factor(expect.inv_freq, theta, unsure)
+    return _by_one_factor(expect.diagonal_inv_freq, theta, unsure)
 
 
 def _by_one_factor(table: Array, theta: Array, unsure: Array | float) -> str | None:
@@ -453,7 +457,7 @@ def _misconfigurations(expect: Rotary) -> Iterator[tuple[str, Array]]:
 
 def _misshapen_tables(expect: Rotary, formula: Formula) -> Iterator[tuple[str, Array]]:
     """Yield mistaken tables that no parameter gives."""
-    table = expect.inv_freq
+    table = expect.diagonal_inv_freq
     count = len(table)
     if formula.is_plain and count > 2:
         exponents = np.arange(count) / (count - 1)

@@ -107,6 +107,8 @@ def test_axes_of_qwen3_vl_differ_from_transformers_in_two_pairs() -> None:
     keys = {"attention.key_length": 128, "rope.dimension_sections": [24, 20, 20, 0]}
     layer = only(model("qwen3vl", keys))
     ours, theirs = rotary(layer).axis, TRANSFORMERS.rotary(layer, None).axis
+    assert ours is not None
+    assert theirs is not None
     assert [(i, ours[i], theirs[i]) for i in range(64) if theirs[i] != ours[i]] == [
         (61, 3, 0),
         (62, 3, 0),

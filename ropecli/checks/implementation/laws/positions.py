@@ -149,7 +149,8 @@ def axes(subject: Subject) -> Outcome:
     found, expect = subject.evidence.identified, subject.expect
     rope = None if found is None else found.rotary
     if rope is not None and expect is not None and not subject.as_expected:
-        named = zip(rope.input_pairs, expect.input_pairs, rope.axis, expect.axis, strict=False)
+        axes = rope.axis or (), expect.axis or ()
+        named = zip(rope.input_pairs, expect.input_pairs, *axes, strict=False)
         for pair, (here, there, axis, wanted) in enumerate(named):
             if here == there and axis != wanted:
                 text = f"pair {pair} follows axis {axis} of the position, expected {wanted}"
