@@ -116,7 +116,7 @@ def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
             apart = np.where(np.isfinite(part), (values - part).high, values.high - part)
             error[rows, coordinates] = np.abs(apart)
         pair_length = factor * np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]])
-        angle = ANGLE * np.abs(np.outer(m, subject.exact.inv_freq)) + subject.uncertainty
+        angle = ANGLE * np.abs(np.outer(m, subject.exact.fastest)) + subject.uncertainty
         per_pair = subject.accuracy.per_coordinate(pair_length) + angle * pair_length
         allowed[rows, pairs[:, 0]] = allowed[rows, pairs[:, 1]] = per_pair
     return worst_column(got, exact, error, allowed)

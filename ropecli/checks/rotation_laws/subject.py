@@ -67,6 +67,8 @@ class ExactTables:
         sign = 1 if rope.direction == "forward" else -1
         self.inv_freq = sign * rope.diagonal_inv_freq
         self._by_axis = sign * np.array(rope.frequencies)
+        self._mixed = rope.axis is None
+        self.fastest = np.abs(self._by_axis).sum(axis=0)  # radians per step of all axes, (pairs,)
         if rope.layout == "custom":
             self.pairs = rope.pairs_in
         else:
@@ -96,7 +98,12 @@ class ExactTables:
         """Return cos and sin, each (count, pairs), right to about 29 digits."""
         key = positions.tobytes()
         if key not in self._tables:
-            self._tables[key] = self._compute(positions, self.inv_freq)
+            points = np.repeat(positions[:, None], len(self._by_axis), axis=1)
+            self._tables[key] = (
+                self.table_of_points(points)
+                if self._mixed  # each axis adds its own angle, which float64 rounds by itself
+                else self._compute(positions, self.inv_freq)
+            )
         return self._tables[key]
 
     def table_of_points(self, points: Array) -> tuple[DoubleDouble, DoubleDouble]:
@@ -149,7 +156,7 @@ class RotationSubject:
         #: Positions from 0 that are all tried.
         self.every = min(EVERY, int(np.abs(sample.m).max()) + 1)
         self._rotate = rotate
-        self.fastest = float(np.abs(rope.frequencies).sum(axis=0).max())
+        self.fastest = float(exact.fastest.max())
         self.rotated = np.unique(exact.pairs)
         self.passed_through = np.setdiff1d(np.arange(rope.head_dim), self.rotated)
 
