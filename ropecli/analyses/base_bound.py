@@ -223,7 +223,7 @@ def base_scan(
 
 def _with_still(rope: Rotary) -> NDArray[np.float64]:
     """Return the frequencies, and 0 for every two coordinates that no pair rotates."""
-    return np.pad(rope.inv_freq, (0, (rope.head_dim - rope.rotary_dim) // 2))
+    return np.pad(rope.diagonal_inv_freq, (0, (rope.head_dim - rope.rotary_dim) // 2))
 
 
 def _first_negative(tables: NDArray[np.float64], last: int) -> NDArray[np.int64]:

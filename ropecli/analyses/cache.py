@@ -171,7 +171,7 @@ def _rotate(rope: Rotary, keys: NDArray[Any], positions: NDArray[np.int64]) -> N
 def _shift_again(rope: Rotary, keys: NDArray[Any], shift: int, times: int) -> NDArray[Any]:
     """Return cached keys after so many shifts, each of them rounded."""
     work = np.dtype(np.float64 if keys.dtype == np.float64 else np.float32)
-    angle = shift * rope.inv_freq * (1 if rope.direction == "forward" else -1)
+    angle = shift * rope.diagonal_inv_freq * (1 if rope.direction == "forward" else -1)
     growth = np.exp(shift * np.array(rope.for_keys.growth))
     cos, sin = ((growth * f(angle)).astype(work) for f in (np.cos, np.sin))
     columns = rope.pairs_out.T
@@ -249,7 +249,9 @@ def cache_mix(rope: Rotary, *, prefill: int, decode: int, name: str | None = Non
 
 def _mean_square(short: Rotary, long: Rotary, positions: NDArray[np.int64]) -> Array:
     """Return the mean square difference of unit white keys over positions, (head_dim,)."""
-    half_phase = np.multiply.outer(positions, (short.inv_freq - long.inv_freq) / 2)
+    half_phase = np.multiply.outer(
+        positions, (short.diagonal_inv_freq - long.diagonal_inv_freq) / 2
+    )
     a, b = short.attention_factor, long.attention_factor
     found = np.zeros(long.head_dim)
     found[long.pairs_out] = ((a - b) ** 2 + 4 * a * b * np.mean(np.sin(half_phase) ** 2, axis=0))[

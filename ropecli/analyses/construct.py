@@ -108,7 +108,7 @@ def construct(
         raise ArgumentError(f"{'pairs' if chosen else 'distances'} must not be empty")
     direction = _direction(rope, psi, pairs)
     losses = _losses(rope, direction, length)
-    theta = np.abs(rope.inv_freq)
+    theta = np.abs(rope.diagonal_inv_freq)
     with np.errstate(divide="ignore"):
         quarter_turn = math.pi / 2 / theta
     return Construct(
@@ -129,7 +129,8 @@ def _direction(rope: Rotary, psi: Any, pairs: Sequence[int] | None) -> NDArray[n
     if psi is None:
         count = rope.rotary_dim // 2
         if pairs is None:
-            chosen = np.flatnonzero(rope.inv_freq) if rope.inv_freq.any() else np.arange(count)
+            turning = rope.diagonal_inv_freq != 0
+            chosen = np.flatnonzero(turning if turning.any() else ~turning)
         else:
             chosen = np.array([between("pair", each, 0, count - 1) for each in pairs], np.int64)
         vector = np.zeros(rope.head_dim)
@@ -153,8 +154,8 @@ def _losses(rope: Rotary, psi: NDArray[np.float64], length: int) -> NDArray[np.f
     """
     first, second = psi[rope.pairs_in].T
     weights = 2 * rope.attention_factor**2 * (first**2 + second**2)
-    used = np.flatnonzero(weights * (rope.inv_freq != 0))
-    weights, halves = weights[used], np.abs(rope.inv_freq[used]) / 2
+    used = np.flatnonzero(weights * (rope.diagonal_inv_freq != 0))
+    weights, halves = weights[used], np.abs(rope.diagonal_inv_freq[used]) / 2
     losses = np.zeros(length)
     offsets = np.outer(halves, np.arange(min(BLOCK, length)))
     sines, cosines = np.sin(offsets), np.cos(offsets)
@@ -235,7 +236,7 @@ def _rotate_ahead(rope: Rotary, psi: NDArray[np.float64], distance: int) -> NDAr
     """Rotate each pair by the angle of the distance, where it is: R_r psi without a factor."""
     first, second = rope.pairs_in.T
     sign = 1 if rope.direction == "forward" else -1
-    turned = (psi[first] + 1j * psi[second]) * np.exp(sign * 1j * distance * rope.inv_freq)
+    turned = (psi[first] + 1j * psi[second]) * np.exp(sign * 1j * distance * rope.diagonal_inv_freq)
     key = psi.copy()
     key[first], key[second] = turned.real, turned.imag
     return key

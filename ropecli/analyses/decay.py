@@ -199,7 +199,7 @@ def decay(
     finer = None
     if step > 1 and max_distance - start <= FURTHEST_SUMMARY:
         finer = decay(rope, max_distance=max_distance, start=start, reduce=reduce, q=q, k=k)
-    sums = _Sums(rope.inv_freq, start, step, len(distances))
+    sums = _Sums(rope.diagonal_inv_freq, start, step, len(distances))
     total = sums.weighted_sums(np.ones(rope.rotary_dim // 2))
     bound = total / (rope.rotary_dim // 2) if reduce == "mean" else total
     if q is None:
@@ -210,7 +210,7 @@ def decay(
             relative_distance=distances,
             relative_upper_bound=bound,
             contributions=_terms(
-                rope, np.ones(len(rope.inv_freq)), distances, wanted=contributions
+                rope, np.ones(len(rope.diagonal_inv_freq)), distances, wanted=contributions
             ),
             finer=finer,
         )
@@ -225,7 +225,7 @@ def decay(
             "q and k are too large: the bound of their products passes float64's 1.8e308"
         )
     score = square * sums.score(h) + rest
-    between = _Sums(rope.inv_freq, start + step / 2, step, len(distances) - 1)
+    between = _Sums(rope.diagonal_inv_freq, start + step / 2, step, len(distances) - 1)
     halfway = square * between.score(h) + rest
     return Decay(
         rope=rope,
@@ -261,13 +261,13 @@ def _bound(
     """Return the bounds that hold at every distance, and the parts of the score at one."""
     h, rest = pair_products(rope, q, k)
     h = rope.attention_factor**2 * h
-    turn = np.exp(1j * at * rope.inv_freq)
-    largest, fastest = float(np.abs(h).max()), _length(rope.inv_freq)
+    turn = np.exp(1j * at * rope.diagonal_inv_freq)
+    largest, fastest = float(np.abs(h).max()), _length(rope.diagonal_inv_freq)
     in_pairs = np.zeros(rope.head_dim, dtype=bool)
     in_pairs[rope.pairs_in] = True
     lengths = np.where(in_pairs, rope.attention_factor, 1.0)
-    turning = np.where(rope.inv_freq != 0, h, 0)
-    still = float(np.where(rope.inv_freq == 0, h, 0).real.sum()) + rest
+    turning = np.where(rope.diagonal_inv_freq != 0, h, 0)
+    still = float(np.where(rope.diagonal_inv_freq == 0, h, 0).real.sum()) + rest
     return Bound(
         envelope=float(np.abs(h).sum()) + abs(rest),
         norms=_length(lengths * q) * _length(lengths * k),
@@ -300,7 +300,7 @@ def _terms(
     """Return A^2 Re h_i e^{i r theta_i}, (pairs, distances); None if not wanted."""
     if not wanted:
         return None
-    angles = np.multiply.outer(rope.inv_freq, distances)
+    angles = np.multiply.outer(rope.diagonal_inv_freq, distances)
     square = rope.attention_factor**2
     terms: NDArray[np.float64] = h.real[:, None] * np.cos(angles) - h.imag[:, None] * np.sin(angles)
     return square * terms

@@ -16,7 +16,7 @@ def float32_error(rope: Rotary, furthest: float) -> float:
     A frequency rounds by half an ulp, which the position multiplies; the angle rounds by half an
     ulp again. What a library's own power function adds is not counted.
     """
-    theta = np.abs(rope.inv_freq)
+    theta = np.abs(rope.diagonal_inv_freq)
     angle = furthest * theta
     # A frequency such as 1 is exact, and so are its products with positions below 2^24.
     inexact = (theta.astype(np.float32) != theta) | (furthest >= 2**24)

@@ -31,8 +31,9 @@ class FrequencyTable(Comparable):
 
     @property
     def inv_freq(self) -> NDArray[np.float64]:
-        """theta_i, radians per position, (pairs,)."""
-        return self.rope.inv_freq
+        """theta_i, radians per position, (pairs,); the norm where several axes rotate a pair."""
+        rope = self.rope
+        return rope.inv_freq_norm if rope.axis is None else rope.diagonal_inv_freq
 
     @property
     def degrees_per_token(self) -> NDArray[np.float64]:
@@ -100,7 +101,7 @@ def frequency_table(
     context = length("context length", context_length)
     trained = context if trained_length is None else length("trained length", trained_length)
     turns = positive("trained turns", trained_turns)
-    angle = context * np.abs(rope.inv_freq)
+    angle = context * rope.inv_freq_norm
     return FrequencyTable(
         rope=rope,
         name=name,
@@ -123,4 +124,4 @@ def _critical_dim(rope: Rotary, trained: int, turns: float) -> int | None:
     if rope.formula is None or rope.formula.sets_axes:
         return None
     unscaled = rope.formula.unscaled.table().inv_freq[: rope.rotary_dim // 2]
-    return 2 * int(np.count_nonzero((unscaled * trained > TURN * turns) & (rope.inv_freq != 0)))
+    return 2 * int(np.count_nonzero((unscaled * trained > TURN * turns) & (rope.inv_freq_norm > 0)))

@@ -116,7 +116,7 @@ class Policy:
         """
         m = rounded(positions, self.positions)
         with np.errstate(invalid="ignore"):  # a position of inf times a frequency of 0
-            product = np.multiply.outer(m, rounded(rope.inv_freq, self.frequencies))
+            product = np.multiply.outer(m, rounded(rope.diagonal_inv_freq, self.frequencies))
         return rounded(product, self.angles)
 
     def tables_of(self, rope: Rotary, positions: Array) -> tuple[Array, Array]:

@@ -140,7 +140,7 @@ def _measure(
     for first in range(0, count, CHUNK):
         run.add(first, min(CHUNK, count - first))
     worst = np.array(float(run.worst))
-    error = np.abs(policy.angles_of(rope, worst) - worst * rope.inv_freq)
+    error = np.abs(policy.angles_of(rope, worst) - worst * rope.diagonal_inv_freq)
     score_error, score_shift_violation = sample.errors(policy)
     return PolicyPrecision(
         policy=policy,
@@ -169,7 +169,7 @@ class _Run:
         tolerances: tuple[float, ...],
     ) -> None:
         self.rope, self.policy, self.points, self.tolerances = rope, policy, points, tolerances
-        self.theta = rope.inv_freq
+        self.theta = rope.diagonal_inv_freq
         self.freq = rounded(self.theta, policy.frequencies)
         shape = (len(self.theta), phase.BLOCK)
         self.table = np.empty(shape), np.empty(shape)

@@ -40,7 +40,7 @@ class Rotation(Drawable):
     def angles(self) -> Array:
         """m theta_i of each pair at `position`, in radians, (rotary_dim // 2,)."""
         sense = 1.0 if self.rope.direction == "forward" else -1.0
-        return sense * self.position * self.rope.inv_freq
+        return sense * self.position * self.rope.diagonal_inv_freq
 
     @property
     def cos(self) -> Array:

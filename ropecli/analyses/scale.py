@@ -294,7 +294,7 @@ def _compare(
 ) -> ScaledEncoding:
     found = frequency_table(rope, context_length=context, trained_length=trained.context_length)
     with np.errstate(divide="ignore"):
-        ratio = plain.inv_freq / rope.inv_freq
+        ratio = plain.diagonal_inv_freq / rope.diagonal_inv_freq
     beyond = found.angle > trained.angle * (1 + ROUNDING)
     return ScaledEncoding(
         method=method,

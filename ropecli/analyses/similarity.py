@@ -77,7 +77,7 @@ def similarity(
     check_rope(rope)
     last = between("max distance", max_distance, 0, MOST_DISTANCES)
     count = between("positions", positions, 1, MOST_CODES)
-    theta = rope.inv_freq
+    theta = rope.diagonal_inv_freq
     pairs = len(theta)
     sums = np.empty(last + 1)
     shape = (pairs, min(abel.BLOCK, len(sums)))
@@ -107,7 +107,7 @@ def _limit(rope: Rotary, distance: Array) -> Array | None:
 
 
 def _codes(rope: Rotary, count: int) -> Array:
-    angle = np.multiply.outer(np.arange(float(count)), rope.inv_freq)
+    angle = np.multiply.outer(np.arange(float(count)), rope.diagonal_inv_freq)
     parts = np.sin(angle), np.cos(angle)
     if rope.layout == "half":
         return np.concatenate(parts, axis=1)

@@ -53,11 +53,11 @@ class Usage(Drawable):
 
     @property
     def third_pairs(self) -> list[NDArray[np.int64]]:
-        """Indices of the fast, the middle and the slow third of the pairs, by |inv_freq|.
+        """Indices of the fast, the middle and the slow third of the pairs, by frequency.
 
         Where 3 does not divide the pairs, the fast third is the largest.
         """
-        return np.array_split(np.argsort(-np.abs(self.rope.inv_freq), kind="stable"), 3)
+        return np.array_split(np.argsort(-self.rope.inv_freq_norm, kind="stable"), 3)
 
     @property
     def thirds(self) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ def angle_roundings(inv_freq: Array, magnified: Array | float = 1.0) -> Array:
     theta = np.abs(inv_freq)
     logarithm = np.abs(np.log(np.where(theta > 0, theta, 1.0)))
     count = 7 + logarithm + 2 * np.maximum(logarithm, np.arange(len(theta)))
-    return np.asarray(np.where(theta == 1, 0.0, count * magnified))
+    return np.asarray(np.where((theta == 0) | (theta == 1), 0.0, count * magnified))
 
 
 def magnification(base: float, table_at: Callable[[float], Array]) -> Array:
@@ -119,7 +119,8 @@ def magnification(base: float, table_at: Callable[[float], Array]) -> Array:
 
 def table_roundings(rope: Rotary) -> Array:
     """Return the roundings of each angle of an encoding, (pairs,)."""
-    return formula_roundings(rope.inv_freq.tobytes(), rope.formula)
+    rows = [np.array(row).tobytes() for row in rope.frequencies]
+    return np.asarray(np.max([formula_roundings(row, rope.formula) for row in rows], axis=0))
 
 
 @functools.lru_cache(maxsize=64)
@@ -140,6 +141,13 @@ def formula_roundings(inv_freq: bytes, formula: Formula | None) -> Array:
 def phase_tolerance(
     m: Array | float, inv_freq: Array, roundings: Array | float, *, unit: float = SINGLE
 ) -> Array:
-    """Return how far angles of a table may be off, (..., pairs), radians."""
+    """Return how far angles of a table may be off, (..., pairs), radians.
+
+    Positions are (..., 1), or points (..., axes) where inv_freq has a row for each axis.
+    """
+    if inv_freq.ndim > 1:
+        along = np.moveaxis(np.asarray(m)[..., None], -2, 0)
+        rows = zip(along, inv_freq, strict=True)
+        return np.asarray(sum(phase_tolerance(m, row, roundings, unit=unit) for m, row in rows))
     held = m if unit < SINGLE else np.asarray(m).astype(np.float32)
     return np.asarray(np.abs(inv_freq) * (roundings * unit * np.abs(m) + np.abs(held - m)))

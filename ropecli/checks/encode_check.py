@@ -263,25 +263,25 @@ class _Truth:
         if job.inverse:
             read, written, factor, forward = written, read, 1 / factor, not forward
         positions = job.positions.of(box)
-        axis = None if positions.ndim == 2 else rope.axis
+        inv_freq = rope.diagonal_inv_freq if positions.ndim == 2 else rope.inv_freq
         self.x, self.written = x, written
         with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
-            angle = angles(
-                positions, rope.inv_freq, axis=axis, direction="forward" if forward else "reversed"
-            )[:, None, :, None, :]
+            angle = angles(positions, inv_freq, direction="forward" if forward else "reversed")[
+                :, None, :, None, :
+            ]
             if rope.grows:
                 growth = np.array(rope.growth) * (-1 if job.inverse else 1)
-                exponent = angles(positions, growth, axis=axis)
+                exponent = angles(positions, growth)
                 factor = factor * np.exp(exponent)[:, None, :, None, :]
             self.vectors = rotate(x, angle, pairs_in=read, pairs_out=written, factor=factor)
         self.pairs = _complex(self.vectors, written)
         unit = UNIT[str(dtype_name(x.dtype))]
         self.rounding = _ROUNDINGS * unit
         # Tables in float32, or float64 for float64 data.
-        m = positions[..., None] if axis is None else positions[..., list(axis)]
-        self.phase = phase_tolerance(
-            m, rope.inv_freq, table_roundings(rope), unit=min(unit, SINGLE)
-        )[:, None, :, None, :]
+        m = positions[..., None] if positions.ndim == 2 else positions
+        self.phase = phase_tolerance(m, inv_freq, table_roundings(rope), unit=min(unit, SINGLE))[
+            :, None, :, None, :
+        ]
 
     def compare(self, after: NDArray[Any]) -> tuple[NDArray[np.bool_], float, float]:
         """Return the wrong coordinates, and the largest errors of angle and length elsewhere."""

@@ -63,7 +63,7 @@ class NamedRotary:
 
     @property
     def _notes_of_rope(self) -> tuple[str, ...]:
-        table = self.rope.frequencies
+        table = self.rope.diagonal_inv_freq.tolist()
         one = self.rope.base == 1 and len(set(table)) == 1 < len(table)
         alike = ("base 1 rotates all pairs alike: its powers are all 1",) if one else ()
         return (*alike, *self._notes_of_layer)
@@ -116,7 +116,7 @@ def _is_of_short_sequences(rope: Rotary) -> bool:
     """Tell whether a table is that of the shortest sequence."""
     short = rope.at_length(1)
     same = rope.attention_factor == short.attention_factor
-    return same and bool((rope.inv_freq == short.inv_freq).all())
+    return same and bool((rope.diagonal_inv_freq == short.inv_freq).all())
 
 
 def write_configuration(

@@ -173,8 +173,8 @@ def _compare_layers(
 
 def _frequencies(rope: Rotary, model: Model) -> NDArray[np.float64]:
     """Return the radians of each pair from one position of a text to the next, signed."""
-    static = np.array(rope.axis) >= EXTRA if model.reading == "llama.cpp" else np.zeros(1, bool)
-    return np.where(static, 0.0, rope.inv_freq) * (1 if rope.direction == "forward" else -1)
+    rows = rope.frequencies[:EXTRA] if model.reading == "llama.cpp" else rope.frequencies
+    return np.asarray(np.sum(rows, axis=0)) * (1 if rope.direction == "forward" else -1)
 
 
 def _first_over(table: NDArray[np.float64], radians: float) -> int | None:
@@ -217,7 +217,7 @@ def _compare_fields(
 
 def _compare_tables(one: Rotary, two: Rotary) -> Iterator[FieldDifference]:
     """Compare frequencies, axes and the order of the output."""
-    x, y = one.inv_freq, two.inv_freq
+    x, y = one.diagonal_inv_freq, two.diagonal_inv_freq
     size = min(len(x), len(y))
     off = np.flatnonzero(~np.isclose(x[:size], y[:size], rtol=FLOAT32, atol=0))
     if len(off) or len(x) != len(y):

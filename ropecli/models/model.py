@@ -75,7 +75,7 @@ class Layer:
         """Rotating pairs with no full turn within the reach; None where that is unknown."""
         if self.rotary is None or self.reach is None:
             return None
-        theta = np.abs(self.rotary.inv_freq)
+        theta = np.abs(self.rotary.diagonal_inv_freq)
         return int(np.count_nonzero((theta > 0) & (theta * self.reach < 2 * np.pi)))
 
 

@@ -60,8 +60,8 @@ def _read(described: Description, reading: str | None, sequence_length: int | No
 def _alike(ours: Layer, its: Layer) -> bool:
     """True if two layers have one table, but for the rounding of formulas written otherwise."""
     one, other = (
-        [] if each.rotary is None else [*each.rotary.frequencies, each.rotary.attention_factor]
-        for each in (ours, its)
+        [] if rope is None else [*rope.diagonal_inv_freq, rope.attention_factor]
+        for rope in (ours.rotary, its.rotary)
     )
     return len(one) == len(other) and bool(np.allclose(one, other, rtol=ROUNDING, atol=0))
 

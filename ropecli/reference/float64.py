@@ -9,7 +9,6 @@ by u. `reference.rotation` has the same in 40 digits.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,17 @@ def angles(
     positions: NDArray[Any],
     inv_freq: Array,
     *,
-    axis: Sequence[int] | None = None,
     direction: str = "forward",
 ) -> Array:
-    """Return m theta of each position and pair, (..., pairs), radians."""
+    """Return m theta of each position and pair, (..., pairs), radians.
+
+    With a row of inv_freq for each axis, positions have their coordinates last, and the angle is
+    the sum over the axes.
+    """
     signed = inv_freq * (1 if direction == "forward" else -1)
-    along = positions[..., None] if axis is None else positions[..., list(axis)]
-    return np.asarray(along * signed)
+    if inv_freq.ndim == 1:
+        return np.asarray(positions[..., None] * signed)
+    return np.asarray(np.einsum("...a,ap->...p", positions, signed))
 
 
 def rotate(

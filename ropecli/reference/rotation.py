@@ -27,12 +27,15 @@ def pairs_of(layout: str, rotary_dim: int, first: int = 0) -> NDArray[np.int64]:
 
 
 def cos_sin(positions: NDArray[Any], inv_freq: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """cos and sin of m theta_i, (count, pairs) mpmath numbers, right to DIGITS digits."""
+    """cos and sin of m theta_i, (count, pairs) mpmath numbers, right to DIGITS digits.
+
+    Of points (count, axes) and frequencies (axes, pairs), the angle is the sum over the axes.
+    """
+    points, columns = positions.reshape(len(positions), -1), np.atleast_2d(inv_freq).T
+    points, columns = (each.astype(np.float64).tolist() for each in (points, columns))
     with mp.workdps(DIGITS):
-        turns = [
-            [mp.cos_sin(mpf(float(m)) * mpf(float(theta))) for theta in inv_freq] for m in positions
-        ]
-    table = np.empty((len(positions), len(inv_freq), 2), dtype=object)
+        turns = [[mp.cos_sin(mp.fdot(m, theta)) for theta in columns] for m in points]
+    table = np.empty((len(points), len(columns), 2), dtype=object)
     for n, row in enumerate(turns):
         for i, (cosine, sine) in enumerate(row):
             table[n, i] = cosine, sine

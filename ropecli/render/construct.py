@@ -59,7 +59,7 @@ def as_json(result: Construct) -> dict[str, Any]:
         "label": curve_label(result),
         **fields(result, "context_length", "epsilon"),
         "heads": [fields(head, *names, "q", "k", "score") for head in result.heads],
-        "inv_freq": result.rope.inv_freq,
+        "inv_freq": result.rope.diagonal_inv_freq,
         **fields(result, "quarter_turn", "worst_match", "semantic_pairs"),
     }
 
@@ -98,7 +98,7 @@ def answer(results: Sequence[Construct]) -> list[str]:
 
 
 def _verdict(result: Construct) -> str:
-    if not result.rope.inv_freq.any():
+    if not result.rope.diagonal_inv_freq.any():
         return (
             "no pair rotates, so distance does not change a score: NoPE has no such head. A token "
             "that occurs twice gets less than 1/2 each time (Proposition 5.2)"

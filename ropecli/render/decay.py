@@ -83,7 +83,7 @@ def _document_of(curve: Decay, bound: Bound) -> dict[str, Any]:
         },
         "at": bound.at,
         "pairs": {
-            "inv_freq": curve.rope.inv_freq,
+            "inv_freq": curve.rope.diagonal_inv_freq,
             "product_real": bound.products.real,
             "product_imaginary": bound.products.imag,
             "contribution": bound.contributions,
@@ -231,7 +231,7 @@ def _pairs(curve: Decay, bound: Bound) -> list[str]:
     rows = [["pair", "theta", "|h_i|", "contribution", "|S_i+1|"]]
     for i in np.argsort(-like, kind="stable")[:MOST_PAIRS]:
         partial = abs(bound.partial_sums[i])
-        numbers = (curve.rope.inv_freq[i], size[i], bound.contributions[i], partial)
+        numbers = (curve.rope.diagonal_inv_freq[i], size[i], bound.contributions[i], partial)
         rows.append([f"{i:,}", *(f"{number + 0.0:.4g}" for number in numbers)])
     count = len(size)
     which = "the pairs" if count <= MOST_PAIRS else f"the {MOST_PAIRS} largest of {count:,} pairs"

@@ -104,7 +104,11 @@ def as_json(result: FrequencyTable) -> dict[str, Any]:
 def table(result: FrequencyTable) -> Table:
     """Return a row for each pair, with the axis of its position if there are several."""
     columns = {"pair": np.arange(len(result.turns)), **fields(result, *COLUMNS)}
-    return columns | ({"axis": np.array(result.rope.axis)} if result.rope.axes > 1 else {})
+    if result.rope.axes == 1:
+        return columns
+    if result.rope.axis is not None:
+        return columns | {"axis": np.array(result.rope.axis)}
+    return columns | {f"inv_freq_{a}": row for a, row in enumerate(result.rope.inv_freq)}
 
 
 def page(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
@@ -149,7 +153,8 @@ def _title(each: FrequencyTable) -> str:
 
 def pair_rows(each: FrequencyTable) -> list[dict[str, Any]]:
     """Return the numbers of each pair by name, and `of`, the result that has it."""
-    columns = {**table(each), "covered": np.degrees(each.angle), "axis": each.rope.axis}
+    axis = each.rope.axis or ("all",) * len(each.turns)
+    columns = {**table(each), "covered": np.degrees(each.angle), "axis": axis}
     cells = zip(*columns.values(), strict=True)
     return [{"of": each, **dict(zip(columns, row, strict=True))} for row in cells]
 
@@ -276,18 +281,19 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
     pair, wavelength = np.arange(len(rope.wavelength)), rope.wavelength
     turns = np.isfinite(wavelength)
     width = max(3.0 - 0.9 * index, 1.2)  # the first one shows under lines that coincide with it
-    for each in range(rope.axes):
-        own = np.array(rope.axis) == each
+    axis = np.array(rope.axis or (0,) * len(pair))
+    for each in range(axis.max() + 1):
+        own = axis == each
         style: dict[str, Any] = {
             **curve_style(index),
             "marker": MARKERS[each],
-            "markersize": width + (0 if rope.axes == 1 else 1),
+            "markersize": width + (1 if axis.any() else 0),
             "linewidth": width,
         }
         axes.plot(
             pair,
             np.where(own & turns, wavelength, np.nan),
-            label=f"{name}, axis {each}" if rope.axes > 1 else name,
+            label=f"{name}, axis {each}" if axis.any() else name,
             **style,
         )
         still = pair[own & ~turns]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from ropecli.checks.identify.parting import Parting
 from ropecli.render import Table, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.identify_flags import FACTOR, flags
-from ropecli.render.labels import frequencies, shortest_repr
+from ropecli.render.labels import axes, frequencies, shortest_repr
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import Pairs, layout_of
@@ -184,7 +185,7 @@ def _range(rope: Rotary) -> str:
 def _scaling(rope: Rotary) -> str:
     formula = rope.formula
     if formula is None:
-        listed = ", ".join(f"{theta:.6g}" for theta in rope.inv_freq[:LISTED])
+        listed = ", ".join(f"{theta:.6g}" for theta in rope.diagonal_inv_freq[:LISTED])
         return f"of no known type: {listed}, ... radians per position"
     if formula.is_plain:
         return "none"
@@ -206,10 +207,9 @@ def _value(given: Any) -> str:
 
 
 def _axes(rope: Rotary) -> str:
-    counts = [rope.axis.count(axis) for axis in range(rope.axes)]
-    runs = 1 + sum(a != b for a, b in zip(rope.axis, rope.axis[1:], strict=False))
-    text = f"{rope.axes}, with {', '.join(map(str, counts))} pairs"
-    return text + (", interleaved" if runs > rope.axes else "")
+    axis = rope.axis or ()
+    runs = 1 + sum(a != b for a, b in itertools.pairwise(axis))
+    return axes(rope) + (", interleaved" if runs > rope.axes else "")
 
 
 def tidy(number: float) -> float:

@@ -86,18 +86,19 @@ def _where(rope: Rotary, dim: int) -> dict[str, Any]:
         found["rotary_dim"] = dim
     if rope.direction != "forward":
         found["direction"] = rope.direction
-    if rope.axes > 1 and not (rope.formula is not None and rope.formula.sets_axes):
-        found |= _axes(rope)
+    by_formula = rope.formula is not None and rope.formula.sets_axes
+    if rope.axes > 1 and rope.axis is not None and not by_formula:
+        found |= _axes(rope.axis, rope.axes)
     return found
 
 
-def _axes(rope: Rotary) -> dict[str, Any]:
-    section = [rope.axis.count(axis) for axis in range(rope.axes)]
-    if sectioned_axes(section, len(rope.axis)) == rope.axis:
+def _axes(axis: tuple[int, ...], axes: int) -> dict[str, Any]:
+    section = [axis.count(each) for each in range(axes)]
+    if sectioned_axes(section, len(axis)) == axis:
         return {"mrope_section": section}
-    if interleaved_axes(section, len(rope.axis)) == rope.axis:
+    if interleaved_axes(section, len(axis)) == axis:
         return {"mrope_section": section, "mrope_interleaved": True}
-    return {"axis": list(rope.axis)}
+    return {"axis": list(axis)}
 
 
 def _reproduces(
@@ -114,9 +115,14 @@ def _reproduces(
         and made.output_pairs == rope.output_pairs
         and made.direction == rope.direction
         and made.axis == rope.axis
-        and bool(np.all(np.abs(made.inv_freq - rope.inv_freq) <= 1e-12 * rope.inv_freq + unsure))
+        and _equal_tables(made, rope, unsure)
         and abs(made.attention_factor / rope.attention_factor - 1) <= FACTOR
     )
+
+
+def _equal_tables(made: Rotary, rope: Rotary, unsure: NDArray[np.float64] | float) -> bool:
+    table = rope.diagonal_inv_freq
+    return bool(np.all(np.abs(made.diagonal_inv_freq - table) <= 1e-12 * table + unsure))
 
 
 def _spell(keywords: dict[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from ropecli.models.model import Layer, Model
 from ropecli.render import Table
 from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.frequencies import wavelengths_figure
-from ropecli.render.labels import ROPE_FIELDS, label, rope_as_json, sequences, shortest_repr
+from ropecli.render.labels import ROPE_FIELDS, axes, label, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
@@ -126,9 +126,9 @@ def table(result: Model | Inspection) -> Table:
     """Return a row for each pair of each kind of layer that rotates."""
     found = _rotating(_model(result))
     return {
-        "layer": [name for name, rope in found for _ in rope.inv_freq],
-        "pair": [pair for _, rope in found for pair in range(len(rope.inv_freq))],
-        "inv_freq": [value for _, rope in found for value in rope.inv_freq.tolist()],
+        "layer": [name for name, rope in found for _ in rope.diagonal_inv_freq],
+        "pair": [pair for _, rope in found for pair in range(len(rope.diagonal_inv_freq))],
+        "inv_freq": [value for _, rope in found for value in rope.diagonal_inv_freq.tolist()],
         "wavelength": [value for _, rope in found for value in rope.wavelength.tolist()],
     }
 
@@ -180,8 +180,7 @@ def _rows(layer: Layer, rope: Rotary, model: Model) -> list[list[str]]:
         ["layout", _layout(rope)],
     ]
     if rope.axes > 1:
-        counts = [rope.axis.count(a) for a in range(rope.axes)]
-        rows.append(["axes", f"{rope.axes}, with {', '.join(map(str, counts))} pairs"])
+        rows.append(["axes", axes(rope)])
     rows += [
         [name.replace("_", " "), f"{getattr(rope, name):.7g}"]
         for name in ("attention_factor", "softmax_factor")

@@ -32,7 +32,15 @@ ROPE_FIELDS = (
 
 def rope_as_json(rope: Rotary) -> dict[str, Any]:
     """Return the fields of an encoding by name."""
-    return fields(rope, *ROPE_FIELDS)
+    return fields(rope, *ROPE_FIELDS) | {"inv_freq": rope.compact_inv_freq}
+
+
+def axes(rope: Rotary) -> str:
+    """Return the number of axes of a position, and how many pairs follow each."""
+    if rope.axis is None:
+        return f"{rope.axes}, which rotate a pair together"
+    counts = [rope.axis.count(axis) for axis in range(rope.axes)]
+    return f"{rope.axes}, with {', '.join(map(str, counts))} pairs"
 
 
 def shortest_repr(number: float) -> str:

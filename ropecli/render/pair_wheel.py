@@ -31,10 +31,11 @@ class Ring:
 
 def rings(rope: Rotary, *, position: int, distance: int) -> list[Ring]:
     """Return the rings of an encoding from the fastest pair, outside, to the slowest."""
-    pairs = np.arange(len(rope.inv_freq))[:: -(-len(rope.inv_freq) // MOST_RINGS)]
+    theta = rope.diagonal_inv_freq
+    pairs = np.arange(len(theta))[:: -(-len(theta) // MOST_RINGS)]
     apart = (OUTER - INNER) / max(len(pairs) - 1, 1)
     return [
-        _ring(int(pair), float(rope.inv_freq[pair]), OUTER - apart * place, position, distance)
+        _ring(int(pair), float(theta[pair]), OUTER - apart * place, position, distance)
         for place, pair in enumerate(pairs)
     ]
 
@@ -61,4 +62,4 @@ def _point(angle: float, radius: float) -> tuple[float, float]:
 
 def mean_cosine(rope: Rotary, distance: int) -> float:
     """Return the mean over the pairs of cos(r theta_i): the score of equal pairs, 1 at first."""
-    return float(np.cos(distance * rope.inv_freq).mean())
+    return float(np.cos(distance * rope.diagonal_inv_freq).mean())

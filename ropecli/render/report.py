@@ -268,7 +268,7 @@ def _decay(result: Report) -> dict[str, Any] | None:
 
 def _wheel(each: ReportedEncoding) -> dict[str, Any]:
     """Return the pairs of one encoding, at the position and the distance of the sliders."""
-    thetas = [float(theta) for theta in each.rope.inv_freq]
+    thetas = [float(theta) for theta in each.rope.diagonal_inv_freq]
     return {
         "name": each.name,
         "thetas": " ".join(f"{theta:.12g}" for theta in thetas),  # for the script

@@ -25,7 +25,7 @@ def as_json(result: Rotation) -> dict[str, Any]:
     small = result.rope.head_dim <= LARGEST_MATRIX
     return {
         **fields(result, "vector", "position"),
-        "inv_freq": result.rope.inv_freq,
+        "inv_freq": result.rope.diagonal_inv_freq,
         **fields(result, "angles", "cos", "sin"),
         "rotated": result.rotated[-1],
         "matrix": result.matrix if small else None,
@@ -79,7 +79,7 @@ def _complex(result: Rotation, screen: Screen) -> list[str]:
     after = _points(result.rotated[-1], rope.pairs_out[pairs])
     rows = [["pair", "theta", "m theta", "z", "z e^(i m theta)"]]
     for pair, z, turned in zip(pairs, before, after, strict=True):
-        angle = f"{rope.inv_freq[pair]:.4g}", f"{result.angles[pair]:.4g}"
+        angle = f"{rope.diagonal_inv_freq[pair]:.4g}", f"{result.angles[pair]:.4g}"
         rows.append([str(pair), *angle, _spell(z), _spell(turned)])
     factor = "" if rope.attention_factor == 1 else f", times {rope.attention_factor:.6g}"
     return [
@@ -172,7 +172,7 @@ def figure(result: Rotation) -> Figure:
         axes.remove()
     for axes, pair in zip(planes, result.pairs, strict=False):
         _draw_plane(axes, result.rotated[:, result.rope.pairs_out[pair]], result.positions)
-        axes.set_title(f"pair {pair}:\n{result.rope.inv_freq[pair]:.3g} rad per position")
+        axes.set_title(f"pair {pair}:\n{result.rope.diagonal_inv_freq[pair]:.3g} rad per position")
     shown = _coordinates(result)
     cells = {
         "x": np.tile(result.columns["x"][shown], (rows, 1)),

@@ -92,7 +92,7 @@ def facts(result: Scale, each: ScaledEncoding) -> dict[str, Any]:
 
 def _pairs(each: ScaledEncoding) -> dict[str, NDArray[np.float64]]:
     """Return what a method makes of each pair, by name."""
-    own = {"inv_freq": each.rope.inv_freq, "frequency_ratio": each.frequency_ratio}
+    own = {"inv_freq": each.rope.diagonal_inv_freq, "frequency_ratio": each.frequency_ratio}
     return own | {"turns": each.coverage.turns}
 
 
@@ -181,7 +181,7 @@ def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
 
 def _distinct(one: Scale) -> list[tuple[str, ScaledEncoding]]:
     """Return the methods with different frequencies, each with the names of all that share them."""
-    groups: dict[tuple[float, ...], list[ScaledEncoding]] = {}
+    groups: dict[tuple[tuple[float, ...], ...], list[ScaledEncoding]] = {}
     for each in one.methods:
         groups.setdefault(each.rope.frequencies, []).append(each)
     return [(", ".join(each.method for each in group), group[0]) for group in groups.values()]

@@ -29,7 +29,7 @@ def as_json(result: Usage) -> dict[str, Any]:
     return {
         "label": curve_label(result),
         **fields(result, "layers", "tokens"),
-        "inv_freq": result.rope.inv_freq,
+        "inv_freq": result.rope.diagonal_inv_freq,
         **fields(result, "q_norms", "k_norms", "share", "peak", "half_pairs", "thirds"),
         "heads": [
             {
@@ -48,7 +48,7 @@ def table(result: Usage) -> Table:
     columns: dict[str, list[Any]] = {
         name: [] for name in ("vector", "layer", "head", "pair", "inv_freq", "mean_norm")
     }
-    theta = result.rope.inv_freq.tolist()
+    theta = result.rope.diagonal_inv_freq.tolist()
     for vector, norms in (("q", result.q_norms), ("k", result.k_norms)):
         for layer, head, pair in np.ndindex(norms.shape):
             mean = float(norms[layer, head, pair])

@@ -109,13 +109,17 @@ def rotate_into(
         return
     _copy_rest(x, out, rope)
     if positions.ndim == 2:
-        _rotate_pairs(x, out, rope, positions, inverse=inverse)
+        _rotate_pairs(x, out, rope, positions, rope.diagonal_inv_freq, inverse=inverse)
+        return
+    if rope.axis is None:
+        _rotate_mixed(x, out, rope, positions, inverse=inverse)
         return
     # A pair may be written where one of another axis is yet to be read.
     source = x.copy() if rope.reorders and _same_memory(x, out) else x
-    for axis in sorted(set(rope.axis)):
-        along = np.ascontiguousarray(positions[..., axis])
-        _rotate_pairs(source, out, rope, along, inverse=inverse, axis=axis)
+    axis, inv_freq = np.array(rope.axis), rope.diagonal_inv_freq
+    for each in np.unique(axis):
+        along, own = np.ascontiguousarray(positions[..., each]), np.flatnonzero(axis == each)
+        _rotate_pairs(source, out, rope, along, inv_freq[own], inverse=inverse, which=own)
 
 
 def _rotate_pairs(
@@ -123,13 +127,12 @@ def _rotate_pairs(
     out: NDArray[Any],
     rope: Rotary,
     positions: NDArray[np.float64],
+    inv_freq: NDArray[np.float64],
     *,
     inverse: bool,
-    axis: int | None = None,
+    which: slice | NDArray[np.int64] = slice(None),
 ) -> None:
-    """Rotate the pairs, or those of one axis, by positions (batch, sequence); copy nothing."""
-    which = slice(None) if axis is None else np.flatnonzero(np.array(rope.axis) == axis)
-    inv_freq = rope.inv_freq[which]
+    """Rotate pairs with frequencies inv_freq by positions (batch, sequence); copy nothing."""
     small = x.size <= SMALL
     table = _offsets(inv_freq, positions)
     name = str(dtype_name(x.dtype))
@@ -153,6 +156,28 @@ def _rotate_pairs(
     with np.errstate(all="ignore"):
         arguments = (x, out, positions, inv_freq, *table, *how, *where)
         kernel(*arguments, small=small, stream=stream)
+
+
+def _rotate_mixed(
+    x: NDArray[Any],
+    out: NDArray[Any],
+    rope: Rotary,
+    positions: NDArray[np.float64],
+    *,
+    inverse: bool,
+) -> None:
+    """Rotate each pair by the sum of its angles along all axes, and round once at the end."""
+    forward = (rope.direction == "forward") != inverse
+    read, written = (rope.pairs_in, rope.pairs_out)[:: -1 if inverse else 1]
+    factor = 1 / rope.attention_factor if inverse else rope.attention_factor
+    angle = sum(positions[..., a, None] * row for a, row in enumerate(rope.inv_freq))
+    # (batch, 1, sequence, 1, pairs), against x (batch, outer, sequence, inner, ...)
+    angle = (angle if forward else -angle)[:, None, :, None]
+    cos, sin = factor * np.cos(angle), factor * np.sin(angle)
+    with np.errstate(over="ignore", invalid="ignore"):
+        u, v = (x[..., each].astype(np.float64) for each in read.T)
+        out[..., written[:, 0]] = (u * cos - v * sin).astype(x.dtype)
+        out[..., written[:, 1]] = (u * sin + v * cos).astype(x.dtype)
 
 
 def _rotate_and_grow(

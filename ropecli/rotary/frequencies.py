@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.rotary.pairs import MOST_AXES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
     """Frequencies of a rope type, with its factors and axes."""
 
-    inv_freq: NDArray[np.float64]  #: Radians per position, (pairs,).
+    inv_freq: NDArray[np.float64]  #: Radians per position, (pairs,) or (axes, pairs).
     base: float | None = None  #: The new base, if the type changes it.
     attention_factor: float = 1.0  #: Multiplies cos and sin.
     softmax_factor: float = 1.0  #: Multiplies the score.
@@ -39,20 +40,25 @@ def plain(base: float, dim: int) -> NDArray[np.float64]:
     return geometric(base, (dim + 1) // 2, denominator=dim)
 
 
-def finite_table(name: str, values: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
-    """Check finite numbers of shape (count,), and return them as float64."""
+def finite_table(name: str, values: ArrayLike, *allowed: tuple[int, ...]) -> NDArray[np.float64]:
+    """Check finite numbers of a shape allowed, and return them as float64.
+
+    Without shapes, there is one number for each pair, or a row of them for each axis.
+    """
     array = as_array(name, values)
     if array.dtype.kind not in "iuf":
         raise ArgumentTypeError(f"{name} must be real numbers, got {array.dtype}")
     table: NDArray[np.float64] = array.astype(np.float64)
-    shape = "(pairs,)" if count is None else f"({count},)"
-    if table.ndim != 1 or len(table) != (count or len(table)) or not len(table):
+    shapes = " or ".join(map(str, dict.fromkeys(allowed))) or "(pairs,) or (axes, pairs)"
+    right = table.shape in allowed or (not allowed and table.ndim in {1, 2})
+    if not right or not table.size or (table.ndim == 2 and len(table) > MOST_AXES):
         raise ArgumentError(
-            f"{name} must be finite numbers of shape {shape}, got shape {table.shape}"
+            f"{name} must be finite numbers of shape {shapes}, got shape {table.shape}"
         )
     if not np.isfinite(table).all():
-        bad = int(np.flatnonzero(~np.isfinite(table))[0])
+        bad = tuple(np.argwhere(~np.isfinite(table))[0].tolist())
+        index = bad if table.ndim > 1 else bad[0]
         raise ArgumentError(
-            f"{name} must be finite numbers of shape {shape}, got {table[bad]} at index {bad}"
+            f"{name} must be finite numbers of shape {shapes}, got {table[bad]} at index {index}"
         )
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
@@ -29,9 +29,10 @@ class Rotary:
     """A rotary position embedding (Su et al. 2021, arXiv:2104.09864, Eq. 34).
 
     Position m rotates pair i by the angle m * inv_freq[i] and scales it by attention_factor;
-    coordinates in no pair pass through. With several axes a position is a point, and axis[i] names
-    the coordinate that rotates pair i. Encodings that rotate equally are equal and hash equally,
-    however they were made.
+    coordinates in no pair pass through. With several axes a position is a point, and the angles are
+    positions @ inv_freq, with a row of inv_freq for each axis: one entry a column in M-RoPE and
+    axial RoPE, all of them in RoPE-Mixed (Heo et al. 2024, arXiv:2403.13298). Encodings that rotate
+    equally are equal and hash equally, however they were made.
     """
 
     head_dim: int  #: Coordinates of one head's vector.
@@ -43,8 +44,7 @@ class Rotary:
     attention_factor: float  #: Multiplies cos and sin.
     softmax_factor: float  #: Multiplies the score q.k / sqrt(d); not part of the rotation.
     formula: Formula | None = field(compare=False)  #: What made the table; None if not known.
-    frequencies: tuple[float, ...]  #: inv_freq as a tuple, radians per position.
-    axis: tuple[int, ...]  #: The coordinate of the position that rotates each pair; 0 for all.
+    frequencies: tuple[tuple[float, ...], ...]  #: The rows of inv_freq, one for each axis.
     growth: tuple[float, ...]  #: Logarithm of a query's growth per position (xPos); 0 for none.
     input_pairs: Pairs  #: pairs_in as a tuple.
     output_pairs: Pairs  #: pairs_out as a tuple.
@@ -75,7 +75,8 @@ class Rotary:
             direction: "forward" or "reversed".
             attention_factor: Finite and above 0; multiplies cos and sin.
             softmax_factor: Finite and above 0; multiplies the score, not the rotation.
-            axis: Coordinate of a position that rotates each pair, integers (rotary_dim/2,).
+            axis: Coordinate of a position that rotates each pair, integers (rotary_dim/2,): its
+                frequency is in that row of inv_freq, which has several then.
             pairs_in: Coordinates of each pair, integers (rotary_dim/2, 2), instead of a layout.
             pairs_out: Where the rotated pairs are written, if not where they were read.
 
@@ -125,7 +126,8 @@ class Rotary:
         """Describe RoPE with any table of frequencies.
 
         Args:
-            inv_freq: Radians per position of each pair, shape (pairs,), finite; zero is allowed.
+            inv_freq: Radians per position of each pair, finite; zero is allowed. Shape (pairs,),
+                or (axes, pairs).
             head_dim: Coordinates of one head's vector; twice the number of pairs by default.
             layout: As in the constructor.
             rotary_offset: As in the constructor.
@@ -134,7 +136,7 @@ class Rotary:
             softmax_factor: As in the constructor.
             base: Base that the table was made from, if any.
             formula: What made the table, if that is known.
-            axis: As in the constructor.
+            axis: As in the constructor; only with inv_freq of shape (pairs,).
             growth: Logarithm of what each pair of a query grows by per position (xPos).
             pairs_in: As in the constructor.
             pairs_out: As in the constructor.
@@ -152,7 +154,7 @@ class Rotary:
             growth=growth,
         )
         placement = Placement(
-            head_dim=2 * len(table.inv_freq) if head_dim is None else head_dim,
+            head_dim=2 * table.inv_freq.shape[-1] if head_dim is None else head_dim,
             layout=layout,
             rotary_offset=rotary_offset,
             pairs_in=pairs_in,
@@ -180,17 +182,15 @@ class Rotary:
         """Check everything, and set all fields."""
         if direction not in get_args(Direction):
             raise ArgumentError(f"direction must be forward or reversed, got {direction!r}")
-        count = len(table.inv_freq)
+        count = table.inv_freq.shape[-1]
         read, written = placement.resolve(count)
         base = table.base
         if base is None and formula is not None:
             base = formula["base"]
         layout, offset = layout_of(read)
-        axis, growth = (0,) * count, (0.0,) * count
-        if table.axis is not None:
-            axis = listed_axes(table.axis, count=count)
+        growth = (0.0,) * count
         if table.growth is not None:
-            growth = tuple(finite_table("growth", table.growth, count).tolist())
+            growth = tuple(finite_table("growth", table.growth, (count,)).tolist())
         fields = {
             "head_dim": even("head dim", placement.head_dim),
             "base": None if base is None else positive("base", base),
@@ -201,8 +201,7 @@ class Rotary:
             "attention_factor": positive("attention factor", table.attention_factor),
             "softmax_factor": positive("softmax factor", table.softmax_factor),
             "formula": formula,
-            "frequencies": tuple(table.inv_freq.tolist()),
-            "axis": axis,
+            "frequencies": _rows(table),
             "growth": growth,
             "input_pairs": read,
             "output_pairs": written,
@@ -246,7 +245,7 @@ class Rotary:
         formula = self.formula.replace(sequence_length=used)
         table = formula.table()
         return self._with(
-            frequencies=tuple(table.inv_freq.tolist()),
+            frequencies=_rows(replace(table, axis=self.axis)),
             attention_factor=table.attention_factor,
             base=table.base or self.base,
             formula=formula,
@@ -256,7 +255,8 @@ class Rotary:
         """Return the same pairs, axes and direction with a table whose formula is not known.
 
         Args:
-            inv_freq: Radians per position of each pair, shape (pairs,), finite.
+            inv_freq: Radians per position of each pair, finite; shape (pairs,) where one axis
+                rotates a pair, or that of its own table.
             attention_factor: As in the constructor; its own by default.
 
         Raises:
@@ -264,21 +264,24 @@ class Rotary:
             ArgumentTypeError: An argument of the wrong type.
         """
         factor = self.attention_factor if attention_factor is None else attention_factor
+        shapes = [(len(self.growth),)] if self.axis is not None else []
+        table = finite_table("inv_freq", inv_freq, *shapes, self.inv_freq.shape)
+        axis = self.axis if table.ndim == 1 else None
         return self._with(
-            frequencies=tuple(finite_table("inv_freq", inv_freq, len(self.axis)).tolist()),
+            frequencies=_rows(Table(inv_freq=table, axis=axis)),
             attention_factor=positive("attention factor", factor),
             base=None,
             formula=None,
         )
 
     def with_axis(self, axis: ArrayLike) -> Self:
-        """Return the same encoding with other axes of its pairs, integers (pairs,).
+        """Return the encoding with its diagonal frequencies on other axes, integers (pairs,).
 
         Raises:
             ArgumentError: Not as many integers from 0 to 15 as there are pairs.
             ArgumentTypeError: Not an array.
         """
-        return self._with(axis=listed_axes(axis, count=len(self.axis)))
+        return self._with(frequencies=_rows(Table(inv_freq=self.diagonal_inv_freq, axis=axis)))
 
     def _with(self, **fields: Any) -> Self:
         other = copy(self)
@@ -288,19 +291,40 @@ class Rotary:
 
     @property
     def inv_freq(self) -> NDArray[np.float64]:
-        """Radians per position of each pair, shape (rotary_dim // 2,), float64."""
-        return np.array(self.frequencies, dtype=np.float64)
+        """Radians per position of each pair, float64: (pairs,), or (axes, pairs) of several."""
+        return np.array(self.frequencies if self.axes > 1 else self.frequencies[0])
+
+    @property
+    def compact_inv_freq(self) -> NDArray[np.float64]:
+        """inv_freq as it is written next to axis: (pairs,) unless several axes rotate a pair."""
+        return self.inv_freq if self.axis is None else self.diagonal_inv_freq
+
+    @property
+    def inv_freq_norm(self) -> NDArray[np.float64]:
+        """Radians per position along the direction in which each pair turns fastest, (pairs,)."""
+        return np.asarray(np.abs(np.hypot.reduce(self.frequencies, axis=0)))
+
+    @property
+    def diagonal_inv_freq(self) -> NDArray[np.float64]:
+        """Radians per position that is the same on every axis, as in text, (pairs,)."""
+        return self.inv_freq if self.axes == 1 else self.inv_freq.sum(axis=0)
 
     @property
     def wavelength(self) -> NDArray[np.float64]:
-        """Positions per full turn of each pair, 2 pi / inv_freq, infinite where it never turns."""
+        """Positions per turn of each pair, 2 pi / inv_freq_norm; infinite if it never turns."""
         with np.errstate(divide="ignore"):
-            return 2 * math.pi / np.abs(self.inv_freq)
+            return 2 * math.pi / self.inv_freq_norm
 
     @property
     def axes(self) -> int:
         """Number of coordinates of a position."""
-        return max(self.axis) + 1
+        return len(self.frequencies)
+
+    @property
+    def axis(self) -> tuple[int, ...] | None:
+        """The coordinate that rotates each pair, 0 if none does; None if several rotate one."""
+        used = np.array(self.frequencies) != 0
+        return None if (used.sum(axis=0) > 1).any() else tuple(used.argmax(axis=0).tolist())
 
     @property
     def grows(self) -> bool:
@@ -348,6 +372,17 @@ class Rotary:
         if self.rope_type != PLAIN:
             parts.append(f"rope_type={self.rope_type!r}")
         return f"Rotary({', '.join(parts)})"
+
+
+def _rows(table: Table) -> tuple[tuple[float, ...], ...]:
+    """Return the frequencies of each axis, with one entry a column where the table lists axes."""
+    rows = np.atleast_2d(table.inv_freq)
+    if table.axis is not None:
+        if len(rows) > 1:
+            raise ArgumentError("axis needs inv_freq of shape (pairs,), got a row for each axis")
+        axis = listed_axes(table.axis, count=rows.shape[1])
+        rows = np.where(np.arange(max(axis) + 1)[:, None] == axis, rows, 0.0)
+    return tuple(map(tuple, rows.tolist()))
 
 
 def check_rope(rope: object) -> None:

@@ -68,8 +68,7 @@ def implement(
     def tables(places: Array, used: ropecli.Rotary) -> tuple[Array, Array]:
         theta = used.inv_freq.astype(table)
         points = places.astype(table)
-        angle = points[..., None] if rope.axes == 1 else points[..., list(rope.axis)]
-        angle = angle * theta
+        angle = points[..., None] * theta if rope.axes == 1 else points @ theta
         sign = 1 if rope.direction == "forward" else -1
         factor = table(used.attention_factor)
         return factor * np.cos(angle), sign * factor * np.sin(angle)

@@ -121,8 +121,9 @@ class Rows:
     ) -> Array:
         """The rows rotated otherwise than they should be."""
         rope = self.rope
-        m = (self.m[..., None] if rope.axes == 1 else self.m[..., list(rope.axis)]) + step
-        angle = sign * (m * np.sign(rope.inv_freq) * np.abs(rope.inv_freq) ** power)[:, None]
+        theta = np.sign(rope.inv_freq) * np.abs(rope.inv_freq) ** power
+        m = self.m + step
+        angle = sign * (m[..., None] * theta if rope.axes == 1 else m @ theta)[:, None]
         cos, sin = np.cos(angle), np.sin(angle if rope.direction == "forward" else -angle)
         before, after = (rope.pairs_in, rope.pairs_out) if pairs is None else (pairs, pairs)
         y = self.x.astype(np.float64)

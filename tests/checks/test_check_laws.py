@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from implementations.plain import along, angles, half, on, rotate_half
+from implementations.plain import along, along_all, angles, half, mixed_frequencies, on, rotate_half
 from judging import (
     CONTEXT,
     DIM,
@@ -328,10 +328,28 @@ def test_axes_say_which_pair_is_wrong() -> None:
     assert failures(judge_once(from_its_corner, expect=expect)) == ["axes"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda x, y: (y, x), "the axes of the position are exchanged"),
+        (lambda x, y: (x, 0 * y), "axis 1 of the position is left out"),
+        (lambda x, y: (x, -y), "axis 1 of the position rotates the other way"),
+        (lambda x, y: (-x, -y), "it turns the other way: negate the sines, or swap the pairs"),
+        (lambda x, y: (x, 1.5 * y), "along axis 1, expected"),
+    ],
+)
+def test_frequencies_of_several_axes_say_what_is_wrong(wrong: Any, says: str) -> None:
+    table = mixed_frequencies(DIM, 0.7)
+    expect = ropecli.Rotary.from_inv_freq(table, layout="half")
+    verdict = judge_once(along_all(np.array(wrong(*table))), expect=expect, **SHORT)
+    assert_failed(verdict, "convention")
+    assert says in str(verdict.diagnosis)
+
+
 def test_axes_that_are_added_up_are_named() -> None:
     added = at(lambda p: p.sum(axis=-1))
     diagnosis = str(judge_once(added, axes=2, **SHORT).diagnosis)
-    assert diagnosis.endswith("; pairs do not each follow one axis of the position")
+    assert diagnosis.endswith(": every pair rotates by the sum of the coordinates")
 
 
 def test_a_batch_may_be_wrong_where_one_sequence_is_not() -> None:

@@ -68,7 +68,7 @@ def assert_found(found: Identification, rope: Rotary, unit: float) -> None:
     assert (found.position_offset, found.position_step) == (0.0, 1.0)
     if not found.undetermined:
         assert found.rotary_dim == rope.rotary_dim
-    both = min(len(value_of(found.inv_freq)), len(rope.frequencies))
+    both = min(len(value_of(found.inv_freq)), rope.rotary_dim // 2)
     theta = rope.inv_freq[:both]
     assert_within(
         "inv_freq",

@@ -20,7 +20,7 @@ LARGEST = 32 if COMPILED else 8
 def turns(rotary: Rotary) -> set[tuple[Any, ...]]:
     """Return the action of each pair, the same for one swapped and rotated the other way."""
     sign = 1 if rotary.direction == "forward" else -1
-    both = zip(rotary.input_pairs, rotary.output_pairs, rotary.frequencies, strict=True)
+    both = zip(rotary.input_pairs, rotary.output_pairs, rotary.diagonal_inv_freq, strict=True)
     kept = set()
     for read, written, theta in both:
         if theta == 0 and read == written:

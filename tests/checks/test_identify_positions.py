@@ -9,6 +9,7 @@ import pytest
 from helpers import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from implementations.plain import mixed_frequencies
 from rotated import (
     COMPILED,
     ULPS,
@@ -128,6 +129,34 @@ def test_the_start_of_one_axis_alone_is_found() -> None:
     found = recognise(expected, where + np.array([0, 5]), given=where)
     assert found.position_offset is None  # none for all axes
     assert value_of(found.positions).tolist() == (where + np.array([0, 5])).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("spread", [False, True])
+def test_frequencies_of_several_axes(dtype: str, spread: bool) -> None:
+    """RoPE-Mixed, over an image and at points that share no row or column."""
+    expected = Rotary.from_inv_freq(mixed_frequencies(32, 0.7))
+    where = np.stack(np.divmod(np.arange(196), 14), axis=-1)
+    if spread:
+        random = np.random.default_rng(1)
+        where = np.stack([random.permutation(196), random.permutation(196)], axis=-1)
+    found = recover(expected, where, before=normals(3, 196, 32, dtype=dtype))
+    got = value_of(found.rotary)
+    assert (got.axis, got.input_pairs, got.direction) == (None, expected.input_pairs, "forward")
+    unsure = value_of(found.uncertainty)
+    assert (np.abs(got.inv_freq - expected.inv_freq) <= 6 * unsure + 2.0**-53).all()
+    assert unsure.max() < {"float64": 1e-15, "float32": 1e-8, "float16": 1e-4}[dtype]
+    assert found.axis is None
+    match = identify(
+        normals(3, 196, 32, dtype=dtype),
+        rotate(normals(3, 196, 32, dtype=dtype), expected, where),
+        where,
+        candidates={
+            "itself": expected,
+            "exchanged": expected.with_inv_freq(expected.inv_freq[::-1]),
+        },
+    ).matches
+    assert [(each.name, each.matches) for each in match] == [("itself", True), ("exchanged", False)]
 
 
 @pytest.mark.parametrize(

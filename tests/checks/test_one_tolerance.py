@@ -114,7 +114,7 @@ def tables_of_transformers() -> list[tuple[str, Rotary, Array]]:
         for module in line.get("expected") or ():
             table = np.array(module["inv_freq"])
             for rotary in {layer.rotary for layer in layers if layer.rotary is not None}:
-                own = one_axis(rotary) if rotary.rope_type == "axial" else rotary.inv_freq
+                own = one_axis(rotary) if rotary.rope_type == "axial" else rotary.diagonal_inv_freq
                 if own.shape == table.shape and np.allclose(own, table, rtol=1e-4, atol=0):
                     found.append((line["source"], rotary, table))
     return found
@@ -125,7 +125,7 @@ def test_tables_that_stacks_computed_are_within_the_roundings() -> None:
     assert len(tables) > 100
     for source, rotary, table in tables:
         axial = rotary.rope_type == "axial"
-        own = one_axis(rotary) if axial else rotary.inv_freq
+        own = one_axis(rotary) if axial else rotary.diagonal_inv_freq
         first = np.array(rotary.axis) == 0 if axial else slice(None)
         allowed = table_roundings(rotary)[first] * UNIT * own
         assert (np.abs(table - own) <= np.maximum(allowed, 1e-9 * own)).all(), source

@@ -119,5 +119,8 @@ def test_recovered_positions_are_judged() -> None:
 
 
 def test_refused() -> None:
+    mixed = Rotary.from_inv_freq([[0.5, 0.25], [0.1, 0.5]])
+    with pytest.raises(ArgumentError, match="several axes rotate one pair"):
+        recover_positions(mixed, np.ones((3, 4)), np.ones((3, 4)))
     with pytest.raises(ArgumentError, match=r"must have one shape \(tokens, 64\)"):
         recover_positions(PLAIN, np.ones((3, 64)), np.ones((4, 64)))

@@ -190,7 +190,9 @@ def test_ropecli_makes_the_same_encodings_of_the_parameters() -> None:
         assert (made.axis, made.direction) == (known.axis, known.direction), case.name
         # As for every rope type: the power's rounding times ln(base), and a ramp's.
         ulps = math.log(made.base or 1e4) + 10 + 2 * made.head_dim
-        assert_within_ulps(case.name, got=made.inv_freq, expected=known.inv_freq, ulps=ulps)
+        assert_within_ulps(
+            case.name, got=made.diagonal_inv_freq, expected=known.diagonal_inv_freq, ulps=ulps
+        )
         # A logarithm, its product, a sum, a quotient or a square, each an ulp or less.
         for name in ("attention_factor", "softmax_factor"):
             assert_within_ulps(

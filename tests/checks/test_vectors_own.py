@@ -31,6 +31,7 @@ ENCODINGS: dict[str, Rotary] = {name: rope(name, **LISTS, **own) for name, own i
 }
 ENCODINGS["interleaved"] = Rotary(head_dim=16)
 ENCODINGS["no formula"] = Rotary.from_inv_freq([1.0, 0.3, 0.0], head_dim=16, attention_factor=1.3)
+ENCODINGS["mixed"] = Rotary.from_inv_freq([[1.0, -0.3, 0.02], [0.5, 0.7, 0.0]], head_dim=16)
 ENCODINGS["written elsewhere"] = Rotary(
     head_dim=4, pairs_in=[[0, 1], [2, 3]], pairs_out=[[0, 2], [1, 3]]
 )
@@ -51,13 +52,15 @@ def in_40_digits(case: Case, role: str, dtype: str) -> Array:
     sign = -1 if facts["direction"] == "reversed" else 1
     out = []
     for batch, heads in enumerate(x):
-        shared = positions.ndim == (1 if facts["axis"] is None else 2)
+        shared = positions.ndim == (1 if facts["shape"]["axes"] == 1 else 2)
         where = positions if shared else positions[batch]
         axis = facts["axis"] or [0] * len(before)
         points = where.reshape(len(where), -1)
         columns = [
             cos_sin(points[:, a], sign * arrays["inv_freq"][i : i + 1]) for i, a in enumerate(axis)
         ]
+        if arrays["inv_freq"].ndim == 2:  # several axes rotate a pair
+            columns = [cos_sin(points, sign * arrays["inv_freq"])]
         cosine, sine = (np.concatenate([c[k] for c in columns], axis=1) for k in range(2))
         for head in heads:
             turned = elementwise(head, cosine, sine, before, facts["attention_factor"])

@@ -52,7 +52,7 @@ def layers(name: str) -> list[Layer]:
 
 def is_in(table: list[float], factor: float, found: list[Layer]) -> bool:
     return any(
-        apart(each.rotary.inv_freq, table) < FREQUENCIES
+        apart(each.rotary.diagonal_inv_freq, table) < FREQUENCIES
         and abs(each.rotary.attention_factor - factor) < FACTORS
         for each in found
         if each.rotary is not None

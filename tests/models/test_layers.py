@@ -375,7 +375,7 @@ def test_a_truncate_of_null_is_as_good_as_false() -> None:
         scaling = GPT_OSS["rope_scaling"] | {"truncate": truncate}
         rope = load_model(GPT_OSS | {"rope_scaling": scaling}).layer().rotary
         assert rope is not None
-        return list(rope.frequencies)
+        return list(rope.diagonal_inv_freq)
 
     assert table(None) == table(False) != table(True)
 

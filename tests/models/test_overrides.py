@@ -173,7 +173,7 @@ def test_yarn_of_another_model(config: Values, values: Values, scaling: Values) 
         original_max_position_embeddings=scaling[ORIGINAL],
     )
     assert table is not None
-    assert np.array_equal(table.inv_freq, wanted.inv_freq)
+    assert np.array_equal(table.diagonal_inv_freq, wanted.inv_freq)
     assert table.attention_factor == wanted.attention_factor
 
 

@@ -46,7 +46,7 @@ def layer_of(layers: tuple[Layer, ...], name: str) -> Layer:
 
 def assert_same(layer: Layer, table: list[float], factor: float | None) -> None:
     assert layer.rotary is not None
-    got = layer.rotary.inv_freq
+    got = layer.rotary.diagonal_inv_freq
     if layer.rotary.rope_type == "axial":  # the library holds one axis's table
         got = got[np.array(layer.rotary.axis) == 0]
     assert_within("inv_freq", got=got, expected=table, tolerance=FREQUENCIES * np.array(table))

@@ -193,6 +193,8 @@ def test_deepseek_s_score_factor_is_read_by_transformers_and_vllm() -> None:
 
 def test_leftover_pairs_of_interleaved_sections() -> None:
     here, there = rotary(QWEN3_VL, "transformers"), rotary(QWEN3_VL, "llama.cpp")
+    assert here.axis is not None
+    assert there.axis is not None
     differing = [i for i, (a, b) in enumerate(zip(here.axis, there.axis, strict=True)) if a != b]
     assert differing == [61, 62]
     assert (here.axis[61], there.axis[61]) == (0, 3)

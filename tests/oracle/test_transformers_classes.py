@@ -98,10 +98,10 @@ def assert_same(rope: Rotary | None, kind: Kind) -> None:
     for table in kind.tables.values():
         # A vision module holds the table of one axis; ERNIE 4.5 VL holds its own in an order of
         # its own.
-        if len(table) == len(rope.inv_freq):
-            got, expected = sorted(rope.inv_freq), sorted(table)
+        if len(table) == rope.rotary_dim // 2:
+            got, expected = sorted(rope.diagonal_inv_freq), sorted(table)
         else:
-            got, expected = sorted(set(rope.inv_freq)), sorted(table)
+            got, expected = sorted(set(rope.diagonal_inv_freq)), sorted(table)
         allowed = [FREQUENCIES * inv_freq for inv_freq in got]
         assert_within("inv_freq", got=got, expected=expected, tolerance=allowed)
 
@@ -110,8 +110,13 @@ def turning_pairs(rope: Rotary) -> dict[tuple[int, int], tuple[float, tuple[int,
     """Frequency, output coordinates and axis of each pair that turns, by its input coordinates."""
     sign = -1 if rope.direction == "reversed" else 1
     found: dict[tuple[int, int], Any] = {}
+    assert rope.axis is not None
     rows = zip(
-        rope.inv_freq, rope.pairs_in.tolist(), rope.pairs_out.tolist(), rope.axis, strict=True
+        rope.diagonal_inv_freq,
+        rope.pairs_in.tolist(),
+        rope.pairs_out.tolist(),
+        rope.axis,
+        strict=True,
     )
     for inv_freq, (a, b), (c, d), axis in rows:
         if inv_freq and a < b:

@@ -245,5 +245,5 @@ def layer_of(model: Model, kind: str, model_type: str) -> Layer:
 
 def one_axis(layer: Layer, count: int) -> Any:
     assert layer.rotary is not None
-    table = layer.rotary.inv_freq
+    table = layer.rotary.diagonal_inv_freq
     return table if len(table) == count else table[np.array(layer.rotary.axis) == 0]

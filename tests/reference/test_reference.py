@@ -74,7 +74,7 @@ def test_the_float64_rotation_is_as_near_to_the_exact_one_as_it_says(layout: str
 def test_the_float64_rotation_follows_axes_direction_and_written_pairs() -> None:
     quarter = np.pi / 2
     points = np.array([[1.0, 0.0], [0.0, 1.0]])
-    angles = float64.angles(points, np.array([quarter] * 2), axis=(0, 1), direction="reversed")
+    angles = float64.angles(points, quarter * np.eye(2), direction="reversed")
     assert (angles == [[-quarter, 0], [0, -quarter]]).all()
     x = np.array([[1.0, 2.0, 3.0, 4.0]])
     read, written = rotation.pairs_of("interleaved", 4), rotation.pairs_of("half", 4)

@@ -48,7 +48,7 @@ def test_each_pair_turns_by_its_own_axis(
     points = random.integers(-500, 500, (2, 5, 3)).astype(np.float64)
     got = rotate(x, made, points, inverse=inverse)
     for i, (a, b) in enumerate(made.pairs_in):
-        angle = points[..., made.axis[i]] * made.inv_freq[i] * (-1 if inverse else 1)
+        angle = points @ made.inv_freq[:, i] * (-1 if inverse else 1)
         expected = (x[..., a] + 1j * x[..., b]) * np.exp(1j * angle)
         # Four roundings of the product, one of the angle (up to 500 radians, ulp 5.7e-14) and the
         # kernel's own 7e-16 + 1.2e-16 |angle|.
@@ -120,6 +120,55 @@ def test_axes_that_are_refused(axis: Any, error: type[Exception], message: str) 
     assert message in str(caught.value)
 
 
+MIXED = Rotary.from_inv_freq([[1.0, -0.3, 0.02, 0.0], [0.5, 0.7, 0.0, 0.0]], head_dim=10)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reversed"])
+@pytest.mark.parametrize("pairs_out", [None, [[1, 0], [3, 2], [7, 6], [4, 5]]])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_pairs_turn_by_several_axes(direction: str, pairs_out: Any, dtype: str) -> None:
+    """RoPE-Mixed: the angle of a pair is the sum over the axes."""
+    made = Rotary.from_inv_freq(
+        MIXED.inv_freq, head_dim=10, direction=direction, pairs_out=pairs_out, attention_factor=1.25
+    )
+    x = RNG.standard_normal((2, 3, 5, 10)).astype(dtype)
+    points = RNG.integers(-99, 99, (2, 5, 2)).astype(np.float64)
+    got = rotate(x, made, points)
+    turned = np.exp((1j if direction == "forward" else -1j) * (points @ made.inv_freq))[:, None]
+    z = 1.25 * (x[..., made.pairs_in[:, 0]] + 1j * x[..., made.pairs_in[:, 1]]) * turned
+    out = got[..., made.pairs_out[:, 0]] + 1j * got[..., made.pairs_out[:, 1]]
+    unit = max(float(np.finfo(dtype).eps), 99 * 2 * 2.0**-52)  # angles up to 198
+    assert np.abs(out - z).max() < 4 * unit * np.abs(z).max()
+    assert (got[..., 8:] == x[..., 8:]).all()
+    back = rotate(got, made, points, inverse=True)
+    assert np.abs(back - x).max() < 8 * unit * np.abs(x).max()
+    assert rotate(x, made, points, out=x).tobytes() == got.tobytes()
+
+
+def test_what_several_axes_have_in_common() -> None:
+    assert (MIXED.axes, MIXED.axis) == (2, None)
+    assert MIXED.diagonal_inv_freq.tolist() == pytest.approx([1.5, 0.4, 0.02, 0.0])
+    assert MIXED.wavelength[0] == pytest.approx(2 * np.pi / np.hypot(1.0, 0.5))
+    assert MIXED.wavelength[3] == np.inf
+    x, where = RNG.standard_normal((7, 10)), np.arange(7.0)
+    points = np.repeat(where[:, None], 2, axis=1)
+    assert rotate(x, MIXED) == pytest.approx(rotate(x, MIXED, points), abs=1e-13)
+
+
+def test_rows_of_frequencies_are_the_axes() -> None:
+    listed = Rotary.from_inv_freq([1.0, 0.1, 0.0], axis=[1, 0, 1])
+    rows = Rotary.from_inv_freq([[0.0, 0.1, 0.0], [1.0, 0.0, 0.0]])
+    assert listed == rows
+    assert hash(listed) == hash(rows)
+    assert rows.axis == (1, 0, 0)  # what no axis rotates follows none
+    assert rows.compact_inv_freq.tolist() == [1.0, 0.1, 0.0]
+    assert rows.with_inv_freq([2.0, 0.2, 0.0]) == listed.with_inv_freq(2 * rows.inv_freq)
+    with pytest.raises(ArgumentError, match=r"must be finite numbers of shape \(2, 4\), got"):
+        MIXED.with_inv_freq([1.0] * 4)
+    with pytest.raises(ArgumentError, match="axis needs inv_freq of shape"):
+        Rotary.from_inv_freq([[1.0], [2.0]], axis=[0])
+
+
 # How the axes of an image share the pairs: the ways that released encoders do it.
 
 BASE = 10_000.0
@@ -147,7 +196,7 @@ def test_shares(parameters: dict[str, Any], expected: list[float], axis: tuple[i
     made = rope("axial", head_dim=16, **parameters)
     assert made.axis == axis
     # One power each, here and there: at most 4 ulp apart.
-    assert_within_ulps("inv_freq", got=made.inv_freq, expected=expected, ulps=4)
+    assert_within_ulps("inv_freq", got=made.diagonal_inv_freq, expected=expected, ulps=4)
 
 
 @pytest.mark.parametrize("order", [[0], [0, 0], [0, 1, 2], [1, 2]])

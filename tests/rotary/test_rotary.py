@@ -147,7 +147,9 @@ def test_base_of_a_table_is_checked_too() -> None:
         Rotary.from_inv_freq([1.0], base="x")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("table", [[], [[1.0]], [math.nan], [math.inf]])
+@pytest.mark.parametrize(
+    "table", [[], [[[1.0]]], [[]], [[1.0]] * 17, [math.nan], [[1.0, math.inf]]]
+)
 def test_tables_that_are_refused(table: Any) -> None:
     with pytest.raises(ArgumentError, match="inv_freq must be finite numbers"):
         Rotary.from_inv_freq(table)

@@ -83,7 +83,9 @@ def assert_matches_reference(name: str, dim: int, parameters: dict[str, Any]) ->
     # turns: its error is a few ulps of 32 turns in a step of 31, or of the rotary dim in 1.
     logarithm = math.log(max(made.base or base, base))
     ulps = logarithm + 10 + (2 * dim if "yarn" in name else 0)
-    assert_within_ulps(name, got=made.inv_freq, expected=[float(f) for f in expected], ulps=ulps)
+    assert_within_ulps(
+        name, got=made.diagonal_inv_freq, expected=[float(f) for f in expected], ulps=ulps
+    )
     assert made.rope_type == name
 
 
@@ -215,6 +217,7 @@ def test_su_and_mrope_are_other_names() -> None:
 
 def test_interleaved_sections_take_turns_and_leave_the_rest_to_time() -> None:
     made = rope("default", head_dim=128, mrope_section=[24, 20, 20], mrope_interleaved=True)
+    assert made.axis is not None
     assert made.axis[:6] == (0, 1, 2, 0, 1, 2)
     assert made.axis[57:] == (0, 1, 2, 0, 0, 0, 0)
     assert [made.axis.count(a) for a in range(3)] == [24, 20, 20]

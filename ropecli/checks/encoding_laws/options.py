@@ -108,5 +108,5 @@ def turns_of(rotary: Rotary, pairs: Any) -> list[tuple[int, int, float, float]]:
     sign = 1.0 if rotary.direction == "forward" else -1.0
     return [
         (int(i), int(j), sign * float(theta), rotary.attention_factor)
-        for (i, j), theta in zip(pairs, rotary.inv_freq, strict=True)
+        for (i, j), theta in zip(pairs, rotary.diagonal_inv_freq, strict=True)
     ]

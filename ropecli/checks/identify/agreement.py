@@ -19,7 +19,7 @@ from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
 from ropecli.checks.identify.table import Measurement, extrapolate
 from ropecli.reference import float64
 from ropecli.rotary import Rotary
-from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL
+from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL, TINY
 
 _FAR = 0.05  #: Error of a vector, of its pair's length, that no rounding in full precision makes.
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
@@ -57,8 +57,7 @@ def vector_errors(
                 where = positions[half]
             parts.append(vector_errors(before[cut], after[cut], rotary, where))
         return np.concatenate(parts, axis=along)
-    axis = rotary.axis if rotary.axes > 1 else None
-    angles = float64.angles(positions, rotary.inv_freq, axis=axis, direction=rotary.direction)
+    angles = float64.angles(positions, rotary.inv_freq, direction=rotary.direction)
     if angles.ndim == 3:  # positions of each batch, the same for all heads
         angles = angles.reshape(len(angles), *(1,) * (before.ndim - 3), *angles.shape[1:])
     rotated = float64.rotate(
@@ -130,7 +129,7 @@ def compare(
     half = measured.observed.unit > SINGLE or _is_half(precision)
     tolerance = FACTOR if half else 4 * measured.factor_uncertainty
     table = Frequencies(
-        theta=rotary.inv_freq,
+        theta=rotary.inv_freq_norm,
         uncertainty=measured.pairs.slope_uncertainty / found.step,
         relative=table_roundings(rotary) * SINGLE,
         head_dim=rotary.head_dim,
@@ -143,15 +142,16 @@ def compare(
     for name, candidate in candidates.items():
         matches[name] = Match(
             name=name,
-            max_phase_error=_phase_error(candidate.inv_freq, table.theta, furthest),
-            matches=table.misfit(candidate.inv_freq, candidate.formula) <= 1
+            max_phase_error=_phase_error(candidate, rotary, furthest),
+            matches=_misfit(table, candidate, rotary) <= 1
             and _rotates_alike(candidate, rotary, measured)
             and abs(candidate.attention_factor - factor) <= tolerance * factor,
         )
-    for other in fit_formulas(table, (2 * len(table.theta),), factor)[:_FORMULAS]:
+    formulas = [] if measured.pairs.mixed else fit_formulas(table, (2 * len(table.theta),), factor)
+    for other in formulas[:_FORMULAS]:
         name = _name(other)
         if name not in matches:
-            error = _phase_error(other.table, table.theta, furthest)
+            error = _largest_phase(other.table, table.theta, furthest)
             matches[name] = Match(name=name, max_phase_error=error, matches=other.misfit <= 1)
     return tuple(
         sorted(matches.values(), key=lambda match: (not match.matches, match.max_phase_error))
@@ -170,6 +170,8 @@ def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> 
         return False
     # Each pair must follow an axis whose positions equal those of the axis found.
     positions, pairs = measured.positions, measured.pairs
+    if candidate.axis is None or pairs.mixed:
+        return True  # the frequencies of all axes were compared
     # Plain positions are the same on every axis.
     axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)
     if axis.max() >= positions.shape[1]:
@@ -177,8 +179,25 @@ def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> 
     return bool((positions[:, axis] == positions[:, pairs.axis])[:, pairs.turning].all())
 
 
-def _phase_error(table: Array, theta: Array, furthest: float) -> float:
-    if len(table) != len(theta):
+def _misfit(table: Frequencies, candidate: Rotary, rotary: Rotary) -> float:
+    """Return the largest difference of the frequencies as a share of their tolerance."""
+    if candidate.axis is not None and rotary.axis is not None:
+        return table.misfit(candidate.diagonal_inv_freq, candidate.formula)
+    if candidate.inv_freq.shape != rotary.inv_freq.shape:
+        return math.inf
+    apart = np.abs(candidate.inv_freq - rotary.inv_freq)
+    return float((apart / np.maximum(table.tolerance, TINY)).max())
+
+
+def _phase_error(candidate: Rotary, rotary: Rotary, furthest: float) -> float:
+    tables = candidate.diagonal_inv_freq, rotary.diagonal_inv_freq
+    if candidate.axis is None or rotary.axis is None:
+        tables = candidate.inv_freq, rotary.inv_freq
+    return _largest_phase(*tables, furthest)
+
+
+def _largest_phase(table: Array, theta: Array, furthest: float) -> float:
+    if table.shape != theta.shape:
         return math.inf
     return float(np.abs(table - theta).max() * furthest)
 
@@ -200,7 +219,7 @@ def _spell(value: Any) -> str:
 def undetermined_pairs(measured: Measurement, rotary: Rotary) -> tuple[tuple[int, ...], int | None]:
     """Return pairs too slow to be distinguished from static ones, and positions to do that."""
     pairs = measured.pairs
-    expected, ratio = rotary.inv_freq, extrapolate(pairs)
+    expected, ratio = rotary.inv_freq_norm, extrapolate(pairs)
     if rotary.formula is None and ratio is None:
         return (), None
     if ratio is not None:  # the frequency of a pair that may as well be static
@@ -216,7 +235,7 @@ def undetermined_pairs(measured: Measurement, rotary: Rotary) -> tuple[tuple[int
 
 def _reach(measured: Measurement) -> Array:
     """Return the number of positions along the axis of each pair."""
-    return np.asarray(measured.observed.reach[measured.pairs.axis] + 1)
+    return measured.pairs.furthest(measured.observed.reach) + 1
 
 
 def open_questions(

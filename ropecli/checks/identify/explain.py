@@ -112,15 +112,20 @@ def _keep_measured(found: Explanation, own: Explanation) -> Explanation:
 
 
 def _fit_steps(measured: Measurement, unit: float) -> Iterator[tuple[float, Fit]]:
-    """Yield steps of the positions and formulas that fit the frequencies, simple ones first."""
+    """Yield steps of the positions and formulas that fit the frequencies, simple ones first.
+
+    Where several axes rotate a pair, frequencies are learned, and no formula gives them.
+    """
     pairs = measured.pairs
+    if pairs.mixed:
+        return
     theta = measured.sign * pairs.slope
     uncertainty = np.where(pairs.linear, pairs.slope_uncertainty, np.abs(theta) * _LOST)
     relative = np.full(len(theta), unit)
     if unit == SINGLE:
         relative *= angle_roundings(theta)
     else:  # tables rounded so far tilt the line of a pair that hardly turns
-        uncertainty = uncertainty + unit / 2 / measured.observed.reach[pairs.axis]
+        uncertainty = uncertainty + unit / 2 / pairs.furthest(measured.observed.reach)
     seen = Frequencies(
         theta=theta,
         uncertainty=uncertainty,
@@ -163,15 +168,17 @@ class _Trial:
         rows, kept = self._rows(), pairs.shown | pairs.turning
         factor, consistent = self._attention_factor()
         phasor = self._phasor(kept, factor)
-        axis = pairs.axis[kept]
         points = self.measured.positions[rows] * self.step
         offset = np.zeros(points.shape[1])
-        for each in np.unique(axis):
+        for each in np.unique(pairs.axis[kept]):
             own = np.flatnonzero(kept & (pairs.axis == each) & (table != 0))
             if len(own):
-                offset[each], fits_all = self._offset(points[:, each], own)
+                offset[each], fits_all = self._offset(points, own)
                 consistent &= fits_all
-        m = (points + offset)[:, axis]
+        if pairs.mixed and offset.any():
+            consistent = False  # a pair does not tell the offsets of its axes apart
+        points = points + offset
+        m = pairs[kept].follow(points)
         if consistent and self._is_measured:
             table = self._refine_frequencies(phasor, m, kept)
         precision = find_precision(
@@ -181,6 +188,7 @@ class _Trial:
             self._roundings(table)[kept],
             unit=self.measured.observed.unit,
             factor=factor,
+            furthest=pairs[kept].furthest(points),
             halves=not self.full,
         )
         return Explanation(
@@ -219,25 +227,27 @@ class _Trial:
         near = abs(self.fit.attention_factor - measured) <= tolerance * measured
         return (self.fit.attention_factor if near else measured), near
 
-    def _offset(self, m: Array, own: Index) -> tuple[float, bool]:
+    def _offset(self, points: Array, own: Index) -> tuple[float, bool]:
         """Return the offset of one axis, by the table or else by the lines, and whether it fits."""
         pairs, unit = self.measured.pairs[own], self.measured.observed.unit
+        m, furthest = pairs.follow(points), pairs.furthest(points)
         if not self.full:
-            pairs = pairs[pairs.linear]
+            m, pairs = m[:, pairs.linear], pairs[pairs.linear]
             theta = pairs.slope / self.step
-            slack = np.maximum(_SLACK, _HALF[0] / 2 * np.abs(theta) * float(np.abs(m).max()))
+            longest = float(np.abs(m).max(initial=0.0))
+            slack = np.maximum(_SLACK, _HALF[0] / 2 * np.abs(theta) * longest)
             return position_offset(theta, pairs.intercept, pairs.intercept_uncertainty, slack)
         theta = self.measured.sign * self.table[own]
-        angle = m[:, None] * theta
+        angle = m * theta
         left = self._phasor(own, self.measured.factor) * np.exp(-1j * angle)
         middle = mean_seen(left)
         noise = np.sqrt(mean_seen(np.abs(left - middle) ** 2)) + unit
         uncertainty = noise / np.sqrt(count_seen(left))
         if self._is_measured:
-            uncertainty = uncertainty + pairs.slope_uncertainty / self.step * abs(float(m.mean()))
+            uncertainty = uncertainty + pairs.slope_uncertainty / self.step * np.abs(m.mean(axis=0))
         # An offset makes positions of it that may be off by a rounding, even of a pair that is not.
         roundings = np.maximum(self._roundings(self.table)[own], 1)
-        single = phase_tolerance(m[:, None], theta, roundings).max(axis=0)
+        single = phase_tolerance(furthest, theta, roundings).max(axis=0)
         return position_offset(theta, np.angle(middle), uncertainty, np.maximum(2 * unit, single))
 
     def _refine_frequencies(self, phasor: Complex, m: Array, kept: Mask) -> Array:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array, Complex, Index
 from ropecli.checks.identify.observe import Observations
+from ropecli.checks.identify.planes import fit_plane
 from ropecli.units import TINY
 
 CLEARLY = 6.0  #: Standard deviations that chance does not reach.
+_BETTER = 8.0  #: Residual of one axis, at least, relative to that of several.
 _FOLLOWED = 0.5  #: Radians, root mean square, up to which phases are on the line of a stretch.
 _WIDER = 3.0  #: Length of a stretch of positions, relative to that of the one before.
 _MOST_TURNS = 4096  #: Whole turns between neighbours to try, if no two are one step apart.
@@ -60,17 +62,30 @@ def wrap(angle: Array | float) -> Array:
     return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)
 
 
-def fit_lines(phasor: Complex, positions: Array, unit: float) -> tuple[Index, Array]:
+def fit_lines(phasor: Complex, positions: Array, unit: float) -> tuple[Array, Array]:
     """Fit a line to the phases of each pair, along the axis of the positions that it follows best.
 
+    A pair that follows several axes at once follows a direction between them.
+
     Returns:
-        The axis of each pair, and five rows of a number for each: slope and intercept of its line,
-        one standard deviation of both, and the root mean square of the phases about it.
+        A unit vector for each pair, (pairs, axes), and five rows of a number for each: slope and
+        intercept of its line, one standard deviation of both, and the root mean square of the
+        phases about it.
     """
     axes = np.flatnonzero(np.ptp(positions, axis=0) > 0)
     lines = np.array([_fit_axis(phasor, positions[:, axis], unit) for axis in axes])
     best = lines[:, -1].argmin(axis=0)
-    return axes[best], np.take_along_axis(lines, best[None, None], axis=0)[0]
+    line = np.take_along_axis(lines, best[None, None], axis=0)[0]
+    along = np.eye(positions.shape[1])[axes[best]]
+    lost = np.flatnonzero((line[-1] > _BETTER * unit) & (len(axes) > 1))
+    planes = {pair: fit_plane(phasor[:, pair], positions, axes, unit) for pair in lost}
+    if any(p is not None and p[1][-1] * _BETTER < line[-1, pair] for pair, p in planes.items()):
+        # All pairs then, also those that follow other axes too little for it to show by itself.
+        for pair in range(len(along)):
+            plane = fit_plane(phasor[:, pair], positions, axes, unit)
+            if plane is not None and plane[1][-1] < line[-1, pair]:
+                along[pair], line[:, pair] = plane
+    return along, line
 
 
 def _fit_axis(phasor: Complex, positions: Array, unit: float) -> Array:

@@ -65,7 +65,7 @@ def explain_nearby(inputs: Inputs, rope: Rotary, found: NDArray[np.int64]) -> st
             f"position {found[off[0]]:,}, row {off[1]} by {found[off[1]]:,}; give their positions"
         )
     x, y = (_as_vectors(each) for each in (inputs.before, inputs.after))
-    angles = float64.angles(inputs.positions, rope.inv_freq)
+    angles = float64.angles(inputs.positions, rope.diagonal_inv_freq)
     left = y - float64.rotate(x, angles, pairs_in=rope.pairs_in, pairs_out=rope.pairs_out)
     size = float(np.linalg.norm(left) / np.linalg.norm(y))
     kept = observe(inputs).arithmetic
@@ -94,6 +94,6 @@ def _nearest(
     turns: NDArray[np.complex128], rope: Rotary, tried: NDArray[np.int64]
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return the largest cosine between each row and its rotation, and the index of that place."""
-    angles = tried * rope.inv_freq[:, None]
+    angles = tried * rope.diagonal_inv_freq[:, None]
     alike = turns.real @ np.cos(angles) + turns.imag @ np.sin(angles)
     return alike.max(axis=1), alike.argmax(axis=1)

@@ -34,6 +34,7 @@ def find_precision(
     theta: Array,
     roundings: Array,
     *,
+    furthest: Array,
     unit: float,
     factor: float,
     halves: bool,
@@ -46,10 +47,10 @@ def find_precision(
     left = float(np.quantile(exact[seen], _MOST))
     # Both sides are float64, perhaps with frequencies computed in two ways: twice the roundings,
     # and those of the last product even of a frequency that is exact.
-    rounding = 2 * phase_tolerance(m, theta, np.maximum(roundings, 1), unit=DOUBLE)
+    rounding = 2 * phase_tolerance(furthest, theta, np.maximum(roundings, 1), unit=DOUBLE)
     if (exact <= noise + rounding)[seen].all():
         return Precision(name="exact", explains=True, left=left)
-    single = noise + 2 * SINGLE + phase_tolerance(m, theta, roundings)
+    single = noise + 2 * SINGLE + phase_tolerance(furthest, theta, roundings)
     if (exact <= single)[seen].all():
         return Precision(name="float32 angles", explains=True, left=left)
     best = Precision(name="unexplained", explains=False, left=left)

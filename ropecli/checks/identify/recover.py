@@ -116,8 +116,8 @@ class Identification(Result, view="identify"):
 
     @property
     def inv_freq(self) -> NDArray[np.float64] | None:
-        """Radians per position of each pair, (rotary_dim/2,)."""
-        return None if self.rotary is None else self.rotary.inv_freq
+        """Radians per position of each pair, (pairs,); (axes, pairs) if several axes rotate one."""
+        return None if self.rotary is None else self.rotary.compact_inv_freq
 
     @property
     def transposed(self) -> bool:
@@ -204,6 +204,8 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
         return replace(nothing, reason=reason)
     positions = _positions(inputs, measured, found, rotary.axes)
     furthest = float(np.abs(positions).max())
+    if rotary.axis is None:
+        furthest = float(np.abs(positions).sum(axis=-1).max())
     precision = _precision_name(measured, found)
     errors = vector_errors(inputs.before, inputs.after, rotary, positions)
     error = float(errors.max())
@@ -237,13 +239,13 @@ def _rotary(measured: Measurement, found: Explanation) -> Rotary:
     """Return the rotation as an encoding."""
     pairs, fit, precision = measured.pairs, found.fit, found.precision.name
     half = next((name for name in HALVES if precision.startswith(f"{name} frequencies")), "exact")
+    rows = 1 + int(np.flatnonzero(pairs.along.any(axis=0)).max())  # further axes rotate nothing
     return Rotary.from_inv_freq(
-        round_to(found.table, half),
+        round_to(found.table, half) * pairs.along.T[:rows],
         head_dim=measured.observed.head_dim,
         direction=measured.direction,
         attention_factor=found.factor,
         formula=None if fit is None else fit.formula,
-        axis=pairs.axis if measured.positions.shape[1] > 1 else None,
         pairs_in=pairs.read,
         pairs_out=pairs.written,
     )

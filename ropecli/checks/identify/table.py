@@ -30,8 +30,8 @@ class PairTable:
     read: Index  #: (pairs, 2), coordinates that each is read from.
     written: Index  #: (pairs, 2), coordinates that it is written to.
     shown: Mask  #: (pairs,), whether the data show the pair, not its layout alone.
-    axis: Index  #: (pairs,), coordinate of the position that rotates it.
-    slope: Array  #: (pairs,), radians per position, above 0 for a forward rotation.
+    along: Array  #: (pairs, axes), unit vector in the direction of the positions that rotate it.
+    slope: Array  #: (pairs,), radians per position along it, above 0 for a forward rotation.
     intercept: Array  #: (pairs,), radians at position 0.
     slope_uncertainty: Array  #: (pairs,), one standard deviation.
     intercept_uncertainty: Array  #: (pairs,), one standard deviation.
@@ -45,6 +45,24 @@ class PairTable:
 
     def __getitem__(self, rows: slice | Mask | Index) -> PairTable:
         return PairTable(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+
+    @property
+    def axis(self) -> Index:
+        """The axis that each pair follows, or follows most, (pairs,)."""
+        return np.asarray(np.abs(self.along).argmax(axis=1))
+
+    @property
+    def mixed(self) -> bool:
+        """True if several axes rotate a pair."""
+        return bool((np.count_nonzero(self.along, axis=1) > 1).any())
+
+    def follow(self, positions: Array) -> Array:
+        """Return the position that each pair follows, (rows, pairs)."""
+        return np.asarray(positions @ self.along.T)
+
+    def furthest(self, positions: Array) -> Array:
+        """Return the distances from 0 that rounding is relative to, (rows, pairs)."""
+        return np.asarray(np.abs(positions) @ np.abs(self.along.T))
 
     @property
     def turning(self) -> Mask:
@@ -135,20 +153,21 @@ def _fit_positions(observed: Observations, pairing: Pairing) -> tuple[str, Array
 def _fit_pairs(observed: Observations, pairing: Pairing, positions: Array) -> PairTable:
     """Fit a line to each pair, along the axis that it follows best."""
     seen = phasors(observed, pairing.read, pairing.written, pairing.factor)
-    axis, line = fit_lines(seen.rotated, positions, observed.unit)
+    along, line = fit_lines(seen.rotated, positions, observed.unit)
     slope, intercept, slope_uncertainty, intercept_uncertainty, rms = line
-    mirrored = np.zeros(len(axis), bool)
+    mirrored = np.zeros(len(along), bool)
     lost = np.flatnonzero(rms > _FOLLOWED)
     if len(lost):
         again = fit_lines(seen.mirrored[:, lost], positions, observed.unit)[1]
         mirrored[lost] = again[-1] < _FOLLOWED
     rows = ~np.isnan(seen.rotated)
-    spacing = [_common_divisor(positions[rows[:, i], axis[i]]) for i in range(len(axis))]
+    followed = positions @ along.T
+    spacing = [_common_divisor(followed[rows[:, i], i]) for i in range(len(along))]
     return PairTable(
         read=pairing.read,
         written=pairing.written,
-        shown=np.ones(len(axis), bool),
-        axis=axis,
+        shown=np.ones(len(along), bool),
+        along=along,
         slope=slope,
         intercept=intercept,
         slope_uncertainty=slope_uncertainty,
@@ -271,7 +290,7 @@ def _typical_distance(measured: Measurement) -> Array:
     from_zero = np.abs(pairs.intercept) <= CLEARLY * pairs.intercept_uncertainty
     if not measured.observed.known or not from_zero[pairs.turning].all():
         return np.zeros(len(pairs))
-    return np.asarray(np.median(np.abs(measured.positions), axis=0)[pairs.axis])
+    return np.asarray(np.median(np.abs(pairs.follow(measured.positions)), axis=0))
 
 
 def extrapolate(pairs: PairTable) -> Array | None:
@@ -292,6 +311,10 @@ def orient(measured: Measurement) -> Measurement:
     without a name, where no coordinate of a pair is the first, all of them turn forward.
     """
     pairs = measured.pairs
+    if pairs.mixed:  # learned frequencies have either sign
+        way = np.where(pairs.slope < 0, -1.0, 1.0)
+        along, slope = way[:, None] * pairs.along, way * pairs.slope
+        return replace(measured, pairs=replace(pairs, along=along, slope=slope))
     way = np.sign(pairs.slope) * pairs.turning
     sign = 1 if (way > 0).any() else -1
     other = way == -sign

@@ -275,7 +275,7 @@ def _best(sample: Sample, tried: Sequence[Truth]) -> Truth:
 def _pair_causes(sample: Sample) -> Iterator[Cause]:
     """Yield other pairs of the coordinates that are rotated."""
     rope = sample.rope
-    begin, width = int(rope.pairs_in.min()), 2 * len(rope.axis)
+    begin, width = int(rope.pairs_in.min()), rope.rotary_dim
     names = {1: "interleaved", width // 2: "half-split"}
     for apart in (n for n in range(1, width // 2 + 1) if width % (2 * n) == 0):
         first = begin + np.flatnonzero(np.arange(width) // apart % 2 == 0)
@@ -392,10 +392,10 @@ def _measure_frequencies(samples: Sequence[Sample]) -> tuple[Array, Array] | Non
     A row near position 0 shows each without whole turns; further ones then add digits.
     """
     rows: list[tuple[float, Array, float]] = []
-    pairs = len(samples[0].rope.axis)
+    pairs = samples[0].rope.rotary_dim // 2
     for each in samples:
         rope = each.rope
-        if each.m.ndim > 1 or len(rope.axis) != pairs:
+        if each.m.ndim > 1 or rope.rotary_dim != 2 * pairs:
             return None
         (a, b), (c, d) = rope.pairs_in.T, rope.pairs_out.T
         product = (each.got[:, c] + 1j * each.got[:, d]) * (each.x[:, a] - 1j * each.x[:, b])
@@ -420,7 +420,7 @@ def _measure_frequencies(samples: Sequence[Sample]) -> tuple[Array, Array] | Non
 
 def _tables(rope: Rotary, theta: Array, unsure: Array) -> Iterator[tuple[str, Array, Any]]:
     """Yield what other frequencies may be, the table, and how far it may be off."""
-    expected, weight = rope.inv_freq, unsure**-2
+    expected, weight = rope.diagonal_inv_freq, unsure**-2
     if (theta > 0).all() and len(theta) > 1:
         exponent = -np.arange(len(theta)) / len(theta)
         of_each = (exponent * theta) ** 2 * weight

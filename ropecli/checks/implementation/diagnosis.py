@@ -169,8 +169,10 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
 def _describe_axes(rotary: Rotary) -> list[str]:
     """Say that each axis has the frequencies of a head of its own, if all have one base."""
     sizes, bases = [], []
-    for axis in range(rotary.axes):
-        logs = -np.log(rotary.inv_freq[np.asarray(rotary.axis) == axis])
+    if rotary.axis is None:
+        return []
+    for row in rotary.frequencies:
+        logs = -np.log([theta for theta in row if theta])
         index = np.arange(len(logs))
         if len(logs) < 2:
             return []
@@ -194,7 +196,7 @@ def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
         text = f"it is not a rotation by position: {text}"
     more = _changed_pass_through(subject) or _zeros(subject)
     if more is None and subject.axes > 1:
-        more = "pairs do not each follow one axis of the position"
+        more = "the angles of its pairs are not proportional to the axes of the position"
     if more is None and "norm" in failed and subject.evidence.why_unidentified is None:
         more = failed["norm"].counterexample
     return text if more is None else f"{text}; {more}"
@@ -242,6 +244,9 @@ def _differences(expect: Rotary, found: Identification) -> list[str]:
     if rope is None:
         return []
     texts = [_compare_coordinates(expect, rope) or _compare_pairs(expect, rope)]
+    if expect.axis is None:
+        texts += [_compare_tables_of_axes(expect, rope), _compare_attention_factors(expect, rope)]
+        return [text for text in texts if text]
     if rope.direction != expect.direction:
         texts.append(
             f"it turns {_direction_name(rope)}, expected {_direction_name(expect)}: negate the "
@@ -317,12 +322,55 @@ def _written_order(rope: Rotary) -> str:
 
 
 def _compare_axes(expect: Rotary, rope: Rotary) -> str | None:
+    if rope.axis is None or expect.axis is None:
+        return _more_axes(expect, rope)
     if len(rope.axis) != len(expect.axis) or rope.axis == expect.axis:
         return None
     pair = next(i for i, (a, b) in enumerate(zip(rope.axis, expect.axis, strict=True)) if a != b)
     return (
         f"pair {pair} follows axis {rope.axis[pair]} of the position, expected {expect.axis[pair]}"
     )
+
+
+def _more_axes(expect: Rotary, rope: Rotary) -> str | None:
+    pair = int(np.count_nonzero(rope.frequencies, axis=0).argmax())
+    if rope.axis is not None or expect.axis is None or pair >= len(expect.axis):
+        return None
+    return f"pair {pair} follows several axes of the position, expected axis {expect.axis[pair]}"
+
+
+def _compare_tables_of_axes(expect: Rotary, rope: Rotary) -> str | None:
+    """Describe the difference where several axes rotate a pair."""
+    wanted, got = _signed_table(expect), np.zeros_like(_signed_table(expect))
+    where = {pair: i for i, pair in enumerate(expect.input_pairs)}
+    for pair, column in zip(rope.input_pairs, _signed_table(rope).T, strict=True):
+        sign = 1 if pair in where else -1  # either coordinate may be the first one
+        place = where.get(pair if sign == 1 else (pair[1], pair[0]))
+        if place is not None:
+            got[: len(column), place] = sign * column
+    for words, table in _mistaken_tables(wanted):
+        if (np.abs(got - table) <= SURE * np.abs(wanted).max(axis=0)).all():
+            return words
+    axis, column = divmod(int(np.abs(got - wanted).argmax()), wanted.shape[1])
+    return (
+        f"pair {column} rotates by {got[axis, column]:.6g} per position along axis {axis}, "
+        f"expected {wanted[axis, column]:.6g}"
+    )
+
+
+def _signed_table(rope: Rotary) -> Array:
+    return np.array(rope.frequencies) * (1 if rope.direction == "forward" else -1)
+
+
+def _mistaken_tables(table: Array) -> Iterator[tuple[str | None, Array]]:
+    """Yield the table of several axes as it should be, and as common mistakes make it."""
+    yield None, table
+    yield "it turns the other way: negate the sines, or swap the pairs", -table
+    yield "the axes of the position are exchanged", table[::-1]
+    for axis in range(len(table)):
+        own = np.arange(len(table))[:, None] == axis
+        yield f"axis {axis} of the position is left out", np.where(own, 0.0, table)
+        yield f"axis {axis} of the position rotates the other way", np.where(own, -table, table)
 
 
 def _compare_positions(found: Identification) -> str | None:
@@ -334,7 +382,7 @@ def _compare_positions(found: Identification) -> str | None:
 
 
 def _compare_frequencies(expect: Rotary, rope: Rotary, found: Identification) -> str | None:
-    here, there = rope.inv_freq, expect.inv_freq
+    here, there = rope.diagonal_inv_freq, expect.diagonal_inv_freq
     if len(here) != len(there):
         text = _compare_formulas(expect, rope)
         return None if rope.formula is None else text
@@ -396,7 +444,7 @@ def _common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | 
             continue
         if (np.abs(table - theta) <= SURE * np.abs(table) + unsure).all():
             return words
-    return _by_one_factor(expect.inv_freq, theta, unsure)
+    return _by_one_factor(expect.diagonal_inv_freq, theta, unsure)
 
 
 def _by_one_factor(table: Array, theta: Array, unsure: Array | float) -> str | None:
@@ -453,7 +501,7 @@ def _misconfigurations(expect: Rotary) -> Iterator[tuple[str, Array]]:
 
 def _misshapen_tables(expect: Rotary, formula: Formula) -> Iterator[tuple[str, Array]]:
     """Yield mistaken tables that no parameter gives."""
-    table = expect.inv_freq
+    table = expect.diagonal_inv_freq
     count = len(table)
     if formula.is_plain and count > 2:
         exponents = np.arange(count) / (count - 1)

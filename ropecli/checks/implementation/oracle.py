@@ -148,20 +148,32 @@ class Oracle:
 
     def _compute_cos_sin(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
         angles = self.angles(rope, positions)
-        m = self.scaled_positions(rope, positions)
-        lost = phase_tolerance(m, rope.inv_freq, table_roundings(rope))
+        moved, inv_freq = self._moved(rope, positions)
+        m = moved[:, None] if moved.ndim == 1 else moved
+        lost = phase_tolerance(m, inv_freq, table_roundings(rope))
         return np.cos(angles), np.sin(angles), lost + self.uncertain_phase(rope, positions)
 
     def angles(self, rope: Rotary, positions: Array) -> Array:
         """Return the angle of each pair, (count, pairs), radians."""
+        moved, inv_freq = self._moved(rope, positions)
+        return float64.angles(moved, inv_freq, direction=rope.direction)
+
+    def _moved(self, rope: Rotary, positions: Array) -> tuple[Array, Array]:
+        """Return positions on the axes that rotate, and the frequencies for these."""
         moved = positions * self.scale + self.offset
-        axis = rope.axis if moved.ndim == 2 else None
-        return float64.angles(moved, rope.inv_freq, axis=axis, direction=rope.direction)
+        if moved.ndim == 1:
+            return moved, rope.diagonal_inv_freq
+        return moved[:, 0] if rope.axes == 1 else moved[:, : rope.axes], rope.inv_freq
 
     def scaled_positions(self, rope: Rotary, positions: Array) -> Array:
-        """Return the position that each pair follows, (count, pairs), or (count, 1) of one axis."""
+        """Return the position that each pair follows, (count, pairs), or (count, 1) of one axis.
+
+        Where several axes rotate a pair, it is the sum of their distances from 0, (count, 1).
+        """
         moved = positions * self.scale + self.offset
-        return moved[:, list(rope.axis)] if moved.ndim == 2 else moved[:, None]
+        if moved.ndim == 1:
+            return moved[:, None]
+        return np.abs(moved).sum(axis=1)[:, None] if rope.axis is None else moved[:, rope.axis]
 
     def uncertain_phase(self, rope: Rotary, positions: Array) -> Array:
         """Return how far the phases of measured frequencies may be off, radians."""
@@ -177,7 +189,7 @@ class _Table:
         self.rope = rope  # keeps it alive: tables are found by its id
         self._compute = compute
         self._filled = 0
-        pairs = len(rope.axis)
+        pairs = rope.rotary_dim // 2
         self._most = TABLE // max(1, pairs)
         self._kept: list[Array] = [np.empty((self._most, pairs)) for _ in range(3)]
 
@@ -258,6 +270,8 @@ def refine_frequencies(
     within 1e-6: it is what the rows show.
     """
     rope = oracle.rotary_at(sequence_length(positions))
+    if rope.axis is None:  # its frequencies were measured over all rows
+        return oracle
     exact = oracle.truth(x, positions, "float64").rows
     first, second = rope.pairs_out.T
     rotated = y[:, first] + 1j * y[:, second]
@@ -267,7 +281,7 @@ def refine_frequencies(
     sign = 1 if rope.direction == "forward" else -1
     m = sign * oracle.scaled_positions(rope, positions)
     change = (weight * m * off).sum(axis=0) / np.maximum((weight * m * m).sum(axis=0), 1e-300)
-    theta = rope.inv_freq
+    theta = rope.diagonal_inv_freq
     typical = np.sqrt((weight * off**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
     left = off - m * change
     rest = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))

@@ -231,7 +231,7 @@ class Subject:
         found = self.evidence.identified
         if self.as_expected or found is None or not found.recognised or found.rotary is None:
             return None
-        known = (found.position_step or 1.0) * found.rotary.inv_freq
+        known = (found.position_step or 1.0) * found.rotary.diagonal_inv_freq
         there = self._measure_at(length, found.rotary)
         for other in (length, SHORTEST, self.context) if there else ():
             oracle = self._measure_at(other, found.rotary)
@@ -266,24 +266,27 @@ class Subject:
         there = found.rotary
         if not found.recognised or there is None or computed_in_half(found):
             return None
-        if there.reorders or (there.axis[0], there.direction) != (here.axis[0], here.direction):
+        if there.axis is None or here.axis is None or there.reorders:
+            return None
+        if (there.axis[0], there.direction) != (here.axis[0], here.direction):
             return None
         step = found.position_step or 1.0
         in_order = [pair == (2 * i, 2 * i + 1) for i, pair in enumerate(there.input_pairs)]
         count = len(in_order) if all(in_order) else in_order.index(False)
         # The slowest pairs may not be seen to rotate, or not with which coordinate.
-        if (step * there.inv_freq[count:] * length > rounding_tolerance(found.dtype)).any():
+        measured = step * there.diagonal_inv_freq
+        if (measured[count:] * length > rounding_tolerance(found.dtype)).any():
             return None
-        table = np.zeros(len(here.frequencies))
-        table[:count] = step * there.inv_freq[:count]
+        table = np.zeros(here.rotary_dim // 2)
+        table[:count] = measured[:count]
         largest = 0.0 if found.uncertainty is None else float(found.uncertainty.max())
         uncertainty = np.full(len(table), largest)
         rope = here.with_inv_freq(table, attention_factor=there.attention_factor)
         # So few rows may fit another formula as well: the uncertainty covers their rounding.
-        measured = np.maximum(
+        unsure = np.maximum(
             step * frequency_uncertainty(found), rounding_tolerance("float32") / length
         )
-        uncertainty[:count] = np.broadcast_to(measured, len(there.frequencies))[:count]
+        uncertainty[:count] = np.broadcast_to(unsure, there.rotary_dim // 2)[:count]
         oracle = Oracle(
             rotary_at=lambda _length: rope, uncertainty=uncertainty, tolerances=self.tolerances
         )

@@ -65,6 +65,8 @@ def recover_positions(
         ArgumentTypeError: Not arrays of real numbers.
     """
     check_rope(rope)
+    if rope.axis is None:
+        raise ArgumentError("positions are not recovered where several axes rotate one pair")
     limit = between("longest", longest, 1, 2**32)
     x, y = as_real("before", before), as_real("after", after)
     if x.shape != y.shape or x.ndim not in (2, 3, 4) or x.shape[-1] != rope.head_dim or not x.size:
@@ -75,10 +77,7 @@ def recover_positions(
         )
     unit = max(UNIT.get(str(dtype_name(each.dtype)), SINGLE) for each in (x, y))
     angles, sigma = _angles(rope, _rows(x), _rows(y), unit)
-    found = [
-        _solve(rope.inv_freq[own], angles[:, own], sigma[:, own], limit)
-        for own in (np.array(rope.axis) == axis for axis in range(rope.axes))
-    ]
+    found = [_solve(np.array(row), angles, sigma, limit) for row in rope.frequencies]
     shape = (*x.shape[:-3], x.shape[-2], rope.axes)
     value, error = (np.stack(each, axis=-1).reshape(shape) for each in zip(*found, strict=True))
     if rope.axes == 1:
@@ -104,7 +103,7 @@ def _angles(
         noise = ROUNDINGS * unit * np.sqrt(np.square(np.abs(product)).sum(axis=1))
         sigma = np.where(np.abs(joined) > 0, noise / np.abs(joined), np.inf)
     angle = np.angle(joined) * (1 if rope.direction == "forward" else -1)
-    count = len(rope.frequencies)
+    count = len(rope.pairs_in)
     sigma[~np.isfinite(sigma) | ~np.isfinite(angle)] = np.inf
     return np.nan_to_num(angle).reshape(-1, count), sigma.reshape(-1, count)
 
@@ -121,7 +120,10 @@ def _solve(
     sigma: NDArray[np.float64],
     longest: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the position of each row on one axis, and its error; infinite where uncertain."""
+    """Return the position of each row on one axis, and its error; infinite where uncertain.
+
+    Pairs that this axis does not rotate have the frequency 0.
+    """
     order = np.argsort(np.abs(inv_freq))
     order = order[inv_freq[order] != 0]
     value, error = np.full(len(angle), np.nan), np.full(len(angle), np.inf)

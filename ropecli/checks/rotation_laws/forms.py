@@ -39,7 +39,7 @@ def diagnose_convention(subject: RotationSubject) -> str | None:
         if angles is None:
             continue
         for direction, sign in (("forward", 1), ("reversed", -1)):
-            expected = rope.inv_freq * sign
+            expected = rope.diagonal_inv_freq * sign
             if _apart(angles, expected).max() < COARSE:
                 return _describe(layout, direction, subject)
         if layout == rope.layout:
@@ -76,12 +76,12 @@ def _describe(layout: str, direction: str, subject: RotationSubject) -> str | No
 
 def _frequencies(subject: RotationSubject, angles: Array) -> str:
     sign = 1 if subject.rope.direction == "forward" else -1
-    off = _apart(angles, sign * subject.rope.inv_freq)
+    off = _apart(angles, sign * subject.rope.diagonal_inv_freq)
     pair = int(off.argmax())
     return (
         # One position shows an angle up to whole turns.
         f"frequencies: pair {pair} turns by {angles[pair]:.6g} radians per position, "
-        f"expected {sign * subject.rope.inv_freq[pair]:.6g}, modulo a turn"
+        f"expected {sign * subject.rope.diagonal_inv_freq[pair]:.6g}, modulo a turn"
     )
 
 
@@ -116,7 +116,7 @@ def kernel_against_reference(subject: RotationSubject, sample: Sample) -> Rows:
             apart = np.where(np.isfinite(part), (values - part).high, values.high - part)
             error[rows, coordinates] = np.abs(apart)
         pair_length = factor * np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]])
-        angle = ANGLE * np.abs(np.outer(m, subject.exact.inv_freq)) + subject.uncertainty
+        angle = ANGLE * np.abs(np.outer(m, subject.exact.fastest)) + subject.uncertainty
         per_pair = subject.accuracy.per_coordinate(pair_length) + angle * pair_length
         allowed[rows, pairs[:, 0]] = allowed[rows, pairs[:, 1]] = per_pair
     return worst_column(got, exact, error, allowed)
@@ -159,15 +159,10 @@ def attention_factor(subject: RotationSubject, sample: Sample) -> Rows:
     excuse=lambda subject: "positions have one axis" if subject.rope.axes == 1 else None,
 )
 def axes(subject: RotationSubject, sample: Sample) -> Rows:
-    """Each pair follows its own axis of the position, where the axes differ."""
+    """Each pair follows its own axis of the position, or several, where the axes differ."""
     places = (sample.m, sample.n, sample.shift)
-    axis = np.array(subject.rope.axis)
     points = np.stack([places[a % len(places)] for a in range(subject.rope.axes)], axis=1)
-    tables = [subject.exact.table(points[:, a]) for a in range(subject.rope.axes)]
-    rows, pairs = np.arange(len(points))[:, None], np.arange(len(axis))[None]
-    cosine, sine = (
-        np.stack([table[k].high for table in tables])[axis[None], rows, pairs] for k in range(2)
-    )
+    cosine, sine = (table.high for table in subject.exact.table_of_points(points))
     factor, coordinates = subject.factor, subject.exact.pairs
     expected = reference.as_complex(sample.q, cosine, sine, coordinates, factor)
     got = subject.rotate(sample.q, points)
@@ -220,7 +215,7 @@ def frequency_table(subject: RotationSubject, _sample: Sample) -> Rows:
     given = dict(rope.parameters)
     reference_formula = getattr(frequencies, rope.rope_type)
     exact = reference_formula(**given)
-    got = rope.inv_freq
+    got = rope.diagonal_inv_freq
     error = np.array([abs(float(a - b)) for a, b in zip(got, exact, strict=True)])
     expected = np.array([float(f) for f in exact])
 

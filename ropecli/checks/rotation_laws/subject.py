@@ -64,7 +64,11 @@ class ExactTables:
     """cos and sin of the reference for one encoding, computed once per set of positions."""
 
     def __init__(self, rope: Rotary) -> None:
-        self.inv_freq = rope.inv_freq * (1 if rope.direction == "forward" else -1)
+        sign = 1 if rope.direction == "forward" else -1
+        self.inv_freq = sign * rope.diagonal_inv_freq
+        self._by_axis = sign * np.array(rope.frequencies)
+        self._mixed = rope.axis is None
+        self.fastest = np.abs(self._by_axis).sum(axis=0)  # radians per step of all axes, (pairs,)
         if rope.layout == "custom":
             self.pairs = rope.pairs_in
         else:
@@ -94,23 +98,36 @@ class ExactTables:
         """Return cos and sin, each (count, pairs), right to about 29 digits."""
         key = positions.tobytes()
         if key not in self._tables:
-            self._tables[key] = self._compute(positions)
+            points = np.repeat(positions[:, None], len(self._by_axis), axis=1)
+            self._tables[key] = (
+                self.table_of_points(points)
+                if self._mixed  # each axis adds its own angle, which float64 rounds by itself
+                else self._compute(positions, self.inv_freq)
+            )
         return self._tables[key]
 
-    def _compute(self, positions: Array) -> tuple[DoubleDouble, DoubleDouble]:
-        angles = np.abs(np.outer(positions, self.inv_freq))
+    def table_of_points(self, points: Array) -> tuple[DoubleDouble, DoubleDouble]:
+        """Return cos and sin of positions (count, axes): the angles of all axes are added."""
+        tables = [self._compute(*each) for each in zip(points.T, self._by_axis, strict=True)]
+        cosine, sine = tables[0]
+        for c, s in tables[1:]:
+            cosine, sine = cosine * c - sine * s, sine * c + cosine * s
+        return cosine, sine
+
+    def _compute(self, positions: Array, inv_freq: Array) -> tuple[DoubleDouble, DoubleDouble]:
+        angles = np.abs(np.outer(positions, inv_freq))
         if angles.max() > LARGEST_ANGLE:
-            cosine, sine = reference.cos_sin(positions, self.inv_freq)
+            cosine, sine = reference.cos_sin(positions, inv_freq)
             return double_double(cosine), double_double(sine)
-        table = cos_sin(positions, self.inv_freq)
+        table = cos_sin(positions, inv_freq)
         for row in range(0, len(positions), SAMPLED):
-            pair = row % len(self.inv_freq)
-            exact = reference.cos_sin(positions[[row]], self.inv_freq[[pair]])
+            pair = row % len(inv_freq)
+            exact = reference.cos_sin(positions[[row]], inv_freq[[pair]])
             for each, right in zip(table, exact, strict=True):
                 with mp.workdps(DIGITS):
                     rest = right[0, 0] - each.high[row, pair] - each.low[row, pair]
                 if not abs(rest) < ERROR:
-                    angle = f"{positions[row]:g} * {self.inv_freq[pair]:.17g}"
+                    angle = f"{positions[row]:g} * {inv_freq[pair]:.17g}"
                     raise ArithmeticError(
                         f"the reference is off by {float(rest):.3g} at the angle {angle}"
                     )
@@ -139,7 +156,7 @@ class RotationSubject:
         #: Positions from 0 that are all tried.
         self.every = min(EVERY, int(np.abs(sample.m).max()) + 1)
         self._rotate = rotate
-        self.fastest = float(np.abs(rope.inv_freq).max())
+        self.fastest = float(exact.fastest.max())
         self.rotated = np.unique(exact.pairs)
         self.passed_through = np.setdiff1d(np.arange(rope.head_dim), self.rotated)
 

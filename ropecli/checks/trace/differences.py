@@ -47,8 +47,10 @@ def list_differences(found: Identification, rope: Rotary | None) -> list[str]:
     return wrong or ["another order of pairs, or other axes"]
 
 
-def _runs(axes: Sequence[int]) -> str:
+def _runs(axes: Sequence[int] | None) -> str:
     """Return the lengths of the runs of one axis each, or the number of pairs that take turns."""
+    if axes is None:
+        return "together"
     runs = [len([*group]) for _, group in itertools.groupby(axes)]
     if len(runs) == len(set(axes)):
         return "/".join(map(str, runs))
@@ -70,7 +72,7 @@ def _rounding_error(found: Identification) -> str:
 
 def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:
     """Return how two tables of frequencies differ: by base, by formula, or by their first pair."""
-    ours, theirs = rotary.inv_freq, rope.inv_freq
+    ours, theirs = rotary.diagonal_inv_freq, rope.diagonal_inv_freq
     if ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=_CLOSE, atol=0):
         return []
     bases = [each.base for each in (rotary, rope)]

@@ -72,18 +72,12 @@ def _nearest(value: mpf, digits: int, least: int) -> float:
     return float(mp.ldexp(mp.nint(mp.ldexp(value, -step)), step))
 
 
-def _cos_sin_by_axis(
-    positions: Array, inv_freq: Array, axis: Sequence[int] | None
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return cos and sin of m theta in 40 digits, each (sequence, pairs)."""
-    if axis is None:
-        return cos_sin(positions, inv_freq)
-    shape = (len(positions), len(inv_freq))
-    cosine, sine = np.empty(shape, dtype=object), np.empty(shape, dtype=object)
-    for i, coordinate in enumerate(axis):
-        column = cos_sin(positions[:, coordinate], inv_freq[i : i + 1])
-        cosine[:, i], sine[:, i] = column[0][:, 0], column[1][:, 0]
-    return cosine, sine
+def by_axis(inv_freq: Array, facts: Mapping[str, Any]) -> Array:
+    """Return a row of frequencies for each axis, where a case lists the axis of each pair."""
+    if facts["axis"] is None:
+        return inv_freq
+    axes = range(max(facts["axis"]) + 1)
+    return np.array([np.where(np.equal(facts["axis"], each), inv_freq, 0.0) for each in axes])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,7 +121,7 @@ class Turns:
     ) -> Turns:
         """Compute the cos and sin of a case, times its attention factor and growth."""
         sign = -1 if facts["direction"] == "reversed" else 1
-        tables = _cos_sin_by_axis(positions, sign * inv_freq, facts["axis"])
+        tables = cos_sin(positions, by_axis(sign * inv_freq, facts))
         with mp.workdps(DIGITS):
             factor: Any = mpf(facts["attention_factor"])
             if facts["growth"] is not None and growth:

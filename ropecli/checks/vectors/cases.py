@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array, as_positions
-from ropecli.checks.accuracy import ACCURACY, formula_roundings, phase_tolerance
+from ropecli.checks.accuracy import ACCURACY, phase_tolerance, table_roundings
 from ropecli.checks.vectors.case import (
     AXIS_STEP,
     GROWING_ROUNDINGS,
     ROUNDINGS,
     Case,
     Turns,
+    by_axis,
     rotate_heads,
     sample,
 )
@@ -143,7 +144,7 @@ def _own_case(
         "key_heads": key_heads,
         "length": rows,
         "head_dim": rope.head_dim,
-        "pairs": len(table),
+        "pairs": rope.rotary_dim // 2,
         "axes": rope.axes,
     }
     facts |= {"tolerance": {}, "tolerance_float32_angles": {}}
@@ -151,7 +152,7 @@ def _own_case(
     arrays: dict[str, NDArray[Any]] = {"positions": where, "inv_freq": table}
     turns = [Turns.of_case(each, table, facts, growth=0) for each in shared]
     tables = _tables(turns, lead, dtypes)
-    roundings = formula_roundings(table.tobytes(), rope.formula)
+    roundings = table_roundings(rope)
     for role, count, growth in (("q", heads, 1), ("k", key_heads, -1)):
         if facts["growth"] is not None:
             turns = [Turns.of_case(each, table, facts, growth=growth) for each in shared]
@@ -209,7 +210,7 @@ def _exact(rope: Rotary) -> tuple[Array, dict[str, Any]]:
     """Return the frequencies in float64, and the facts of the encoding."""
     # Those of the formula in 40 digits, where the encoding has just what its formula gives.
     formula = rope.formula
-    table, attention, softmax = rope.inv_freq, rope.attention_factor, rope.softmax_factor
+    table, attention, softmax = rope.compact_inv_freq, rope.attention_factor, rope.softmax_factor
     growth = list(rope.growth) if rope.grows else None
     parameters: dict[str, Any] = {
         "rope_type": rope.rope_type,
@@ -240,7 +241,7 @@ def _exact(rope: Rotary) -> tuple[Array, dict[str, Any]]:
         "direction": rope.direction,
         "pairs_in": rope.pairs_in.tolist(),
         "pairs_out": rope.pairs_out.tolist(),
-        "axis": list(rope.axis) if rope.axes > 1 else None,
+        "axis": list(rope.axis) if rope.axes > 1 and rope.axis is not None else None,
         "attention_factor": attention,
         "softmax_factor": softmax,
         "growth": growth,
@@ -294,7 +295,8 @@ def _tolerances(
     """Yield the largest error that any coordinate may have, by the formula of the README."""
     pairs = np.array(facts["pairs_in"])
     axis = np.zeros(len(pairs), int) if facts["axis"] is None else np.array(facts["axis"])
-    points = positions if facts["axis"] is not None else positions[..., None]
+    table = by_axis(inv_freq, facts)
+    points = positions[..., : len(table)] if table.ndim > 1 else positions[..., None]
     m = points[..., axis]  # (batch or 1, length, pairs)
     growth = np.zeros(len(pairs)) if facts["growth"] is None else sign * np.array(facts["growth"])
     length = np.hypot(x[..., pairs[:, 0]], x[..., pairs[:, 1]])
@@ -307,7 +309,7 @@ def _tolerances(
     for key, (of_angle, of_growth, unit) in errors.items():
         relative = (
             facts["roundings"] * UNIT[dtype]
-            + phase_tolerance(m, inv_freq, of_angle, unit=unit)
+            + phase_tolerance(points, table, of_angle, unit=unit)
             + of_growth * unit * np.abs(m * growth)
         )
         largest = (length * (relative * grown)[:, None]).max()

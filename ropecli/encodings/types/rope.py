@@ -42,7 +42,7 @@ class Rope(Encoding):
         return replace(
             self.default_theory,
             bounded=factor <= 1 and not rope.grows,
-            symmetric=not rope.grows and not rope.inv_freq.any(),
+            symmetric=not rope.grows and not rope.diagonal_inv_freq.any(),
         )
 
     def code(self, positions: Any) -> Array:

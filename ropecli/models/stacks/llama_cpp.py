@@ -85,7 +85,7 @@ def _with_extra_axis(rope: Rotary, section: list[int]) -> Rotary:
     """Give ggml's fourth axis the pairs that no interleaved section claims, time's included."""
     claimed = [
         axis if axis != 0 or (i % 3 == 0 and i < 3 * section[0]) else EXTRA
-        for i, axis in enumerate(rope.axis)
+        for i, axis in enumerate(rope.axis or ())
     ]
     return rope.with_axis(claimed)
 

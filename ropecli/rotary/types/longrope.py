@@ -44,7 +44,7 @@ def longrope(
     used = context if sequence_length is None else length("sequence_length", sequence_length)
     theta = plain(base, dim)
     lists = {"short_factor": short_factor, "long_factor": long_factor}
-    factors = {name: finite_table(name, list_, len(theta)) for name, list_ in lists.items()}
+    factors = {name: finite_table(name, list_, theta.shape) for name, list_ in lists.items()}
     for name, values in factors.items():
         if (values <= 0).any():
             bad = int(np.flatnonzero(values <= 0)[0])

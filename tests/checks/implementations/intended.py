@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from implementations.plain import mixed_frequencies
 
 from ropecli import Rotary, rope
 
@@ -54,6 +55,7 @@ MROPE = partial(HALF_1M, axis=np.repeat([0, 1, 2], [8, 12, 12]))
 #: Sections (12, 10, 10): the axes take turns over 30 pairs, and time has the last two.
 MROPE_TURNS = partial(HALF_1M, axis=np.array([0, 1, 2] * 10 + [0, 0]))
 AXIAL = scaling("axial", axes=2)
+MIXED = partial(Rotary.from_inv_freq, mixed_frequencies(DIM, 0.7))
 
 DYNAMIC = scaling("dynamic", factor=4.0, max_position_embeddings=ORIGINAL)
 LONGROPE = scaling(

@@ -93,6 +93,17 @@ def along(axis: Any, frequencies: Array, rotate: Rotate = half) -> Rotation:
     return rotated
 
 
+def along_all(frequencies: Array, rotate: Rotate = half) -> Rotation:
+    """RoPE whose positions have a last axis, and pairs follow all coordinates: RoPE-Mixed."""
+
+    def rotated(x: Array, positions: Array) -> Array:
+        points = np.asarray(positions, np.float64)
+        angle = sum(points[..., a, None] * row for a, row in enumerate(frequencies))
+        return rotate(x, np.cos(angle), np.sin(angle))
+
+    return rotated
+
+
 def on(where: slice | Array, part: Rotation) -> Rotation:
     """A rotation of these coordinates alone, in this order."""
 
@@ -153,6 +164,16 @@ def dynamic(dim: int, length: int, *, base: float, factor: float, longest: int) 
     """A base that grows once the sequence is longer than the longest of training."""
     stretch = factor * max(length, longest) / longest - (factor - 1)
     return inv_freq(dim, base * stretch ** (dim / (dim - 2)))
+
+
+def mixed_frequencies(dim: int, turned: float, base: float = 10.0) -> Array:
+    """RoPE-Mixed's frequencies of a head, as learning begins (Heo et al. 2024, arXiv:2403.13298).
+
+    Half of the pairs follow a direction of the head's own, and half the one across.
+    """
+    size = base ** (-np.arange(0, dim, 4) / dim)
+    directions = np.repeat([turned, turned + np.pi / 2], dim // 4)
+    return np.array([np.cos(directions), np.sin(directions)]) * np.tile(size, 2)
 
 
 def in_sections(sizes: tuple[int, ...]) -> list[int]:

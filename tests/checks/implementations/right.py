@@ -14,6 +14,7 @@ from implementations.plain import (
     Array,
     align,
     along,
+    along_all,
     angles,
     dynamic,
     half,
@@ -22,6 +23,7 @@ from implementations.plain import (
     interleaved,
     inv_freq,
     llama3,
+    mixed_frequencies,
     mscale,
     on,
     rotate_half,
@@ -67,6 +69,9 @@ right("M-RoPE in turns", intended.MROPE_TURNS, more={"axes": 3})(
 )
 right("axial", intended.AXIAL, untold=True, more={"axes": 2})(
     along(in_sections((16, 16)), np.tile(inv_freq(DIM // 2), 2))
+)
+right("RoPE-Mixed", intended.MIXED, untold=True, more={"axes": 2})(
+    along_all(mixed_frequencies(DIM, 0.7), interleaved)
 )
 
 

@@ -33,7 +33,7 @@ def apart(got: Any, expected: Any) -> float:
 
 def one_axis(rotary: Rotary) -> Any:
     """Return the inverse frequencies of an axial rotation's first axis."""
-    return rotary.inv_freq[np.array(rotary.axis) == 0]
+    return rotary.diagonal_inv_freq[np.array(rotary.axis) == 0]
 
 
 def same_angles(rotary: Rotary, theta: list[float]) -> bool:
@@ -42,8 +42,8 @@ def same_angles(rotary: Rotary, theta: list[float]) -> bool:
     The table is float32, and each angle is that of a cosine and a sine in float32, which are
     within 2^-24 of the true ones relative to 1 and the sine relative to itself.
     """
-    if len(theta) != len(rotary.inv_freq):
+    if len(theta) != rotary.rotary_dim // 2:
         return False
-    turned = rotary.inv_freq if rotary.direction == "forward" else -rotary.inv_freq
+    turned = rotary.diagonal_inv_freq * (1 if rotary.direction == "forward" else -1)
     off = np.abs(np.angle(np.exp(1j * (np.array(theta) - turned))))
     return bool(np.all(off <= FLOAT32 * np.abs(turned) + 2**-22 * np.minimum(np.abs(turned), 1)))

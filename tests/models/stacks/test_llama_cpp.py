@@ -41,11 +41,12 @@ def is_same(layer: Layer, rope: dict[str, Any]) -> bool:
     rotary = layer.rotary
     assert rotary is not None
     angles, factors = measure(rope)
-    turning = rotary.inv_freq[: len(angles)]
-    if len(rotary.inv_freq) != rope["n_dims"] // 2 or np.any(rotary.inv_freq[len(angles) :] > 1e-9):
+    table = rotary.diagonal_inv_freq
+    turning = table[: len(angles)]
+    if len(table) != rope["n_dims"] // 2 or np.any(table[len(angles) :] > 1e-9):
         return False
     # ggml multiplies its way from pair to pair: a rounding each, and that of the step again.
-    tolerance = len(rotary.inv_freq) * 2.0**-23 * np.maximum(turning, 1e-9)
+    tolerance = len(table) * 2.0**-23 * np.maximum(turning, 1e-9)
     apart = (turning - angles + np.pi) % (2 * np.pi) - np.pi  # angles were seen within a turn
     return bool(
         np.all(np.abs(apart) <= tolerance)

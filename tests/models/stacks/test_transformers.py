@@ -38,7 +38,7 @@ NO_CODE = re.compile(r"^KeyError: '(\w+)'$")
 def is_same(layer: Layer, module: dict[str, Any]) -> bool:
     assert layer.rotary is not None
     axial = layer.rotary.rope_type == "axial"
-    table = one_axis(layer.rotary) if axial else layer.rotary.inv_freq
+    table = one_axis(layer.rotary) if axial else layer.rotary.diagonal_inv_freq
     return (
         apart(table, module["inv_freq"]) < FREQUENCIES
         and abs(layer.rotary.attention_factor - module["attention_factor"]) < FACTORS

@@ -615,9 +615,8 @@ def _rotated_as_told(
     near: float,
 ) -> tuple[float, float]:
     """Return the shares of numbers and of rows that are rotated by the tables, in any layout."""
-    axis = rope.axis if rope.axes > 1 else None
-    angles = float64.angles(places.astype(np.float64), rope.inv_freq, axis=axis)[:, None]
-    count = len(rope.inv_freq)
+    angles = float64.angles(places.astype(np.float64), rope.inv_freq)[:, None]
+    count = rope.rotary_dim // 2
     half = np.stack([np.arange(count), np.arange(count) + count], axis=1)
     adjacent = np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], axis=1)
     layouts = [

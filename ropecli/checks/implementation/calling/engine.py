@@ -151,7 +151,7 @@ class _Instance:
         sizes = {
             **{name: counts[name] for name in self._told},
             "head_dim": rope.head_dim,
-            "rotary_dim": 2 * len(rope.inv_freq),
+            "rotary_dim": rope.rotary_dim,
             "base": rope.base,
             "context": self._setup.context,
             "dtype": self._frame.dtype("float32"),

@@ -50,7 +50,7 @@ class Values:
         batch, heads, length, head_dim = x.shape
         sizes: dict[str, Any] = {
             "head_dim": head_dim,
-            "rotary_dim": 2 * len(rope.inv_freq),
+            "rotary_dim": rope.rotary_dim,
             "heads": heads,
             "key_heads": keys.shape[1],
             "base": rope.base,
@@ -70,7 +70,7 @@ class Values:
             "axes_dims": lambda: _axes_dims(request, head_dim),
             "grid": lambda: _grid(request),
             "places": lambda: _places(request),
-            "inv_freq": lambda: rope.inv_freq.astype(self._tables_dtype(name)),
+            "inv_freq": lambda: rope.compact_inv_freq.astype(self._tables_dtype(name)),
             "cu_seqlens": lambda: np.arange(batch + 1, dtype=np.int32) * np.int32(length),
             # What is not written shows as NaN.
             "out": lambda: np.full_like(arrange(x, convention.axes_of_x), np.nan),
@@ -124,7 +124,7 @@ class Values:
             raise Unsupported("its table has no rows of negative positions")
         rows = max(min(self.setup.context, MOST_ROWS), furthest + 1)
         angles = float64.angles(
-            np.arange(rows, dtype=np.float64), rope.inv_freq, direction=rope.direction
+            np.arange(rows, dtype=np.float64), rope.diagonal_inv_freq, direction=rope.direction
         )
         kind, factor = name.removesuffix("_cache"), rope.attention_factor
         if name == "cos_sin_cache":
@@ -264,8 +264,7 @@ def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary
     """Return m theta, (batch or 1, sequence, pairs), radians, and the encoding at this length."""
     places = request.by_sequence.astype(np.float64)
     given = by_length(rope)(sequence_length(places))
-    axis = given.axis if given.axes > 1 else None
-    return float64.angles(places, given.inv_freq, axis=axis, direction=given.direction), given
+    return float64.angles(places, given.inv_freq, direction=given.direction), given
 
 
 def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:

@@ -20,10 +20,12 @@ from ropecli.checks.implementation.rows import (
 )
 from ropecli.checks.implementation.subject import Step, Subject
 from ropecli.checks.law import Law, Outcome, law, no_verdict
+from ropecli.rotary.rotary import Rotary
 
 #: Where counters of few bits, half precisions and caches end.
 EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 2051, 4095, 4096)
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
+_ALIKE = 1e-3  #: Relative difference of frequencies that are said to be the same.
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
 _LONGEST_TABLE = 2**24  #: Rows that are looked for.
 HEADS = 2
@@ -143,20 +145,29 @@ def _first_row(subject: Subject) -> int:
 
 @oracle_law("axes", "pairs follow the wrong axis of the position")
 def axes(subject: Subject) -> Outcome:
-    """Each pair follows its own coordinate of the position."""
+    """Each pair follows its own coordinate of the position, or several of them."""
     if subject.axes == 1:
         return no_verdict("positions have one axis")
     found, expect = subject.evidence.identified, subject.expect
     rope = None if found is None else found.rotary
     if rope is not None and expect is not None and not subject.as_expected:
-        named = zip(rope.input_pairs, expect.input_pairs, rope.axis, expect.axis, strict=False)
+        axes = rope.axis or (), expect.axis or ()
+        named = zip(rope.input_pairs, expect.input_pairs, *axes, strict=False)
         for pair, (here, there, axis, wanted) in enumerate(named):
             if here == there and axis != wanted:
                 text = f"pair {pair} follows axis {axis} of the position, expected {wanted}"
                 return Outcome(passed=False, counterexample=text)
+    if rope is not None and rope.axis is None and expect is None and _adds_up(rope):
+        return Outcome(passed=False, note="every pair rotates by the sum of the coordinates")
     steps = np.arange(1, 1 + subject.axes)
     places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
     return check_call(subject, subject.step(places, 9))
+
+
+def _adds_up(rope: Rotary) -> bool:
+    """Return whether all axes rotate every pair alike: there is one coordinate then, their sum."""
+    apart = np.ptp(rope.inv_freq, axis=0)
+    return bool((apart <= _ALIKE * rope.inv_freq_norm).all())
 
 
 def edge_positions(context: int) -> list[int]:

@@ -69,8 +69,8 @@ def _differ_from_tables(subject: Subject, found: Identification) -> str | None:
     given, rope = subject.implementation.tables, found.rotary
     if given is None or rope is None or given.axes > 1 or given.depends_on_length:
         return None
-    wanted = np.abs(given.inv_freq)
-    got = np.abs(rope.inv_freq)[: len(wanted)]
+    wanted = np.abs(given.diagonal_inv_freq)
+    got = np.abs(rope.diagonal_inv_freq)[: len(wanted)]
     wrong = np.abs(got - wanted[: len(got)]) > DRIFT + PREDICTED * wanted[: len(got)]
     if not wrong.any():
         return None
@@ -88,7 +88,7 @@ def _position_scale(found: Identification) -> float:
         return found.position_step
     if rope is None or rope.axes > 1:
         return 1.0
-    return _beyond_half_a_turn(np.abs(rope.inv_freq))
+    return _beyond_half_a_turn(np.abs(rope.diagonal_inv_freq))
 
 
 def describe_scale(scale: float) -> str:

@@ -312,7 +312,7 @@ def two_instances(subject: Subject) -> Outcome:
         return no_verdict(f"its {name} is not a number")
     step = short(subject)
     rope = None if subject.oracle is None else subject.oracle.rotary_at(len(step.x))
-    if rope is not None and len(rope.inv_freq) == 1:
+    if rope is not None and len(rope.diagonal_inv_freq) == 1:
         return no_verdict("one pair turns alike with any base")
     base = 50 * (own or (rope and rope.base) or 10_000.0)
     first = target.fresh()
