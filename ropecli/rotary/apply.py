@@ -111,14 +111,15 @@ def rotate_into(
     if positions.ndim == 2:
         _rotate_pairs(x, out, rope, positions, rope.diagonal_inv_freq, inverse=inverse)
         return
-    if rope.axis is None:
+    axis = rope.axis
+    if axis is None:
         _rotate_mixed(x, out, rope, positions, inverse=inverse)
         return
     # A pair may be written where one of another axis is yet to be read.
     source = x.copy() if rope.reorders and _same_memory(x, out) else x
-    axis, inv_freq = np.array(rope.axis), rope.diagonal_inv_freq
-    for each in np.unique(axis):
-        along, own = np.ascontiguousarray(positions[..., each]), np.flatnonzero(axis == each)
+    of_pair, inv_freq = np.array(axis), rope.diagonal_inv_freq
+    for each in sorted(set(axis)):
+        along, own = np.ascontiguousarray(positions[..., each]), np.flatnonzero(of_pair == each)
         _rotate_pairs(source, out, rope, along, inv_freq[own], inverse=inverse, which=own)
 
 

@@ -38,7 +38,7 @@ def test_document_has_the_keys_of_the_contract(name: str, tmp_path: Path) -> Non
             assert shown[field] == getattr(rope, field)
         assert shown["attention_factor"] == rope.attention_factor
         assert shown["softmax_factor"] == rope.softmax_factor
-        assert shown["inv_freq"] == rope.inv_freq.tolist()
+        assert shown["inv_freq"] == rope.compact_inv_freq.tolist()
         assert shown["wavelength"] == rope.wavelength.tolist()
 
 
