@@ -222,14 +222,18 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.cache_mix(rope, prefill=4, decode=8), "Scores have no error where keys"),
         (ropecli.cache_quantize(rope), "int8 per channel, after rotation: scores are off by 0."),
         (
-            ropecli.cache_shift(rope, times=2),
-            "After 2 shifts of -1 in bfloat16, keys are off by 0.",
+            ropecli.cache_shift(rope, shift=1, times=2),
+            "After 2 shifts of 1 in bfloat16, keys are off by 0.",
         ),
         (ropecli.construct(rope, context_length=4), "Each score is largest at its own"),
         (ropecli.decay(rope, max_distance=4), "The bound goes from "),
         (
             ropecli.decay(rope, max_distance=3, q=[1.0, 2, 3, 4], k=[4.0, 3, 2, 1]),
             "The score reaches ",
+        ),
+        (
+            ropecli.decay_map(ropecli.rope("axial", head_dim=64), max_distance=4),
+            "Half of the score is gone nowhere within 4 along axis 0, axis 1",
         ),
         (ropecli.diff(model, other), "Different: "),
         (ropecli.examples(), "name "),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ropecli.cli.command import Help, command, flag, option
@@ -20,6 +21,10 @@ FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's f
     needs={"q": "k", "k": "q", "q_row": "q", "k_row": "k", "at": "q", "positions": "encoding"},
     excludes={
         "figure2": ("q", "k", "contributions"),
+        "axes": (
+            *("start", "step", "reduce", "figure2", "encoding"),
+            *("q", "k", "q_row", "k_row", "at", "contributions"),
+        ),
         "encoding": (
             *("start", "step", "reduce", "figure2"),
             *("q", "k", "q_row", "k_row", "at", "contributions"),
@@ -53,6 +58,10 @@ def decay(
     at: Annotated[
         float | None,
         option("R", "Distance at which each pair of --q and --k is shown. [default: 0]"),
+    ] = None,
+    axes: Annotated[
+        int | None,
+        option("2", "Map the score over the distances of two axes, of axial RoPE by default."),
     ] = None,
     *,
     rope: Annotated[
@@ -96,19 +105,24 @@ def decay(
       ropecli decay --model example:llama-3.1-8b --max-dist 4096
       ropecli decay --dim 16 --contributions -o contributions.png
       ropecli decay --encoding all --dim 16 -o expected.png
+      ropecli decay --axes 2 --dim 64 -o map.png
 
     Show how RoPE's relative upper bound falls with distance. It is the factor of the bound of
     RoFormer Eq. 37 that depends on distance alone, the curve of its Figure 2. With --q and --k,
     also show the score of those vectors (Eq. 35), how tight both bounds of Eq. 37 and
     Cauchy-Schwarz are on it, the part of each pair, the sums S_j of Eq. 36, and the error of
     interpolating between positions. With --encoding sinusoidal, also show the inner products of
-    sinusoidal codes and their limit for many dims.
+    sinusoidal codes and their limit for many dims. With --axes 2, map the score of a vector with
+    its copy over the distances on a plane.
     """
     from ropecli.analyses.decay import decay as analyse
     from ropecli.cli.encoding import read_vector
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)
+    if axes is not None:
+        _show_map(axes, rope, max_dist, output)
+        return
     frame = _frame(start, max_dist, step, figure2=figure2)
     if figure2 and reduce not in (None, "mean"):
         raise ArgumentError("--reduce cannot be combined with --figure2")
@@ -149,8 +163,31 @@ def decay(
         "k_row": None if key is None else key.row,
         "at": None if query is None else at or 0.0,
     }
-    parameters = output.parameters("encoding", "positions", "seed", **resolved)
+    parameters = output.parameters("encoding", "positions", "seed", "axes", **resolved)
     output.show_all(curves, parameters, figure2=figure2)
+
+
+def _show_map(
+    axes: int, rope: EncodingListOptions, max_dist: float | None, output: OutputOptions
+) -> None:
+    """Show the score over the distances of two axes."""
+    from ropecli.analyses.decay_map import decay_map
+
+    if axes != 2:
+        raise ArgumentError(f"--axes must be 2, got {axes}")
+    given = rope.model or rope.rope_type
+    (named, *others) = (rope if given else replace(rope, rope_type="axial")).encodings(dim=64)
+    if others:
+        raise ArgumentError("--axes takes one --dim, --base, --model or --layer")
+    output.note(*named.notes)
+    last = 32 if max_dist is None else int(max_dist)
+    if max_dist is not None and last != max_dist:
+        raise ArgumentError(f"--axes requires an integer --max-dist, got {max_dist:g}")
+    result = decay_map(named.rope, max_distance=last, name=named.name)
+    unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row", "contributions")
+    resolved = rope.as_parameters([named]) | {"max_dist": last}
+    parameters = output.parameters(*unused, "at", "encoding", "positions", "seed", **resolved)
+    output.show(result, parameters)
 
 
 def _show_expected(
@@ -201,7 +238,9 @@ def _show_expected(
         "base": rope.base,
     }
     unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row", "contributions")
-    parameters = output.parameters(*unused, "at", *(() if codes else ("positions",)), **resolved)
+    parameters = output.parameters(
+        *unused, "at", "axes", *(() if codes else ("positions",)), **resolved
+    )
     output.show(ExpectedCurves(curves=tuple(curves), bound=bound, similarity=codes), parameters)
 
 

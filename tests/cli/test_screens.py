@@ -59,6 +59,7 @@ PAGES = {
     "decay": [
         "--encoding t5 --dim 4 --max-dist 20",
         "--encoding all --dim 4 --max-dist 20",
+        "--axes 2 --dim 8 --max-dist 20",
     ],
     "linear": ["--length 8 --dim 4", "--length 300 --dim 4 --rows 2 --feature-map exp -q"],
     "positions": [
