@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import typer
+
 from ropecli.cli.command import Help, Section, argument, command, option, whole
 from ropecli.cli.options import EncodingOptions, OutputOptions
 from ropecli.errors import ArgumentError
@@ -28,7 +30,7 @@ class IdsOptions(OutputOptions):
         Path | None,
         option(
             "FILE",
-            "The right ids (.npy), a figure, a table or .json by suffix; - for stdout.",
+            "The right ids, or those recovered (.npy); a figure, table or .json; - for stdout.",
             "-o",
             "--output",
         ),
@@ -44,7 +46,9 @@ class IdsOptions(OutputOptions):
         if self.output is None or suffix_of(self.output, self.format) != ".npy":
             return super()._save(result, parameters, options)
         assert isinstance(result, PositionIds)
-        write_npy(self.output, result.ids, force=self.force)
+        recovered = None if result.error is None else result.got
+        array = result.ids if recovered is None else recovered
+        write_npy(self.output, array, force=self.force)
         return self.output
 
 
@@ -62,6 +66,7 @@ class IdsOptions(OutputOptions):
         "after": "before",
         "q_tensor": "before",
         "sequence_axis": "before",
+        **dict.fromkeys(("dim", "base", "layout", "rotary_dim", "rope_type"), "before"),
     },
     excludes={
         **{name: tuple(each for each in SOURCES if each != name) for name in SOURCES},
@@ -164,7 +169,7 @@ def positions(
     from ropecli.files.load import read_layers, read_tensor
 
     def read(path: Path | None) -> Any:
-        return None if path is None else read_tensor(path)
+        return None if path is None else read_tensor(path, booleans=True)
 
     if mrope is None and grid:
         mrope = _family(rope)
@@ -189,7 +194,7 @@ def positions(
     if before is None or after is None:
         result = judge(read(ids), **asked)
     else:
-        from ropecli.checks.positions.recover import recover_positions
+        from ropecli.checks.positions.recover import LONGEST, recover_positions
 
         x, y = (
             read_layers(each, tensor, sequence_axis=sequence_axis, head_dim=rope.dim)
@@ -198,7 +203,8 @@ def positions(
         named = rope.encoding(dim=x.shape[-1])
         output.note(*named.notes)
         with output.working():
-            found = recover_positions(named.rope, x, y)
+            longest = max(LONGEST, named.context or 0)
+            found = recover_positions(named.rope, x, y, longest=longest)
         result = judge(found.positions, error=found.error, **asked)
     output.show(result, output.parameters(mrope=mrope))
     return result.passed
@@ -210,7 +216,7 @@ def _numbers(name: str, text: str | None) -> list[int] | None:
         return None
     try:
         return [whole(each.strip()) for each in text.split(",")]
-    except ValueError:
+    except typer.BadParameter:
         raise ArgumentError(f"{name} must be whole numbers such as 5,3,8, got {text!r}") from None
 
 

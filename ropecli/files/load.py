@@ -24,13 +24,22 @@ WEIGHTS = (".npz", ".safetensors")  #: Suffixes of files of named arrays.
 
 
 def read_tensor(
-    path: str | os.PathLike[str], name: str | None = None, *, dtype: str | None = None
+    path: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    dtype: str | None = None,
+    booleans: bool = False,
 ) -> NDArray[Any]:
-    """Read one array: integers, float64, float32, float16 or bfloat16, in native byte order."""
+    """Read one array: integers, float64, float32, float16 or bfloat16, in native byte order.
+
+    A mask may have booleans, where they are allowed.
+    """
     if dtype is not None:
         one_of("dtype", dtype, DTYPES)
 
     def accept(stored: Stored) -> Stored:
+        if booleans and stored.dtype.kind == "b" and not stored.unreadable:
+            return stored
         void = stored.dtype == np.dtype("V2")
         return (
             check_rotatable(stored, dtype) if void or dtype is not None else check_numeric(stored)

@@ -82,29 +82,31 @@ def _answer(result: PositionIds) -> str:
     what = "id" if result.error is None else "position"
     if result.passed:
         return f"PASS  all {_number(result.tokens, what)} are right: {held}"
-    first = result.first_wrong
-    if first is None:
-        uncertain = f"{result.uncertain:,} of {_number(result.tokens, what)}"
-        return f"FAIL  {uncertain} are uncertain: none or several explain these vectors"
+    first, uncertain = result.first_wrong, result.uncertain or 0
+    if first is None or uncertain > result.wrong:
+        some = f"{uncertain:,} of {_number(result.tokens, what)}"
+        more = f", and {result.wrong:,} wrong" if result.wrong else ""
+        return f"FAIL  {some} are uncertain{more}: none or several explain these vectors"
     cause = result.cause
     if cause is None:
-        from ropecli.checks.positions.check import place
+        from ropecli.checks.positions.check import place, spell
 
         cause = (
-            f"no mistake that is known gives these; the first is {first.got:,.15g}, expected "
+            f"no mistake that is known gives these; the first is {spell(first.got)}, expected "
             f"{first.expected:,}, at {place(first, result.expected.shape)}"
         )
     wrong = f"{result.wrong:,} of {_number(result.tokens, what)}"
-    return f"FAIL  {wrong} {'is' if result.wrong == 1 else 'are'} wrong: {cause}"
+    unknown = f", and {uncertain:,} uncertain" if uncertain else ""
+    return f"FAIL  {wrong} {'is' if result.wrong == 1 else 'are'} wrong{unknown}: {cause}"
 
 
 def _certainty(result: PositionIds) -> str:
     assert result.error is not None
     known = result.error[np.isfinite(result.error)]
-    if not known.size:
-        return "`ropecli identify BEFORE AFTER` says which RoPE it is"
-    unknown = f", but for {result.uncertain:,} that are uncertain" if result.uncertain else ""
-    return f"Positions are known to {known.max():.2g}{unknown}"
+    said = [f"Positions are known to {known.max():.2g}"] if known.size else []
+    if result.uncertain:
+        said.append("Which RoPE rotated the others? `ropecli identify BEFORE AFTER`")
+    return ". ".join(said)
 
 
 def _documents(result: PositionIds, screen: Screen) -> list[str]:
@@ -112,13 +114,14 @@ def _documents(result: PositionIds, screen: Screen) -> list[str]:
     row, start, length = result.documents
     order = np.argsort(result.wrong_in == 0, kind="stable")[:MOST_DOCUMENTS]
     headings = ["row", "start", "tokens", *([] if result.got is None else ["wrong"])]
+    last = "documents, those with wrong ids first" if result.wrong else "documents"
     rows = [headings]
     for index in order:
         cells = [row[index], start[index], length[index], result.wrong_in[index]]
         rows.append([f"{each:,}" for each in cells[: len(headings)]])
     lines = screen.align(rows)
     if len(order) < len(row):
-        lines += ["", f"{len(order)} of {len(row):,} documents"]
+        lines += ["", f"{len(order)} of {len(row):,} {last}"]
     return lines
 
 

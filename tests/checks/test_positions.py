@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ropecli
@@ -48,6 +48,7 @@ def test_positions_count_within_each_document(runs: list[tuple[bool, int]], hole
         number += not padding
         labels += [0 if padding else number] * length
     labels += [0] * hole + [number] * hole
+    assume(number)
     found = ropecli.positions(mask=[labels, labels[::-1] if number < 2 else labels])
     assert found.expected[0].tolist() == count(labels)
     assert found.counted[0].tolist() == [label > 0 for label in labels]
@@ -67,6 +68,12 @@ def test_sources_of_one_row_agree() -> None:
         assert each.ids.tolist() == PACKED
         assert [column.tolist() for column in each.documents] == [[0] * 3, [0, 5, 8], LENGTHS]
         assert ropecli.positions(PACKED, lengths=LENGTHS).passed
+
+
+def test_ids_of_text_may_stand_before_those_of_the_axes() -> None:
+    """As Transformers hands them to Qwen2-VL: (4, rows, tokens)."""
+    ids = ropecli.positions(**IMAGE).ids
+    assert ropecli.positions(np.stack([np.arange(11), *ids])[:, None], **IMAGE).passed
 
 
 def test_padding_is_not_judged() -> None:
@@ -150,6 +157,13 @@ MISTAKES: list[tuple[str, Any, dict[str, Any]]] = [
         {"lengths": [600]},
     ),
     ("ids were rounded to float16", np.arange(3000).astype(np.float16), {"lengths": [3000]}),
+    (
+        "ids were rounded to float32",
+        np.arange(2**24 - 2, 2**24 + 6).astype(np.float32),
+        {"chunk_from": 2**24 - 2},
+    ),
+    ("all of them are 0, as if nothing were rotated", np.zeros(9, int), {"lengths": [9]}),
+    ("rows continue the count of the row before", np.arange(8).reshape(2, 4), {}),
     ("ids overflow int8", np.arange(200).astype(np.int8), {"lengths": [200]}),
     ("ids overflow uint8", np.arange(300).astype(np.uint8), {"lengths": [300]}),
     ("ids overflow int16", np.arange(40_000).astype(np.int16), {"lengths": [40_000]}),
@@ -267,10 +281,11 @@ def test_wrong_tokens_are_counted_by_document() -> None:
     [
         ({}, "nothing says what the rows hold"),
         ({"lengths": [4], "mask": [1]}, "one thing says what the rows hold, got lengths and mask"),
-        ({"lengths": []}, "lengths must add up to 1 to 2^40 tokens, got 0 of 0"),
+        ({"lengths": []}, "lengths must add up to 1 to 2^32 tokens, got 0 of 0"),
         ({"lengths": [3, 0]}, "lengths must be at least 1, got 0"),
         ({"cu_seqlens": [1, 3]}, "cu_seqlens must be one row that begins with 0, got 1 first"),
         ({"cu_seqlens": [0, 3, 2]}, "cu_seqlens must rise, got 3 before 2 at index 2"),
+        ({"mask": [0, 0]}, "mask must have a token that is not padding, got 0 everywhere"),
         ({"mask": [0, 2]}, "mask must be 0 and 1, or 0 and the numbers of documents"),
         ({"mask": [1, 2, 1]}, "in order, got 1 at row 0, token 2"),
         ({"mask": [0.5]}, "mask must be whole numbers, got 0.5 at index 0"),

@@ -95,6 +95,24 @@ def test_periodic_rope_is_uncertain() -> None:
     assert found.positions.tolist() == list(range(10))
 
 
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+def test_small_dtypes_may_be_stored_in_float32(dtype: Any) -> None:
+    x, y = (each.astype("float32") for each in turned(PLAIN, np.arange(40), dtype))
+    found = recover_positions(PLAIN, x, y)
+    assert found.uncertain == 0
+    assert found.positions.tolist() == list(range(40))
+
+
+def test_text_has_one_position_on_all_axes() -> None:
+    rope = Rotary(head_dim=64, axis=[0, 1, 2, 0] * 8)
+    x = np.random.default_rng(1).standard_normal((20, 64))
+    found = recover_positions(rope, x, rotate(x, rope, np.repeat(np.arange(20)[:, None], 3, 1)))
+    for lengths in (None, [20]):
+        judged = ropecli.positions(found.positions, error=found.error, lengths=lengths)
+        assert judged.passed
+        assert judged.expected.shape == (1, 20, 3)
+
+
 def test_uncertain_positions_are_neither_right_nor_wrong() -> None:
     x, y = turned(PLAIN, np.arange(8))
     y[:, 5] = 0
@@ -102,6 +120,11 @@ def test_uncertain_positions_are_neither_right_nor_wrong() -> None:
     judged = ropecli.positions(found.positions, lengths=[8], error=found.error)
     assert (judged.wrong, judged.uncertain, judged.passed) == (0, 1, False)
     assert str(judged).startswith("FAIL  1 of 8 positions are uncertain")
+    y[:, 5] = y[:, 6]
+    y[:, 1:4] = 0
+    found = recover_positions(PLAIN, x, y)
+    judged = ropecli.positions(found.positions, lengths=[8], error=found.error)
+    assert "ropecli identify BEFORE AFTER" in str(judged)
 
 
 def test_recovered_positions_are_judged() -> None:

@@ -37,7 +37,7 @@ class WrongId:
     row: int  #: Counted from 0.
     token: int  #: Counted from 0, among the tokens whose ids are given.
     axis: int  #: 0, or the coordinate of a position with several.
-    got: float  #: The id that was given.
+    got: float  #: The id that was given, an int where ids are.
     expected: int  #: The right one.
 
 
@@ -171,7 +171,7 @@ def positions(
             "give lengths, cu_seqlens, mask, tokens or grids, or ids to judge",
         )
     else:
-        asked = _one_document(ids, part)
+        asked = _one_document(ids, error, part)
     return judge(ids, asked, part, error=error)
 
 
@@ -188,9 +188,9 @@ def _part(
     return None if start is None else chunk(start, stop)
 
 
-def _one_document(ids: ArrayLike, part: Part | None) -> Rows:
+def _one_document(ids: ArrayLike, error: ArrayLike | None, part: Part | None) -> Rows:
     """Return rows of one document each, as long as ids that are a part of them need."""
-    shape = np.shape(as_array("ids", ids))
+    shape = np.shape(as_array("ids", ids) if error is None else error)
     if len(shape) not in (1, 2) or not np.prod(shape):
         raise ArgumentError(
             f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
@@ -214,6 +214,10 @@ def judge(
         tokens = part.tokens(right.shape[1])
         held, expected = held[:, tokens], right[:, tokens]
     counted = held >= 0
+    if error is not None and expected.ndim == 2:
+        points = np.asarray(ids)
+        if points.ndim > error.ndim:  # text has the same position on all axes
+            expected = np.repeat(expected[..., None], points.shape[-1], axis=-1)
     got = None if ids is None else _as_rows(ids, expected, whole_numbers=error is None)
     off = None if error is None else _as_tokens(error, counted)
     wrong = np.zeros_like(counted) if got is None else counted & differ(got, expected)
@@ -228,7 +232,7 @@ def judge(
         cause = cause_of(got, expected, counted, asked, part)
         if cause is not None:
             where = place(first, expected.shape)
-            cause += f": expected {first.expected:,} at {where}, got {first.got:,.15g}"
+            cause += f": expected {first.expected:,} at {where}, got {spell(first.got)}"
     return PositionIds(
         expected=expected,
         got=got,
@@ -239,6 +243,11 @@ def judge(
         cause=cause,
         error=off,
     )
+
+
+def spell(position: float) -> str:
+    """Return a position as a sentence has it."""
+    return f"{position:,}" if isinstance(position, int) else f"{position:,.9g}"
 
 
 def place(wrong: WrongId, shape: tuple[int, ...]) -> str:
@@ -260,8 +269,10 @@ def _as_rows(ids: ArrayLike, expected: NDArray[np.int64], *, whole_numbers: bool
     """
     array = whole("ids", ids) if whole_numbers else np.asarray(ids)
     given, (rows, tokens, *axes) = array.shape, expected.shape
-    if axes:
-        array = array if array.shape[:1] != (*axes,) else np.moveaxis(array, 0, -1)
+    if axes and array.shape[:1] == (axes[0] + 1,):
+        array = array[1:]  # Transformers puts the ids of text before those of the axes
+    if axes and array.shape[:1] == (*axes,):
+        array = np.moveaxis(array, 0, -1)
     alone = array[None] if rows == 1 and array.ndim == expected.ndim - 1 else array
     if alone.shape != expected.shape:
         point = f"{axes[0]}, " if axes else ""
@@ -291,6 +302,6 @@ def _first(
         row=int(row),
         token=int(token),
         axis=axis,
-        got=float(theirs[axis]),
+        got=theirs[axis].item(),
         expected=int(right[axis]),
     )

@@ -75,9 +75,19 @@ def recover_positions(
             f"{rope.head_dim}) or (rows, heads, tokens, {rope.head_dim}), "
             f"got {x.shape} and {y.shape}"
         )
-    unit = max(UNIT.get(str(dtype_name(each.dtype)), SINGLE) for each in (x, y))
-    angles, sigma = _angles(rope, _rows(x), _rows(y), unit)
-    found = [_solve(np.array(row), angles, sigma, limit) for row in rope.frequencies]
+    own = max(UNIT.get(str(dtype_name(each.dtype)), SINGLE) for each in (x, y))
+    found: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    # A file of float32 may hold what was computed in a smaller dtype.
+    for unit in sorted({own, *(each for each in UNIT.values() if each > own)}):
+        angles, sigma = _angles(rope, _rows(x), _rows(y), unit)
+        if not found:
+            found = [_solve(np.array(row), angles, sigma, limit) for row in rope.frequencies]
+            continue
+        for (value, error), row in zip(found, rope.frequencies, strict=True):
+            unknown = ~np.isfinite(error)
+            value[unknown], error[unknown] = _solve(
+                np.array(row), angles[unknown], sigma[unknown], limit
+            )
     shape = (*x.shape[:-3], x.shape[-2], rope.axes)
     value, error = (np.stack(each, axis=-1).reshape(shape) for each in zip(*found, strict=True))
     if rope.axes == 1:

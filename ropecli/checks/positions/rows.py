@@ -14,7 +14,7 @@ from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, integer
 
 Ids = NDArray[np.int64]
-MOST_TOKENS = 2**40  #: Of all rows; more is a mistake, and would not fit in memory.
+MOST_TOKENS = 2**32  #: Of all rows; more is a mistake, and would not fit in memory.
 
 
 class Documents(NamedTuple):
@@ -117,7 +117,7 @@ def packed(lengths: Sequence[int]) -> Rows:
     checked = [at_least("lengths", each, 1) for each in lengths]
     if not checked or sum(checked) > MOST_TOKENS:
         raise ArgumentError(
-            f"lengths must add up to 1 to 2^40 tokens, got {sum(checked):,} of {len(checked):,}"
+            f"lengths must add up to 1 to 2^32 tokens, got {sum(checked):,} of {len(checked):,}"
         )
     document = np.zeros((1, sum(checked)), np.int64)
     document[0, np.cumsum(checked)[:-1]] = 1
@@ -155,6 +155,8 @@ def of_mask(mask: ArrayLike) -> Rows:
     if array.ndim not in (1, 2) or not array.size:
         raise ArgumentError(f"mask must have shape (tokens,) or (rows, tokens), got {array.shape}")
     rows = np.atleast_2d(array)
+    if not rows.any():
+        raise ArgumentError("mask must have a token that is not padding, got 0 everywhere")
     latest = np.maximum.accumulate(rows, axis=1)
     before = np.concatenate([np.zeros_like(latest[:, :1]), latest[:, :-1]], axis=1)
     bad = (rows < 0) | (rows > before + 1) | ((rows != 0) & (rows < before))
