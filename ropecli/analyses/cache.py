@@ -33,6 +33,7 @@ WHEN = {
     "after": "keys are stored as they are scored",
 }
 FP8 = "float8_e4m3fn"
+LARGEST_KEY = 1e100  #: Its square is finite, and no cache holds more.
 LARGEST_FP8 = 448.0
 
 
@@ -358,8 +359,8 @@ def _given_keys(rope: Rotary, k: Any) -> Array:
     if array.ndim < 2 or array.shape[-1] != rope.head_dim or not array.size:
         raise ArgumentError(f"k must have shape (..., tokens, {rope.head_dim}), got {array.shape}")
     keys = array.astype(np.float64)
-    if not np.isfinite(keys).all():
-        raise ArgumentError("k must be finite, and is not")
+    if not (np.abs(keys) < LARGEST_KEY).all():
+        raise ArgumentError("k must be finite and below 1e100 in magnitude, and is not")
     if not keys.any():
         raise ArgumentError("k must not be all zeros")
     return keys

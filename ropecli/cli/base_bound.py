@@ -75,6 +75,8 @@ def base_bound(
         **rope.as_parameters(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
+    if any(each.holds is False for each in found):
+        output.note("bases that hold this context: the same with --scan")
     output.show_all(found, parameters)
 
 

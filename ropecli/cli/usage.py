@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,6 @@ OTHER_ORDERS = ("chatglm", "codegen")
 
 
 @command(
-    needs={"weights": "model"},
     excludes={"weights": ("q", "k", "q_tensor", "k_tensor", "sequence_axis", "average")},
 )
 def usage(
@@ -29,7 +29,9 @@ def usage(
     weights: Annotated[
         Path | None,
         option(
-            "FILE", "Weights of --model in place of Q and K: .safetensors, or a folder of them."
+            "FILE",
+            "Weights in place of Q and K: .safetensors, or a folder of them; of --model, or of the "
+            "config.json next to them.",
         ),
     ] = None,
     q_tensor: Annotated[
@@ -73,7 +75,7 @@ def usage(
     the lengths are those that white input is expected to have.
     """
     if weights is not None:
-        named = rope.encoding()
+        named = (rope if rope.model else _of_neighbour(rope, weights)).encoding()
         result = _of_weights(weights, named, output)
         output.show(result, output.parameters(**rope.as_parameters(named)))
         return
@@ -92,6 +94,14 @@ def usage(
     output.note(*named.notes)
     result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
     output.show(result, output.parameters(**rope.as_parameters(named)))
+
+
+def _of_neighbour(rope: EncodingOptions, weights: Path) -> EncodingOptions:
+    """Return the options with the config.json next to weights as their model."""
+    near = (weights if weights.is_dir() else weights.parent) / "config.json"
+    if not near.exists():
+        raise ArgumentError(f"--weights requires --model, as there is no {near}")
+    return replace(rope, model=str(near))
 
 
 def _of_weights(weights: Path, named: NamedRotary, output: OutputOptions) -> Usage:

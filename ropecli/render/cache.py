@@ -14,6 +14,7 @@ from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.results import Figure
 
 ROWS = 9  #: Rows of each table of a page.
+SAFE = 0.01  #: Error of keys up to which shifts are called safe: that of a cache in int8, about.
 INSTEAD = {
     "shift": "Instead: keep keys unrotated and rotate them when they are read, or shift each time "
     "from a float32 copy.",
@@ -60,7 +61,7 @@ def page(result: CachedKeys, screen: Screen) -> list[str]:
         for name, label, x, y in _curves(result):
             wavelength = result.rope.wavelength if name == "pair" else None
             lines += ["", *_values(name, label, x, y, wavelength, screen)]
-        if result.mode in INSTEAD:
+        if result.mode in INSTEAD and result.key_error > SAFE:
             lines += ["", *screen.wrap(INSTEAD[result.mode], indent=0)]
     return [*lines, *screen.offer("Save the figure: -o cache.png    the numbers: -o cache.csv")]
 
@@ -83,7 +84,7 @@ def _of_shifts(result: ShiftedKeys) -> str:
     times = f"{result.times:,} shift{'s' * (result.times != 1)} of {result.shift:,}"
     error = f"after {times} in {result.dtype}, keys are off by {_part(result.key_error)} their rms"
     if result.allowed:
-        return f"{error[0].upper()}{error[1:]}: {result.reason}."
+        return f"{'Safe' if result.key_error <= SAFE else 'Not safe'}: {error}."
     return f"No plain shift: {result.reason}. Apart from that, {error}."
 
 
@@ -99,7 +100,8 @@ def _heading(result: CachedKeys) -> str:
         return "Keys of one length under queries of another, against keys of the new length"
     assert isinstance(result, QuantizedKeys)
     keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
-    return f"Quantized keys against exact ones; {result.tokens:,} keys {keys}"
+    count = f"{result.tokens:,} key{'s' * (result.tokens != 1)} in a head"
+    return f"Quantized keys against exact ones; {count}, {keys}"
 
 
 def _values(

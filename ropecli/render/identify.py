@@ -108,6 +108,8 @@ def _sentence(result: Identification, rope: Rotary) -> str:
         parts = [rope.formula.title]
     elif same:
         parts = [f"the frequencies of {console.visible(same[0])}"]
+    if rope.base is not None:
+        parts.append(f"base {shortest_repr(rope.base)}")
     parts.append(LAYOUTS.get(rope.layout, "custom pairs"))
     if rope.reorders:
         parts.append("written in another order")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,14 @@ def _layer_as_json(layer: Layer) -> dict[str, Any]:
     }
 
 
+def _listed(layers: Sequence[int]) -> str:
+    """Return indices of layers, as a step where they are evenly spaced."""
+    steps = set(np.diff(layers).tolist())
+    if len(layers) > 3 and len(steps) == 1:
+        return f"{layers[0]}, {layers[1]}, ..., {layers[-1]}"
+    return ", ".join(map(str, layers if len(layers) <= MOST_LAYERS else [*layers[:6], "..."]))
+
+
 def _lengths(model: Model) -> list[tuple[str, int]]:
     """Return the lengths that the figure marks, each once, with its name."""
     marked: dict[int, str] = {}
@@ -108,7 +117,9 @@ def _answer(model: Model) -> str:
     found = []
     for layer in model.layers:
         named = f"{visible(layer.name)}: " if len(model.layers) > 1 else ""
-        rope = "no positions" if layer.rotary is None else label(layer.rotary)
+        rope = label(layer.rotary) if layer.rotary is not None else "no positions"
+        if layer.rotary is None and layer.settings.layers:
+            rope += f" in layers {_listed(layer.settings.layers)}"
         found.append(f"{named}{rope}")
     kind = "" if model.model_type is None else f"{visible(model.model_type)}, "
     return f"{visible(model.source)}: {'; '.join(found)}; {kind}as {model.stack} reads it"

@@ -88,6 +88,8 @@ def page(result: Usage, screen: Screen) -> list[str]:
 def _answer(result: Usage) -> str:
     """Return how many pairs carry a head, and the largest share of one."""
     share, half = result.share, result.half_pairs
+    if not share.any():
+        return "Every |q||k| is 0: no pair carries a head."
     layer, head, pair = np.unravel_index(int(share.argmax()), share.shape)
     few, most, count = int(half.min()), int(half.max()), share.shape[-1]
     span = f"{few:,}" if few == most else f"{few:,} to {most:,}"

@@ -164,32 +164,33 @@ def test_document_has_what_the_call_returns() -> None:
     [
         (
             "partial, last",
-            "no scaling, interleaved layout, the last 8 of 32 dimensions.",
+            "no scaling, base 10000, interleaved layout, the last 8 of 32 dimensions.",
             "  rotated           8 of 32 dimensions, 24 to 31",
         ),
         (
             "reversed",
-            "no scaling, half-split layout, all 16 dimensions, reversed direction.",
+            "no scaling, base 10000, half-split layout, all 16 dimensions, reversed direction.",
             "  direction         reversed",
         ),
         (
             "other pairs",
-            "no scaling, custom pairs, all 8 dimensions.",
+            "no scaling, base 10000, custom pairs, all 8 dimensions.",
             "  layout            custom: pairs (0, 5), (7, 2), (3, 4), ...",
         ),
         (
             "written in halves",
-            "no scaling, interleaved layout, written in another order, all 16 dimensions.",
+            "no scaling, base 10000, interleaved layout, written in another order, "
+            "all 16 dimensions.",
             "  written           half: pairs (i, i + 8)",
         ),
         (
             "interleaved M-RoPE",
-            "no scaling, interleaved layout, all 24 dimensions, positions with 3 axes.",
+            "no scaling, base 10000, interleaved layout, all 24 dimensions, positions with 3 axes.",
             "  axes              3, with 6, 4, 2 pairs, interleaved",
         ),
         (
             "attention factor",
-            "no scaling, interleaved layout, all 16 dimensions.",
+            "no scaling, base 10000, interleaved layout, all 16 dimensions.",
             "  attention factor  1.25",
         ),
     ],
@@ -285,7 +286,9 @@ def test_two_tensors_of_one_file(suffix: str) -> None:
     else:
         Path(path).write_bytes(serialize({"q": x, "q_out": y, "p": np.arange(32)}))
     text = read_stdout("identify", path, path, "--tensor", "q", "--tensor-after", "q_out")
-    assert text.startswith("This is RoPE: no scaling, interleaved layout, all 8 dimensions.\n")
+    assert text.startswith(
+        "This is RoPE: no scaling, base 10000, interleaved layout, all 8 dimensions.\n"
+    )
     assert f"ulp of {'float32' if suffix == '.npz' else 'bfloat16'} at worst" in text
 
 

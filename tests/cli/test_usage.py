@@ -140,7 +140,10 @@ def test_the_thirds_of_a_dump_are_shown(here: Path) -> None:
 def test_weights_that_are_refused(here: Path) -> None:
     write_weights(here, GEMMA)
     weights = ("--weights", "w.safetensors")
-    assert "--weights requires --model" in assert_refused("usage", *weights)
+    assert "choose one with --layer" in assert_refused("usage", *weights)  # of config.json
+    Path("config.json").rename("model.json")
+    assert "--weights requires --model, as there is no" in assert_refused("usage", *weights)
+    Path("model.json").rename("config.json")
     model = ("--model", "config.json", "--layer", "full_attention")
     both = assert_refused("usage", "w.npy", "w.npy", *weights, *model)
     assert "Q, K cannot be combined with --weights" in both

@@ -51,7 +51,7 @@ def test_whole_screen() -> None:
         notes=("something is not known",),
     )
     assert shown(found) == (
-        "This is RoPE: no scaling, half-split layout, all 8 dimensions.\n"
+        "This is RoPE: no scaling, base 500000, half-split layout, all 8 dimensions.\n"
         "\n"
         "  layout            half: pairs (i, i + 4)\n"
         "  base              500000\n"
@@ -175,7 +175,9 @@ def test_flags_that_would_make_another_rotation_are_not_given() -> None:
 def test_print_and_notebooks_show_the_short_page() -> None:
     found = result(Rotary(head_dim=8, layout="half"), notes=("something is not known",))
     assert str(found) == shown(found, screen=Screen(brief=True)).rstrip()
-    assert str(found).startswith("This is RoPE: no scaling, half-split layout, all 8 dimensions.")
+    assert str(found).startswith(
+        "This is RoPE: no scaling, base 10000, half-split layout, all 8 dimensions."
+    )
     assert "something is not known" not in str(found)
     assert "As flags" not in str(found)
     refused = Identification(
