@@ -20,9 +20,9 @@ MOST_TOKENS = 2**32  #: Of all rows; more is a mistake, and would not fit in mem
 class Documents(NamedTuple):
     """Documents of rows, as columns, in the order of rows and tokens."""
 
-    row: Ids  #: The row of each.
-    start: Ids  #: Its first token in the row.
-    length: Ids  #: Its tokens.
+    row: NDArray[np.int64]  #: The row of each.
+    start: NDArray[np.int64]  #: Its first token in the row.
+    length: NDArray[np.int64]  #: Its tokens.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
