@@ -170,7 +170,7 @@ def _rotate(rope: Rotary, keys: NDArray[Any], positions: NDArray[np.int64]) -> N
 
 
 def _shift_again(rope: Rotary, keys: NDArray[Any], shift: int, times: int) -> NDArray[Any]:
-    """Return cached keys after so many shifts, each of them rounded."""
+    """Return cached keys after a number of shifts, each of them rounded."""
     work = np.dtype(np.float64 if keys.dtype == np.float64 else np.float32)
     angle = shift * rope.diagonal_inv_freq * (1 if rope.direction == "forward" else -1)
     growth = np.exp(shift * np.array(rope.for_keys.growth))
@@ -323,9 +323,9 @@ def cache_quantize(
     for head in heads:
         exact = _rotate(rope, head, positions)
         if when == "before":
-            cached = _rotate(rope, _quantized(head, quantize, per, size), positions)
+            cached = _rotate(rope, _quantize_and_read(head, quantize, per, size), positions)
         else:
-            cached = _quantized(exact, quantize, per, size)
+            cached = _quantize_and_read(exact, quantize, per, size)
         error2 += (cached - exact) ** 2
         size2 += exact**2
     return QuantizedKeys(
@@ -366,7 +366,7 @@ def _given_keys(rope: Rotary, k: Any) -> Array:
     return keys
 
 
-def _quantized(keys: Array, form: str, per: str, group: int | None) -> Array:
+def _quantize_and_read(keys: Array, form: str, per: str, group: int | None) -> Array:
     """Return what is read again of quantized keys (tokens, head_dim)."""
     shared = keys if group is None else keys.reshape(len(keys), -1, group)
     axis = 0 if per == "channel" else -1

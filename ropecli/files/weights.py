@@ -225,7 +225,7 @@ def _projection(name: str) -> _Projection | None:
 def _lengths(data: _Weights, projection: _Projection, role: str) -> Array:
     """Return the expected lengths of the pairs of queries or keys of a layer, (heads, pairs)."""
     with np.errstate(all="ignore"):
-        variance, covariance, mean = _normed(data, projection, role)
+        variance, covariance, mean = _moments_after_norm(data, projection, role)
     if not all(np.isfinite(each).all() for each in (variance, covariance, mean)):
         name = short(projection.name)
         raise FileError(f"{name} of {data.path}, its bias and its norms must be finite")
@@ -237,7 +237,9 @@ def _lengths(data: _Weights, projection: _Projection, role: str) -> Array:
     )
 
 
-def _normed(data: _Weights, projection: _Projection, role: str) -> tuple[Array, Array, Array]:
+def _moments_after_norm(
+    data: _Weights, projection: _Projection, role: str
+) -> tuple[Array, Array, Array]:
     """Return what `_moments` does, after the norm of queries or keys."""
     heads, dim = data.heads[role], data.rope.head_dim
     variance, covariance, mean = _moments(data, projection, role)

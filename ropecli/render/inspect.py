@@ -70,7 +70,7 @@ def _layer_as_json(layer: Layer) -> dict[str, Any]:
     }
 
 
-def _listed(layers: Sequence[int]) -> str:
+def _list_layers(layers: Sequence[int]) -> str:
     """Return indices of layers, as a step where they are evenly spaced."""
     steps = set(np.diff(layers).tolist())
     if len(layers) > 3 and len(steps) == 1:
@@ -119,7 +119,7 @@ def _answer(model: Model) -> str:
         named = f"{visible(layer.name)}: " if len(model.layers) > 1 else ""
         rope = label(layer.rotary) if layer.rotary is not None else "no positions"
         if layer.rotary is None and layer.settings.layers:
-            rope += f" in layers {_listed(layer.settings.layers)}"
+            rope += f" in layers {_list_layers(layer.settings.layers)}"
         found.append(f"{named}{rope}")
     kind = "" if model.model_type is None else f"{visible(model.model_type)}, "
     return f"{visible(model.source)}: {'; '.join(found)}; {kind}as {model.stack} reads it"

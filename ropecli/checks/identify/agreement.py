@@ -147,7 +147,9 @@ def compare(
             and _rotates_alike(candidate, rotary, measured)
             and abs(candidate.attention_factor - factor) <= tolerance * factor,
         )
-    formulas = [] if measured.pairs.mixed else fit_formulas(table, (2 * len(table.theta),), factor)
+    formulas = (
+        [] if measured.pairs.is_mixed else fit_formulas(table, (2 * len(table.theta),), factor)
+    )
     for other in formulas[:_FORMULAS]:
         name = _name(other)
         if name not in matches:
@@ -170,7 +172,7 @@ def _rotates_alike(candidate: Rotary, rotary: Rotary, measured: Measurement) -> 
         return False
     # Each pair must follow an axis whose positions equal those of the axis found.
     positions, pairs = measured.positions, measured.pairs
-    if candidate.axis is None or pairs.mixed:
+    if candidate.axis is None or pairs.is_mixed:
         return True  # the frequencies of all axes were compared
     # Plain positions are the same on every axis.
     axis = np.array(candidate.axis) if positions.shape[1] > 1 else np.zeros_like(pairs.axis)

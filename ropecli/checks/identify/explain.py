@@ -117,7 +117,7 @@ def _fit_steps(measured: Measurement, unit: float) -> Iterator[tuple[float, Fit]
     Where several axes rotate a pair, frequencies are learned, and no formula gives them.
     """
     pairs = measured.pairs
-    if pairs.mixed:
+    if pairs.is_mixed:
         return
     theta = measured.sign * pairs.slope
     uncertainty = np.where(pairs.linear, pairs.slope_uncertainty, np.abs(theta) * _LOST)
@@ -175,7 +175,7 @@ class _Trial:
             if len(own):
                 offset[each], fits_all = self._offset(points, own)
                 consistent &= fits_all
-        if pairs.mixed and offset.any():
+        if pairs.is_mixed and offset.any():
             consistent = False  # a pair does not tell the offsets of its axes apart
         points = points + offset
         m = pairs[kept].follow(points)

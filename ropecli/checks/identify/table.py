@@ -52,7 +52,7 @@ class PairTable:
         return np.asarray(np.abs(self.along).argmax(axis=1))
 
     @property
-    def mixed(self) -> bool:
+    def is_mixed(self) -> bool:
         """True if several axes rotate a pair."""
         return bool((np.count_nonzero(self.along, axis=1) > 1).any())
 
@@ -311,7 +311,7 @@ def orient(measured: Measurement) -> Measurement:
     without a name, where no coordinate of a pair is the first, all of them turn forward.
     """
     pairs = measured.pairs
-    if pairs.mixed:  # learned frequencies have either sign
+    if pairs.is_mixed:  # learned frequencies have either sign
         way = np.where(pairs.slope < 0, -1.0, 1.0)
         along, slope = way[:, None] * pairs.along, way * pairs.slope
         return replace(measured, pairs=replace(pairs, along=along, slope=slope))

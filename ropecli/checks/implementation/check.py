@@ -155,7 +155,7 @@ def check(
         ignore: Names of laws to leave out.
         thorough: Make about ten times as many calls.
         fast: Make about a tenth of the calls: each size, dtype and memory order alone, and not
-            in pairs; few steps, and few short calls. The verdict says so.
+            in pairs; few steps, and few short calls. The verdict lists it.
         isolated: Run it in a process of its own, which may crash or hang. What cannot be pickled
             runs in this one.
         timeout: Seconds for one call in a process of its own.

@@ -18,9 +18,9 @@ from ropecli.checks.positions.rows import (
     Rows,
     counted_rows,
     of_cu_seqlens,
+    of_lengths,
     of_mask,
     of_tokens,
-    packed,
     whole,
 )
 from ropecli.checks.positions.vision import Vision, vision
@@ -152,7 +152,7 @@ def positions(
     part = _part(context_parallel, rank, scheme, chunk_from, chunk_to)
     asked: Rows | Vision | None = None
     if lengths is not None:
-        asked = packed(lengths)
+        asked = of_lengths(lengths)
     elif cu_seqlens is not None:
         asked = of_cu_seqlens(cu_seqlens)
     elif mask is not None:

@@ -38,7 +38,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What a rank has of each row in context parallelism."""
+    """The tokens of each row that one rank has in context parallelism."""
 
     rank: int
     ranks: int
@@ -85,7 +85,10 @@ class Share:
                         yield theirs + where, ids[:, np.concatenate(both)]
         for rank in range(self.ranks):
             if rank != self.rank:
-                yield f"{own} has the ids of rank {rank}", ids[:, _joined(self._of(rank, total))]
+                yield (
+                    f"{own} has the ids of rank {rank}",
+                    ids[:, np.concatenate(self._of(rank, total))],
+                )
         length = sum(map(len, mine))
         yield f"{own} counts its own tokens from 0", _spread(np.arange(length), ids)
 
@@ -145,10 +148,6 @@ def chunk(start: int, stop: int | None = None) -> Chunk:
     """
     first = at_least("chunk", start, 0)
     return Chunk(start=first, stop=None if stop is None else at_least("chunk", stop, first + 1))
-
-
-def _joined(pieces: list[Index]) -> Index:
-    return np.concatenate(pieces)
 
 
 def _spread(along: Index, ids: Index) -> Index:

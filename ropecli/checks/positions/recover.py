@@ -21,7 +21,7 @@ from ropecli.results import Result
 from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import SINGLE, UNIT
 
-LONGEST = 2**20  #: Positions that are told apart by default,
+LONGEST = 2**20  #: Positions among which one is looked for by default,
 BELOW = -1.5  #: and the least of them: that of a count that begins too early.
 BLOCK = 2**22  #: Candidates times pairs that are held at a time.
 #: Roundings of an angle: of both coordinates before and after, each of which moves it by half a
@@ -58,7 +58,7 @@ def recover_positions(
         before: Vectors before the rotation, (tokens, head_dim), (heads, tokens, head_dim) or
             (rows, heads, tokens, head_dim), of any float dtype.
         after: The same after it.
-        longest: Positions from 0 to below this are told apart.
+        longest: Number of positions from 0 on among which each is looked for.
 
     Raises:
         ArgumentError: Shapes that do not fit.

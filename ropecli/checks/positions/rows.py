@@ -107,7 +107,7 @@ def counted_rows(rows: int, tokens: int) -> Rows:
     return Rows(document=np.zeros((rows, tokens), np.int64))
 
 
-def packed(lengths: Sequence[int]) -> Rows:
+def of_lengths(lengths: Sequence[int]) -> Rows:
     """Return a row of documents of these lengths.
 
     Raises:
@@ -141,7 +141,7 @@ def of_cu_seqlens(cu_seqlens: ArrayLike) -> Rows:
         raise ArgumentError(
             f"cu_seqlens must rise, got {ends[index]} before {ends[index + 1]} at index {index + 1}"
         )
-    return packed(lengths[lengths > 0].tolist())
+    return of_lengths(lengths[lengths > 0].tolist())
 
 
 def of_mask(mask: ArrayLike) -> Rows:

@@ -19,7 +19,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """How the models of a family number the patches of an image or a video."""
+    """Rules by which models of a family number the patches of an image or a video."""
 
     models: tuple[str, ...]  #: The `model_type` of its configurations.
     timed: bool = False  #: Steps in time are as long as their seconds (Qwen2.5-VL).

@@ -201,7 +201,7 @@ class Trace(Result, view="trace"):
 
 def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, PositionIds]:
     """Recover the positions of each layer; arguments as in `Seen.positions`."""
-    judgement = _Judgement(seen=seen, expected=_checked(expected))
+    judgement = _Judgement(seen=seen, expected=_check_expected(expected))
     found = {}
     for module, both in seen._rotated_vectors().items():
         kind = judgement.kinds(layer_index(module), None)[0]
@@ -229,7 +229,7 @@ def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, Posit
     return found
 
 
-def _checked(expected: object) -> Rotary | Model:
+def _check_expected(expected: object) -> Rotary | Model:
     if isinstance(expected, Rotary | Model):
         return expected
     raise ArgumentTypeError(f"expected must be a Rotary or a Model, got {type(expected).__name__}")
@@ -239,7 +239,7 @@ def judge(
     seen: Seen, expected: object, *, source: str | None = None, built: str | None = None
 ) -> Trace:
     """Judge each layer of a model that was watched; arguments as in `Seen.verdict`."""
-    checked = _checked(expected)
+    checked = _check_expected(expected)
     _check_sight(seen)
     judgement = _Judgement(seen=seen, expected=checked)
     return Trace(
