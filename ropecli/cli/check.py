@@ -339,8 +339,13 @@ def check(
 
 def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
     """Return the encoding that is described; None where any RoPE is correct."""
-    describes = rope.numbers | {"dim": None, "sequence_length": rope.sequence_length}
-    if rope.model is None and all(value in (None, []) for value in describes.values()):
+    describes = rope.numbers | {
+        "dim": None,  # which the head may have whatever rotates it
+        "sequence_length": rope.sequence_length,
+        "model": rope.model,
+        "inv_freq": rope.inv_freq,
+    }
+    if all(value in (None, []) for value in describes.values()):
         return None
     return rope.encoding()
 

@@ -189,16 +189,30 @@ class RotaryOptions(OverrideOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingOptions(RotaryOptions):
-    """The options that describe a rotary encoding: by a model, or by its parameters."""
+    """The options that describe a rotary encoding: by a model, by its parameters or its table."""
+
+    excludes: ClassVar[dict[str, tuple[str, ...]]] = {
+        **RotaryOptions.excludes,
+        "inv_freq": (
+            *("model", "base", "rotary_dim", "rope_type", "set"),
+            *("layer", "sequence_length", "write"),
+        ),
+    }
 
     dim: Annotated[int | None, option("N", "Head dim, even, at least 2. [default: 64]")] = None
     base: Annotated[float | None, option("B", "Base (theta), above 0. [default: 10000]")] = None
     model: Annotated[str | None, option("SOURCE", f"Model: {SOURCE}. Options override it.")] = None
+    inv_freq: Annotated[
+        Path | None,
+        option("FILE", "Table of inverse frequencies, (pairs,), or (axes, pairs) of several axes."),
+    ] = None
 
     def encoding(
         self, *, dim: int = 64, uses_context: bool = True, rotary_offset: int | None = None
     ) -> NamedRotary:
         """Return the encoding that is described."""
+        if self.inv_freq is not None:
+            return self._of_table(self.inv_freq, rotary_offset or 0)
         if self.model is None:
             dim = dim if self.dim is None else self.dim
             return self._of_numbers(
@@ -206,6 +220,21 @@ class EncodingOptions(RotaryOptions):
             )
         model, notes, _ = self._load(self.model, self.base)
         return of_layer(model, model.rotating_layer(self.layer), notes)
+
+    def _of_table(self, path: Path, rotary_offset: int) -> NamedRotary:
+        """Return the encoding of a table of frequencies."""
+        import numpy as np
+
+        from ropecli.files.load import read_tensor
+        from ropecli.rotary import Rotary
+
+        found = Rotary.from_inv_freq(
+            read_tensor(path).astype(np.float64),
+            head_dim=self.dim,
+            layout=self.layout or LAYOUT,
+            rotary_offset=rotary_offset,
+        )
+        return NamedRotary(rope=found)
 
     def as_parameters(self, found: NamedRotary) -> dict[str, Any]:
         """Return dim, base and layout for the `parameters` of the document."""

@@ -25,11 +25,16 @@ ROPES = {
     "reordered output": Rotary(head_dim=8, pairs_out=[[0, 4], [1, 5], [2, 6], [3, 7]]),
     "large base": Rotary(head_dim=8, base=1e9),
     "base below 1": Rotary(head_dim=8, base=1e-30),
+    "pairs of two axes": Rotary.from_inv_freq(np.random.default_rng(0).standard_normal((2, 8))),
+    "axes that cancel": Rotary.from_inv_freq([[1.0, 0.5], [-0.99, 0.5], [0.3, -0.9]]),
 }
 
 
 @pytest.mark.parametrize(
-    "name", mark_slow(ROPES, quick=("partial", "a table with zeros", "reordered output"))
+    "name",
+    mark_slow(
+        ROPES, quick=("partial", "a table with zeros", "reordered output", "pairs of two axes")
+    ),
 )
 def test_the_built_in_rotation_holds_every_law(name: str) -> None:
     result = verify(ROPES[name])

@@ -68,7 +68,9 @@ class ExactTables:
         self.inv_freq = sign * rope.diagonal_inv_freq
         self._by_axis = sign * np.array(rope.frequencies)
         self._mixed = rope.axis is None
-        self.fastest = np.abs(self._by_axis).sum(axis=0)  # radians per step of all axes, (pairs,)
+        # Radians per step of all axes, (pairs,). Where several rotate a pair, each product and each
+        # sum is rounded: as often as there are axes, by 2^-53 of this at most.
+        self.fastest = np.abs(self._by_axis).sum(axis=0) * (rope.axes if self._mixed else 1)
         if rope.layout == "custom":
             self.pairs = rope.pairs_in
         else:
