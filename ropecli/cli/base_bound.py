@@ -51,9 +51,10 @@ def base_bound(
       ropecli base-bound --scan --context 4096
       ropecli base-bound --scan --context 8192 --low 8e4 --high 9e4 -o scan.csv
 
-    Find the longest context that a base can hold. It ends where the sum of the pairs' cosines
-    first turns negative (Men et al. 2024): from there on a query attends less to a key that
-    resembles it than to a random one. With --scan, find the bases that support a context.
+    Find the longest context of a base, or the bases for a context. A context ends where the sum of
+    the pairs' cosines first turns negative (Men et al. 2024): from there on a query attends less to
+    a key that resembles it than to a random one. With --scan, find the bases that support a
+    context.
     """
     from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse
@@ -75,8 +76,6 @@ def base_bound(
         **rope.as_parameters(ropes),
     }
     parameters = output.parameters(*bases, **resolved)
-    if any(each.holds is False for each in found):
-        output.note("bases that hold this context: the same with --scan")
     output.show_all(found, parameters)
 
 
