@@ -261,14 +261,16 @@ def check(
     from ropecli.checks.implementation.check import check as judge
     from ropecli.cli.progress import progress_line
     from ropecli.files.function import files_named
-    from ropecli.render import check_reports, console
-    from ropecli.render.save import write_output
+    from ropecli.render import console
 
     outputs = [each for each in (junit, sarif) if each is not None]
     if save_failure is not None:
         outputs += [save_failure, save_failure.with_suffix(".py")]
     sources = files_named(target, apply_with, *(command or "").split())
-    check_reports.check_files(outputs, sources=sources, force=force)
+    if outputs:
+        from ropecli.render.check_reports import check_files
+
+        check_files(outputs, sources=sources, force=force)
     # The positions to check are those that a new rope type is for.
     expected = _expected_encoding(
         rope if rope.rope_type is None else replace(rope, context=context)
@@ -328,12 +330,17 @@ def check(
         "original": result.original_context_length,
     }
     page.show(result, page.parameters(**resolved), target=name, model=rope.model)
-    if junit is not None:
-        write_output(junit, check_reports.junit(result, name), force=force)
-    if sarif is not None:
-        write_output(sarif, check_reports.sarif(result, name), force=force)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        console.annotate(check_reports.github_annotations(result, name))
+    on_github = os.environ.get("GITHUB_ACTIONS") == "true"
+    if junit or sarif or on_github:
+        from ropecli.render import check_reports
+        from ropecli.render.save import write_output
+
+        if junit is not None:
+            write_output(junit, check_reports.junit(result, name), force=force)
+        if sarif is not None:
+            write_output(sarif, check_reports.sarif(result, name), force=force)
+        if on_github:
+            console.annotate(check_reports.github_annotations(result, name))
     return result.passed is True
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.positions.check import AXES, PositionIds
+from ropecli.checks.positions.check import PositionIds
+from ropecli.checks.positions.vision import axis_names
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import (
@@ -47,9 +48,11 @@ def table(result: PositionIds) -> Table:
     for name, ids in (("expected", result.expected), ("got", result.got)):
         if ids is None:
             continue
-        for axis, coordinate in enumerate(AXES if several else ("",)):
+        for axis, coordinate in enumerate(_axes(result)):
             values = ids[..., axis] if several else ids
-            columns["_".join(filter(None, (name, coordinate)))] = values[result.counted]
+            columns["_".join(filter(None, (name, coordinate.replace(" ", "_"))))] = values[
+                result.counted
+            ]
     if result.error is not None:
         columns["error"] = result.error[result.counted]
     return columns
@@ -129,6 +132,12 @@ def _number(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def _axes(result: PositionIds) -> tuple[str, ...]:
+    """Return the names of the coordinates of a position, of which one has none."""
+    shape = result.expected.shape
+    return axis_names(shape[2]) if len(shape) > 2 else ("",)
+
+
 @with_style
 def figure(result: PositionIds) -> Figure:
     """Return the ids of the first row that has wrong ones, or else of the first, by token."""
@@ -138,7 +147,7 @@ def figure(result: PositionIds) -> Figure:
     several = result.expected.ndim > 2
     shown = result.counted[row]
     token = np.flatnonzero(shown).astype(float)
-    for axis, coordinate in enumerate(AXES if several else ("",)):
+    for axis, coordinate in enumerate(_axes(result)):
         for name, ids, line in (("expected", result.expected, "-"), ("given", result.got, "--")):
             if ids is None:
                 continue

@@ -113,6 +113,24 @@ def test_text_has_one_position_on_all_axes() -> None:
         assert judged.expected.shape == (1, 20, 3)
 
 
+@pytest.mark.parametrize(("axes", "where"), [(3, "time, height"), (2, "axis 0"), (4, "axis 1")])
+def test_wrong_positions_on_several_axes_are_named(axes: int, where: str) -> None:
+    rope = Rotary(head_dim=64, axis=[i % axes for i in range(32)])
+    points = np.repeat(np.arange(16)[:, None], axes, axis=1)
+    points[9:, where.count("1")] += 1
+    points[9:, 1] += axes == 3
+    x = np.random.default_rng(1).standard_normal((16, 64))
+    found = recover_positions(rope, x, rotate(x, rope, points))
+    judged = ropecli.positions(found.positions, error=found.error)
+    assert judged.cause is not None
+    assert judged.cause.startswith(f"off by one in {where} from token 9 on, too large")
+    assert len(judged.table()) == 3 + 2 * axes
+    assert judged.figure().axes
+    same = ropecli.positions(np.repeat(np.arange(16)[:, None], axes, 1) * 0.0, error=found.error)
+    assert same.cause is not None
+    assert same.cause.startswith("all of them are 0")
+
+
 def test_uncertain_positions_are_neither_right_nor_wrong() -> None:
     x, y = turned(PLAIN, np.arange(8))
     y[:, 5] = 0

@@ -54,6 +54,7 @@ def test_document_has_the_keys_of_the_contract() -> None:
     got = read_json(*QUICK, "--seed", "3", "--max-position", "100")
     assert got["parameters"] == {
         "encoding": None,
+        "inv_freq": None,
         "dim": 2,
         "base": 10000.0,
         "layout": None,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ropecli.checks.positions.parts import Part
 from ropecli.checks.positions.rows import Called, Rows, count_tokens
-from ropecli.checks.positions.vision import Vision
+from ropecli.checks.positions.vision import Vision, axis_names
 
 Ids = NDArray[np.int64]
 
@@ -51,8 +51,11 @@ def cause_of(
 
 
 def differ(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return True for tokens whose ids differ on any axis, (rows, tokens)."""
-    apart = np.not_equal(a, b)
+    """Return True for tokens whose ids differ on any axis, (rows, tokens).
+
+    Ids of b without axes are the same on all of them.
+    """
+    apart = np.not_equal(a, b if b.ndim == a.ndim else b[..., None])
     return np.asarray(apart.reshape(*apart.shape[:2], -1).any(axis=2))
 
 
@@ -141,7 +144,7 @@ def _same_difference(apart: NDArray[Any], wrong: NDArray[np.bool_]) -> str | Non
     step = float(by[by != 0][0])
     size = "one" if abs(step) == 1 else f"{abs(step):,.15g}"
     sense = "too large" if step > 0 else "too small"
-    axes = [name for name, each in zip(("time", "height", "width"), by, strict=False) if each]
+    axes = [name for name, each in zip(axis_names(len(by)), by, strict=True) if each]
     on = f" in {', '.join(axes)}" if len(by) > 1 and len(axes) < len(by) else ""
     first, last = wrong.argmax(axis=1), wrong.shape[1] - wrong[:, ::-1].argmax(axis=1)
     count = wrong.sum(axis=1)

@@ -23,11 +23,11 @@ from ropecli.checks.positions.rows import (
     of_tokens,
     whole,
 )
-from ropecli.checks.positions.vision import Vision, vision
+from ropecli.checks.positions.vision import Vision, axis_names, vision
 from ropecli.errors import ArgumentError
 from ropecli.results import Drawable
 
-AXES = ("time", "height", "width")
+SCHEME = "contiguous"  #: The scheme in which ranks share a row, without another.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ def positions(
     config: dict[str, Any] | None = None,
     context_parallel: int | None = None,
     rank: int | None = None,
-    scheme: str = "contiguous",
+    scheme: str = SCHEME,
     chunk_from: int | None = None,
     chunk_to: int | None = None,
     error: NDArray[np.float64] | None = None,
@@ -149,6 +149,19 @@ def positions(
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
         raise ArgumentError(f"one thing says what the rows hold, got {' and '.join(given)}")
+    for name, value, options in (
+        ("tokens", tokens, {"separator": separator is not None}),
+        ("grids", grids, {"mrope": mrope is not None, "text": text, "seconds": seconds != 1}),
+        (
+            "context_parallel",
+            context_parallel,
+            {"rank": rank is not None, "scheme": scheme != SCHEME},
+        ),
+        ("chunk_from", chunk_from, {"chunk_to": chunk_to is not None}),
+    ):
+        without = [option for option, is_given in options.items() if is_given]
+        if value is None and without:
+            raise ArgumentError(f"{without[0]} has no effect without {name}")
     part = _part(context_parallel, rank, scheme, chunk_from, chunk_to)
     asked: Rows | Vision | None = None
     if lengths is not None:
@@ -254,9 +267,7 @@ def place(wrong: WrongId, shape: tuple[int, ...]) -> str:
     """Return where a wrong id is, as a sentence has it."""
     words = [f"row {wrong.row:,}"] if shape[0] > 1 else []
     words += [f"token {wrong.token:,}"]
-    words += [AXES[wrong.axis] if shape[2:] == (len(AXES),) else f"axis {wrong.axis}"] * (
-        len(shape) > 2
-    )
+    words += [axis_names(count)[wrong.axis] for count in shape[2:]]
     return ", ".join(words)
 
 

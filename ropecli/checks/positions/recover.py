@@ -21,8 +21,8 @@ from ropecli.results import Result
 from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import SINGLE, UNIT
 
-LONGEST = 2**20  #: Positions among which one is looked for by default,
-BELOW = -1.5  #: and the least of them: that of a count that begins too early.
+LONGEST = 2**20  #: Positions among which one is looked for by default.
+BELOW = -1.5  #: The least position that is looked for: a count may begin one too early.
 BLOCK = 2**22  #: Candidates times pairs that are held at a time.
 #: Roundings of an angle: of both coordinates before and after, each of which moves it by half a
 #: unit times sqrt(2) at most, and of cos and sin to the dtype of the data.

@@ -206,6 +206,13 @@ def _check_grids(made: Vision) -> None:
             )
 
 
+def axis_names(count: int) -> tuple[str, ...]:
+    """Return what the coordinates of a position are called."""
+    if count == 3:
+        return ("time", "height", "width")
+    return tuple(f"axis {axis}" for axis in range(count))
+
+
 def family_of(model_type: str | None) -> str | None:
     """Return the family of a model; None if its ids are not known."""
     return next((name for name, each in FAMILIES.items() if model_type in each.models), None)
