@@ -27,6 +27,7 @@ FIRST = (
     "shifted_a_thousand_times",
     "tables_of_the_other_layout",
     "positions_of_packed_sequences",
+    "frequencies_of_heads",
     "layout_mixup",
     "broken_config",
     "one_file_two_stacks",
