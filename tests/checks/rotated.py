@@ -80,7 +80,7 @@ def value_of(value: Value | None) -> Value:
 
 
 def assert_same_table(found: Identification, expected: Rotary) -> None:
-    theta, got = expected.inv_freq, value_of(found.inv_freq)
+    theta, got = expected.compact_inv_freq, value_of(found.inv_freq)
     assert_within("inv_freq", got=got, expected=theta, tolerance=SINGLE * theta)
 
 
