@@ -173,7 +173,10 @@ def positions(
 
     if mrope is None and grid:
         mrope = _family(rope)
-    start, stop = (*(_numbers("--chunk", chunk) or (None,)), None)[:2]
+    ends = _numbers("--chunk", chunk) or []
+    if len(ends) > 2:
+        raise ArgumentError(f"--chunk must be FROM or FROM,TO, got {chunk!r}")
+    start, stop = (*ends, None, None)[:2]
     asked: dict[str, Any] = {
         "lengths": _numbers("--lengths", lengths),
         "cu_seqlens": read(cu_seqlens),

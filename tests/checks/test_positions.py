@@ -259,6 +259,11 @@ def test_cause_of_wrong_grids_is_named(sentence: str, ids: Any, asked: dict[str,
     assert found.cause.startswith(sentence)
 
 
+def test_a_little_off_far_from_0_is_not_a_factor() -> None:
+    ids = 10**6 + np.arange(8) + np.array([0, 1, 0, -1, 2, 0, 1, 0])
+    assert ropecli.positions(ids, chunk_from=10**6).cause is None
+
+
 def test_unknown_mistake_has_no_cause() -> None:
     found = ropecli.positions([0, 1, 5, 3, 2], lengths=[5])
     assert found.cause is None
