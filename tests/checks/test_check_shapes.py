@@ -20,6 +20,7 @@ from ropecli.checks.implementation.shapes.design import (
     Case,
     both_sides,
     cover,
+    kind_of_size,
     one_at_a_time,
     rows,
 )
@@ -58,6 +59,24 @@ def test_every_pair_of_values_meets_that_fits(limits: tuple[int, ...]) -> None:
     assert wanted - met == set()
     assert all(rows(case) <= limits[-1] for case in cases)
     assert len(cases) < 1.2 * len(LENGTHS) * len(HEADS)
+
+
+def test_with_kinds_each_value_meets_each_kind_of_the_others_and_not_each_value() -> None:
+    kinds = dict.fromkeys(("length", "heads", "batch"), kind_of_size)
+    cases = cover(FACTORS, lambda _case: True, kinds=kinds)
+    for one, other in itertools.permutations(FACTORS, 2):
+        kind = kinds.get(other, str)
+        met = {(case[one], kind(case[other])) for case in cases}
+        assert met == {*itertools.product(FACTORS[one], {*map(kind, FACTORS[other])})}
+    assert len(cases) < 0.5 * len(cover(FACTORS, lambda _case: True))
+
+
+def test_sizes_of_one_kind_are_alike_in_magnitude_and_in_what_whole_blocks_leave() -> None:
+    kinds = [kind_of_size(size) for size in (0, 1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 1023, 1024)]
+    assert kinds[2:5] == [(1, 0), (1, -1), (1, 1)]
+    assert kinds[5:8] == [(1, -1), (1, 0), (1, 1)]
+    assert kinds[8:11] == [(2, -1), (2, 0), (2, 1)] == [*kinds[11:], (2, 1)]
+    assert len({*kinds[:2], *kinds}) == 8
 
 
 def test_what_was_tried_already_is_not_tried_again() -> None:

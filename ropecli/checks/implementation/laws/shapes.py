@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,12 @@ DIFFERENTIATED = {
     "batch": (1, 2, 4, 5),
 }
 PLAIN = 16  #: Tokens of a call that has nothing else to show.
+#: What values of a factor have in common, where each need not meet each of another factor.
+KINDS: design.Kinds = {
+    **dict.fromkeys(("length", "position", "heads", "batch"), design.kind_of_size),
+    "axes, own": itemgetter(1),
+    "memory": MEMORY[0].__eq__,
+}
 
 
 @oracle_law("every shape")
@@ -70,7 +77,7 @@ def _survey_shapes(subject: Subject) -> Survey:
 
 
 def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) -> None:
-    """Make calls with each value alone, and then with each pair of those that are taken."""
+    """Make calls with each value alone, and then with each kind of the others, if it is taken."""
     subject = survey.subject
 
     def by_size(cases: Sequence[Case]) -> list[Case]:  # a budget cuts the longest calls
@@ -113,7 +120,9 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
             most = min(subject.context, design.ROWS[-1])
             others = random.integers(1, most + 1, size=len(known["length"])).tolist()
             known["length"] = sorted({*others})
-        pairs = design.cover(known, *(within(limit) for limit in design.ROWS), first=taken)
+        kinds = {} if subject.thorough else KINDS
+        limits = [within(limit) for limit in design.ROWS]
+        pairs = design.cover(known, *limits, first=taken, kinds=kinds)
         make_all(by_size(pairs), number)
 
 

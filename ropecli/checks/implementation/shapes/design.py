@@ -1,15 +1,17 @@
-"""The shapes in which an implementation is called: every pair of values meets in one of them."""
+"""The shapes in which an implementation is called: every value meets every kind of any other."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
 Factors = Mapping[str, Sequence[Any]]
 Case = dict[str, Any]
+Kinds = Mapping[str, Callable[[Any], Any]]  #: By factor: what a value has in common with others.
 
 
 def both_sides(*lengths: int) -> list[int]:
@@ -20,34 +22,49 @@ def both_sides(*lengths: int) -> list[int]:
 LENGTHS = both_sides(*(2**i for i in range(13)), 48, 96, 192, 384)
 HEADS = [n for n in both_sides(2, 4, 8, 16, 32) if n <= 33]
 BATCHES = [*range(1, 10)]
+BITS = 5  #: Powers of two that sizes of one kind span.
 #: Rows of most calls, and of those in which two sizes are large at once.
 ROWS = (1024, 4400)
 
 
+def kind_of_size(size: int) -> tuple[int, int]:
+    """Return the magnitude of a size, and on which side of a power of two it is.
+
+    Code branches on thresholds, on blocks, and on what is left after whole blocks.
+    """
+    power = round(math.log2(size)) if size else -1
+    return -(-power // BITS), (size > 2**power) - (size < 2**power)
+
+
 def cover(
-    factors: Factors, *limits: Callable[[Case], bool], first: Sequence[Case] = ()
+    factors: Factors,
+    *limits: Callable[[Case], bool],
+    first: Sequence[Case] = (),
+    kinds: Kinds = MappingProxyType({}),
 ) -> list[Case]:
-    """Return cases in which every two values of different factors meet, if a case fits.
+    """Return cases in which every value meets every kind of the others, if a case fits.
+
+    Without kinds every two values of different factors meet.
 
     Each case begins with a pair that has not met yet, and takes for every other factor the value
     that adds most new pairs. The first value of a factor is the plain one. What decides which
     values of others fit must be the first factor.
     """
-    names = list(factors)
     seeds = [
-        dict(zip(chosen, values, strict=True))
-        for chosen in itertools.combinations(names, 2)
-        for values in itertools.product(*(factors[name] for name in chosen))
+        (a, one, {b: other})
+        for a, b in itertools.combinations(factors, 2)
+        for one, other in itertools.product(factors[a], factors[b])
     ]
-    waiting = _Waiting(seeds)
+    waiting = _Waiting(factors, kinds)
     cases = [*first]
     for case in cases:
         waiting.meet(case)
     for fits in limits or (lambda _case: True,):
-        for seed in seeds:
+        for name, value, other in seeds:
             whole = None
-            if waiting.has(seed):
-                whole = _complete(seed, factors, waiting, fits, len(cases))
+            if waiting.gain(name, value, other):
+                start = {name: value, **other}
+                whole = _complete(start, factors, waiting, fits, len(cases))
             if whole is not None:
                 waiting.meet(whole)
                 cases.append(whole)
@@ -72,29 +89,35 @@ def rows(case: Case) -> int:
 
 
 class _Waiting:
-    """Pairs of values that have not met yet."""
+    """Values, each with the kinds of others that it has not met yet."""
 
-    def __init__(self, pairs: Sequence[Case]) -> None:
-        #: By one value and the name of the other factor: the values of that.
-        self._others: dict[tuple[str, Any, str], set[Any]] = {}
-        for pair in pairs:
-            (a, one), (b, other) = pair.items()
-            self.of(a, one, b).add(other)
-            self.of(b, other, a).add(one)
+    def __init__(self, factors: Factors, kinds: Kinds) -> None:
+        self._kind = {
+            (name, value): kinds[name](value) if name in kinds else value
+            for name, values in factors.items()
+            for value in values
+        }
+        self._left = {
+            (*one, name, kind)
+            for one in self._kind
+            for (name, _), kind in self._kind.items()
+            if name != one[0]
+        }
 
-    def of(self, name: str, value: Any, other: str) -> set[Any]:
-        """Return the values of another factor that a value has not met."""
-        return self._others.setdefault((name, value, other), set())
-
-    def has(self, pair: Case) -> bool:
-        """Return True if two values have not met."""
-        (a, one), (b, other) = pair.items()
-        return other in self.of(a, one, b)
+    def gain(self, name: str, value: Any, others: Case) -> int:
+        """Return how many kinds would be met if a value came to others."""
+        kind, left = self._kind[name, value], self._left
+        return sum(
+            ((name, value, other, self._kind[other, known]) in left)
+            + ((other, known, name, kind) in left)
+            for other, known in others.items()
+        )
 
     def meet(self, case: Case) -> None:
-        """Take away the pairs of a case."""
-        for (a, one), (b, other) in itertools.permutations(case.items(), 2):
-            self.of(a, one, b).discard(other)
+        """Take away what meets in a case."""
+        for name, value in case.items():
+            for other, known in case.items():
+                self._left.discard((name, value, other, self._kind[other, known]))
 
 
 def _complete(
@@ -114,12 +137,11 @@ def _complete(
     for name, values in factors.items():
         if name in case:
             continue
-        new = [waiting.of(other, value, name) for other, value in case.items()]
         gains = {}
         for value in values:
             trial[name] = value
             if fits(trial):
-                gains[value] = sum(value in each for each in new)
+                gains[value] = waiting.gain(name, value, case)
         if not gains:
             return None
         most = max(gains.values())
