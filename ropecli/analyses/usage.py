@@ -184,13 +184,15 @@ def expected_lengths(
     half the circle is off by (pi / n)^2 / 12, 2e-4, at most: where x is always in one direction.
     """
     total = np.zeros_like(covariance)
+    centered = not np.any(mean)
     for angle in np.pi / ANGLES * np.arange(ANGLES):
         u, v = math.cos(angle), math.sin(angle)
         squared = variance[0] * u**2 + variance[1] * v**2 + 2 * u * v * covariance
         spread = np.sqrt(np.maximum(squared, 0))
-        m = np.abs(mean[0] * u + mean[1] * v)
-        z = np.divide(m, spread, out=np.full_like(m, np.inf), where=spread > 0)
-        total += math.sqrt(2 / math.pi) * spread * np.exp(-(z**2) / 2)
-        if m.any():
+        if not centered:
+            m = np.abs(mean[0] * u + mean[1] * v)
+            z = np.divide(m, spread, out=np.full_like(m, np.inf), where=spread > 0)
             total += m * np.asarray(_erf(z / math.sqrt(2)), np.float64)
+            spread *= np.exp(-(z**2) / 2)
+        total += math.sqrt(2 / math.pi) * spread
     return total * np.pi / (2 * ANGLES)
