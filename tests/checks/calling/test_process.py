@@ -321,11 +321,13 @@ def test_the_environment_is_that_of_the_call(
         import os
         from pathlib import Path
 
-        raise ValueError(os.environ.get("ROPE_WORD"), str(Path.cwd()))
+        raise ValueError(os.environ["OMP_WAIT_POLICY"], str(Path.cwd()))
 
     monkeypatch.chdir(tmp_path)
-    for word in ("one", "two"):
-        monkeypatch.setenv("ROPE_WORD", word)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    for word in ("PASSIVE", "ACTIVE"):  # that of a worker, and the user's own
+        if word == "ACTIVE":
+            monkeypatch.setenv("OMP_WAIT_POLICY", word)
         with pytest.raises(CallError) as caught:
             ropecli.check(kernel, **FEW_LAWS, call="kernel(x, positions)", **CALL)
         assert word in str(caught.value)

@@ -16,9 +16,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 PIPE = 2**20  #: Bytes that a pipe holds.
-#: Arrays of a call are made in memory that the C library keeps: a new page costs
-#: as much time as the numbers in it.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+#: Where the user sets nothing else.
+ENVIRONMENT = {
+    # Arrays of a call are made in memory that the C library keeps: a new page costs as much time as
+    # the numbers in it.
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**30),
+    # Threads of OpenMP, and so PyTorch's, sleep between calls: they spend 5 times the calls' time
+    # in waiting for the next one, and take the core on which results are compared.
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 FIRST_FREE = 3  #: Descriptor after those of the standard streams.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  #: Of Linux.
 _lifelines: weakref.WeakSet[Any] = weakref.WeakSet()  #: Pipes that end workers when they close.
@@ -49,7 +56,7 @@ class Worker:
                 stderr=subprocess.PIPE,
                 pass_fds=(end,),
                 start_new_session=True,
-                env={**KEEP_MEMORY, **os.environ},
+                env={**ENVIRONMENT, **os.environ},
             )
         except BaseException:
             self._lifeline.close()
