@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli import Rotary
+from ropecli.kernels.streaming import fetch_ahead, finish, store_past_caches
 
 Array = NDArray[Any]
+TASKS = 1024  #: Parts of a copy.
 
 
 @numba.njit(parallel=True)
@@ -19,6 +21,17 @@ def parallel_copy(x, out):  # type: ignore[no-untyped-def]
     """Copy rows on all threads: no rotation can move its data faster."""
     for row in numba.prange(x.shape[0]):
         out[row] = x[row]
+
+
+@numba.njit(parallel=True)
+def streaming_copy(x, out):  # type: ignore[no-untyped-def]
+    """Copy rows past the caches, as our kernels store large results: the machine's limit."""
+    for task in numba.prange(TASKS):
+        for row in range(task * len(x) // TASKS, (task + 1) * len(x) // TASKS):
+            fetch_ahead(x[row])  # type: ignore[no-untyped-call]
+            for c in range(x.shape[1]):
+                store_past_caches(out[row], c, x[row, c])  # type: ignore[no-untyped-call]
+        finish()  # type: ignore[no-untyped-call]
 
 
 def tables(sequence: int, rope: Rotary) -> tuple[Array, Array]:

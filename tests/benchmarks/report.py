@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from peers import onnx_runtime, parallel_copy, torch_compiled, torch_eager
+from peers import onnx_runtime, parallel_copy, streaming_copy, torch_compiled, torch_eager
 from race import Row, duration, processor, share, speed
 
-from ropecli import Rotary, decay, rotate
+from ropecli import Rotary, check, decay, rotate
 from ropecli.arrays import DTYPES
 from ropecli.rotary.apply import rotate_into
 
@@ -44,10 +45,12 @@ def rotation(shape: tuple[int, ...], dtype: str, layout: str) -> Callable[[], ob
     return lambda: rotate_into(x, out, rope, positions)
 
 
-def copy(shape: tuple[int, ...], dtype: str) -> Callable[[], object]:
+def copy(
+    shape: tuple[int, ...], dtype: str, by: Callable[..., object] = parallel_copy
+) -> Callable[[], object]:
     x = random_input(shape, dtype).reshape(-1, DIM)
     out = np.zeros_like(x)
-    return lambda: parallel_copy(x, out)
+    return lambda: by(x, out)
 
 
 def against_copy() -> Iterator[Row]:
@@ -63,6 +66,17 @@ def against_copy() -> Iterator[Row]:
                 rotation(shape, dtype, layout),
                 copy(shape, other),
                 least=least,
+            )
+
+
+def against_limit() -> Iterator[Row]:
+    for dtype in ("float64", "float32"):
+        for shape in (ONE_HEAD, HEADS):
+            yield speed(
+                f"rotation, {dtype}, {NAMES[shape]}, half / streaming copy of {dtype}",
+                rotation(shape, dtype, "half"),
+                copy(shape, dtype, streaming_copy),
+                least=0.7,
             )
 
 
@@ -151,8 +165,34 @@ def of_processors() -> Iterator[Row]:
         config.write_text(CONFIG)
         rope.write_text(KERNEL)
         yield processor("`lint` of one model", [*start, "lint", str(config)], warm, most=250)
-        check = [*start, "check", f"{rope}:rope", "--model", str(config)]
-        yield processor("`check` of a NumPy function", check, warm, most=1000)
+        words = [*start, "check", f"{rope}:rope", "--model", str(config)]
+        yield processor("`check` of a NumPy function", words, warm, most=2000)
+        yield processor("`check --fast` of it", [*words, "--fast"], warm, most=700)
+
+
+def of_checks() -> Iterator[Row]:
+    """The processor time of `check`, and that of the function itself in its calls."""
+    alone = 0.0
+
+    def timed(x: Any, positions: Any) -> Any:
+        nonlocal alone
+        begin = time.process_time()
+        result = scope["rope"](x, positions)
+        alone += time.process_time() - begin
+        return result
+
+    scope: dict[str, Any] = {}
+    exec(KERNEL, scope)
+    check(timed, isolated=False, fast=True)  # imports, and compiles
+    for fast in (False, True):
+        alone, begin = 0.0, time.process_time()
+        check(timed, isolated=False, fast=fast)
+        whole = time.process_time() - begin
+        yield Row(
+            what=f"`check{' --fast' * fast}` of a function / the function alone",
+            target="<= 4x", ratio=whole / alone, ours=whole * 1e3, other=alone * 1e3,
+            met=whole <= 4 * alone,
+        )  # fmt: skip
 
 
 def of_growth() -> Iterator[Row]:
@@ -232,9 +272,12 @@ def main() -> None:
     """Print the table."""
     print("| what | ours, ms | other, ms | ratio | target | met |")
     print("|---|---|---|---|---|---|")
-    everything = (against_copy, against_peers, of_decay, of_commands, of_processors, of_growth)
-    wanted = {section.__name__: section for section in (*everything, of_threads)}
-    for section in [wanted[name] for name in sys.argv[1:]] or (*everything, of_threads):
+    everything: list[Callable[[], Iterator[Row]]] = [
+        *(against_copy, against_limit, against_peers, of_decay, of_commands, of_processors),
+        *(of_checks, of_growth, of_threads),
+    ]
+    wanted = {section.__name__: section for section in everything}
+    for section in [wanted[name] for name in sys.argv[1:]] or everything:
         for row in section():
             print(row.markdown(), flush=True)
 
