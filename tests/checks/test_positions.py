@@ -307,6 +307,7 @@ def test_wrong_tokens_are_counted_by_document() -> None:
         ({"grids": [[3, 2, 2]], "mrope": "ernie4.5-vl"}, "must be a multiple of 2"),
         ({"grids": [[1, 2, 2]], "mrope": "x"}, "mrope must be one of qwen2-vl"),
         ({**IMAGE, "text": [1, 1, 1]}, "text must have at most 2 lengths"),
+        ({"grids": [], "mrope": "glm4v"}, "grids and text must have at least one token, got none"),
         ({"lengths": [4], "context_parallel": 2}, "context_parallel needs the rank"),
         ({"lengths": [4], "context_parallel": 2, "rank": 2}, "rank must be from 0 to 1, got 2"),
         ({**CP, "lengths": [30]}, "a row must divide into 8 pieces for 4 ranks (zigzag), got 30"),
