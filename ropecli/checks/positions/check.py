@@ -215,7 +215,7 @@ def judge(
     is_wrong = np.zeros_like(counted)
     got = None
     if ids is not None:
-        got, expected = _alike(ids, expected, error)
+        got, expected = _match_shapes(ids, expected, error)
         is_wrong = counted & differ(got, expected)
     if error is not None:
         error = _as_tokens(error, counted.shape)
@@ -246,7 +246,7 @@ def describe(found: PositionIds) -> str:
     return f"expected {wrong.expected:,} at {', '.join(words)}, got {got}"
 
 
-def _alike(
+def _match_shapes(
     ids: ArrayLike, expected: Index, error: NDArray[np.float64] | None
 ) -> tuple[NDArray[Any], Index]:
     """Return ids and expected ones in one shape: the axes of ids may be first or last.
