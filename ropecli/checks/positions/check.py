@@ -220,13 +220,14 @@ def judge(
     if error is not None:
         error = _as_tokens(error, counted.shape)
         is_wrong &= np.isfinite(error)
+    documents = rows.documents
     found = PositionIds(
         expected=expected,
         got=got,
         counted=counted,
         is_wrong=is_wrong,
-        documents=rows.documents,
-        wrong_in=_count_by_document(is_wrong, document, rows.documents),
+        documents=documents,
+        wrong_in=_count_by_document(is_wrong, document, documents),
         cause=None,
         error=error,
     )
@@ -283,5 +284,6 @@ def _as_tokens(error: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np
 def _count_by_document(wrong: Mask, document: Index, documents: Documents) -> Index:
     """Return how many tokens of each document are wrong."""
     # Numbers of documents count on from row to row, so that one histogram has all of them.
-    before = np.searchsorted(documents.row, np.arange(len(document)))[:, None]
-    return np.bincount((document + before)[wrong], minlength=len(documents.row))
+    row, token = np.nonzero(wrong)
+    number = np.searchsorted(documents.row, row) + document[row, token]
+    return np.bincount(number, minlength=len(documents.row))

@@ -83,14 +83,14 @@ class Chunk:
     start: int = 0
     stop: int | None = None  #: The first that is in the chunk no more; None for the end of the row.
 
-    def tokens(self, length: int) -> Index:
+    def tokens(self, length: int) -> slice:
         """Return which tokens of a row the chunk has."""
         stop = length if self.stop is None else self.stop
         if not self.start < stop <= length:
             raise ArgumentError(
                 f"chunk must be within the row's {length:,} tokens, got {self.start:,} to {stop:,}"
             )
-        return np.arange(self.start, stop)
+        return slice(self.start, stop)
 
     def row_length(self, held: int) -> int:
         """Return the length of a row, if no more tokens follow."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import Index, Mask, as_array
+from ropecli.arrays import Index, as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, integer
 
@@ -39,10 +39,10 @@ class Rows:
     @property
     def documents(self) -> Documents:
         """The documents of all rows."""
-        begins = _begins(self.document)
+        first, length = _first_and_length(self.document)
         token = np.flatnonzero(self.document >= 0)
-        row, start = np.divmod(token[begins], self.document.shape[1])
-        return Documents(row, start, np.diff(np.flatnonzero(begins), append=len(token)))
+        row, start = np.divmod(token[first], self.document.shape[1])
+        return Documents(row, start, length)
 
     def mistakes(self) -> Iterator[tuple[str, Index]]:
         """Yield mistakes in telling documents and padding apart, and the ids that come of each."""
@@ -80,24 +80,24 @@ class Called:
 
 def count_tokens(document: Index) -> Index:
     """Count tokens from 0 in each document of each row, (rows, tokens); 0 where it is -1."""
-    begins = _begins(document)
-    token = np.arange(len(begins))
+    first, length = _first_and_length(document)
     ids = np.zeros_like(document)
-    ids[document >= 0] = token - np.maximum.accumulate(np.where(begins, token, 0))
+    ids[document >= 0] = np.arange(length.sum()) - np.repeat(first, length)
     return ids
 
 
-def _begins(document: Index) -> Mask:
-    """Return True for the first token of each document, among the tokens of all documents.
+def _first_and_length(document: Index) -> tuple[Index, Index]:
+    """Return the first token of each document, and its length, in a row of all tokens.
 
-    Padding is left out, so that a document goes on after a hole.
+    Padding is left out of that row, so that a document goes on after a hole.
     """
     # Numbers of the next row are beyond those of this one.
     every = document + np.arange(len(document))[:, None] * (document.shape[1] + 1)
     number = every[document >= 0]
     begins = np.ones(len(number), np.bool_)
     begins[1:] = number[1:] != number[:-1]
-    return begins
+    first = np.flatnonzero(begins)
+    return first, np.diff(first, append=len(number))
 
 
 def one_document(rows: int, tokens: int) -> Rows:

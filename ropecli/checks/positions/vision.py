@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +40,7 @@ class Vision:
 
     family: str  #: One of `FAMILIES`.
     sizes: tuple[tuple[int, int, int], ...]  #: Time, height and width of each grid in tokens.
-    text: tuple[int, ...]  #: Tokens before the first grid, after it, ...; then 0.
+    text: tuple[int, ...]  #: Tokens before the first grid, after it, and so on to the last one.
     timed_step: float  #: Ids between two steps in time, where the family times them.
 
     @property
@@ -71,17 +70,16 @@ class Vision:
         timed = FAMILIES[self.family].timed if timed is None else timed
         step = np.float32(self.timed_step if timed else 1)
         parts, at = [], 0
-        for length, size in itertools.zip_longest(self.text, self.sizes):
-            parts.append(np.repeat(np.arange(at, at + (length or 0))[:, None], 3, axis=1))
-            at += length or 0
+        for length, size in zip(self.text, (*self.sizes, None), strict=True):
+            parts.append(np.repeat(np.arange(at, at + length)[:, None], 3, axis=1))
+            at += length
             if size is None:
-                continue
+                break
             t, h, w = size
+            grid = np.indices((t, w, h) if swap else (t, h, w)).reshape(3, -1).T
             # Transformers multiplies in float32, and drops what is left of the point.
-            time = (np.arange(t, dtype=np.float32) * step).astype(np.int64) + frame
-            sides = (np.arange(w), np.arange(h)) if swap else (np.arange(h), np.arange(w))
-            axes = np.meshgrid(time, *sides, indexing="ij")
-            grid = np.stack([each.ravel() for each in axes], axis=1)
+            grid[:, 0] = grid[:, 0].astype(np.float32) * step
+            grid[:, 0] += frame
             parts.append(grid + (at if grid_from is None else grid_from))
             at += {"side": max(h, w), "largest": int(grid.max()) + 1, "tokens": len(grid)}[after]
         return np.concatenate(parts)[None]
@@ -131,12 +129,13 @@ def vision(
     if family is None:
         raise ArgumentError("grids need mrope, the family of models that numbers them")
     one_of("mrope", family, FAMILIES)
-    lengths = tuple(at_least("text", each, 0) for each in text)
+    lengths = [at_least("text", each, 0) for each in text]
     if len(lengths) > len(grids) + 1:
         raise ArgumentError(
             f"text must have at most {len(grids) + 1} lengths, around {len(grids)} grids, "
             f"got {len(lengths)}"
         )
+    lengths += [0] * (len(grids) + 1 - len(lengths))
     if not grids and not sum(lengths):
         raise ArgumentError("grids and text must have at least one token, got none")
     facts = (config or {}).get("vision_config") or {}
@@ -146,7 +145,7 @@ def vision(
     sizes = tuple(_merge(family, each, space, time) for each in grids)
     second = positive("tokens_per_second", facts.get("tokens_per_second", 2.0))
     step = second * positive("seconds per grid", seconds)
-    return Vision(family=family, sizes=sizes, text=lengths, timed_step=step)
+    return Vision(family=family, sizes=sizes, text=tuple(lengths), timed_step=step)
 
 
 def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int, int, int]:
