@@ -25,7 +25,7 @@ SHIFTED, QUANTIZED = 256, 1024  #: White keys of which errors are measured.
 POINTS = 32  #: Numbers of shifts of the curve, at most.
 PARTS = 64  #: Parts of the cache by distance, at most.
 GROUP = 32  #: Channels that share a scale.
-FORMS = ("int8", "int4", "fp8")
+FORMATS = ("int8", "int4", "fp8")
 PER = ("channel", "token", "group")
 #: When keys are quantized: before or after the rotation, and what that means.
 WHEN = {
@@ -48,7 +48,7 @@ class CachedKeys(Drawable):
     mode: ClassVar[str]  #: "shift", "lengths" or "quantize".
     rope: Rotary  #: The encoding.
     name: str | None  #: Name of the model, if any.
-    allowed: bool  #: True if the rope type allows it, apart from rounding.
+    valid: bool  #: False if the rope type makes it wrong, apart from rounding.
     reason: str  #: Why, in a sentence.
     key_error: float  #: Rms error of the rotated coordinates, over their rms.
     score_error_rms: float  #: Rms error of scores over the rms of scores.
@@ -84,7 +84,7 @@ class QuantizedKeys(CachedKeys):
     """Errors of quantized keys."""
 
     mode: ClassVar[str] = "quantize"
-    quantize: str  #: int8, int4 or fp8.
+    format: str  #: int8, int4 or fp8.
     per: str  #: What shares a scale: a channel, a token, or a group of channels of a token.
     group: int | None  #: Channels of a group, where a group shares a scale.
     when: str  #: Quantized before or after the rotation.
@@ -142,12 +142,12 @@ def cache_shift(
             cached = _shift_again(rope, cached, by, int(steps))
             exact = _rotate(rope, white.astype(np.float64), start + by * done)
             error = cached.astype(np.float64) - exact
-            summaries.append(_summary(rope, error**2, exact**2, np.arange(SHIFTED)[::-1]))
+            summaries.append(_errors(rope, error**2, exact**2, np.arange(SHIFTED)[::-1]))
     errors = np.array([each["key_error"] for each in summaries])
     if not np.isfinite(errors).all():
         last = int(start[-1]) + max(0, by * count)
         raise ArgumentError(f"keys up to position {last:,} overflow {dtype}; take fewer shifts")
-    allowed, reason = _why_shiftable(rope)
+    valid, reason = _validate_shift(rope)
     return ShiftedKeys(
         rope=rope,
         name=name,
@@ -155,7 +155,7 @@ def cache_shift(
         times=count,
         dtype=dtype,
         seed=seed,
-        allowed=allowed,
+        valid=valid,
         reason=reason,
         shifts=shifts,
         by_shifts=errors,
@@ -185,8 +185,8 @@ def _shift_again(rope: Rotary, keys: NDArray[Any], shift: int, times: int) -> ND
     return shifted
 
 
-def _why_shiftable(rope: Rotary) -> tuple[bool, str]:
-    """Return whether the rope type allows shifts, and why."""
+def _validate_shift(rope: Rotary) -> tuple[bool, str]:
+    """Return whether shifts of the rope type are valid, and why."""
     reasons = []
     if rope.attention_factor != 1:
         reasons.append(
@@ -230,35 +230,34 @@ def cache_mix(rope: Rotary, *, prefill: int, decode: int, name: str | None = Non
     if used < cached:
         raise ArgumentError(f"decode must be at least prefill, {cached:,}, got {used:,}")
     short, long = rope.at_length(cached), rope.at_length(used)
-    same = short == long
-    positions = np.array_split(np.arange(cached), min(PARTS, cached))
-    error2 = np.stack([_mean_square(short, long, part) for part in positions])
-    size2 = np.ones(rope.head_dim)
-    size2[rope.pairs_out] = long.attention_factor**2
-    weights = np.array([len(part) for part in positions])
-    distance = np.array([used - 1 - part.mean() for part in positions])
+    parts = np.array_split(np.arange(cached), min(PARTS, cached))
+    error2, size2 = np.zeros((len(parts), rope.head_dim)), np.ones((len(parts), rope.head_dim))
+    error2[:, rope.pairs_out] = [_phase_error(short, long, part) for part in parts]
+    size2[:, rope.pairs_out] = long.attention_factor**2
     return MixedKeys(
         rope=rope,
         name=name,
         prefill=cached,
         decode=used,
-        allowed=same,
-        reason=_why_mixable(rope, same=same),
-        **_summary(rope, error2, np.broadcast_to(size2, error2.shape), distance, weights),
+        valid=short == long,
+        reason=_why_mixable(rope, same=short == long),
+        **_errors(
+            rope,
+            error2,
+            size2,
+            distance=np.array([used - 1 - part.mean() for part in parts]),
+            count=np.array([len(part) for part in parts]),
+        ),
     )
 
 
-def _mean_square(short: Rotary, long: Rotary, positions: NDArray[np.int64]) -> Array:
-    """Return the mean square difference of unit white keys over positions, (head_dim,)."""
-    half_phase = np.multiply.outer(
-        positions, (short.diagonal_inv_freq - long.diagonal_inv_freq) / 2
-    )
+def _phase_error(short: Rotary, long: Rotary, positions: NDArray[np.int64]) -> Array:
+    """Return the mean square difference of unit white keys over positions, (pairs, 1)."""
+    difference = short.diagonal_inv_freq - long.diagonal_inv_freq
+    sin = np.sin(np.multiply.outer(positions, difference / 2))
     a, b = short.attention_factor, long.attention_factor
-    found = np.zeros(long.head_dim)
-    found[long.pairs_out] = ((a - b) ** 2 + 4 * a * b * np.mean(np.sin(half_phase) ** 2, axis=0))[
-        :, None
-    ]
-    return found
+    error: Array = (a - b) ** 2 + 4 * a * b * np.mean(sin**2, axis=0)
+    return error[:, None]
 
 
 def _why_mixable(rope: Rotary, *, same: bool) -> str:
@@ -273,7 +272,7 @@ def cache_quantize(
     rope: Rotary,
     k: Any = None,
     *,
-    quantize: str = "int8",
+    format: str = "int8",
     per: str = "channel",
     group: int | None = None,
     when: str = "after",
@@ -290,7 +289,7 @@ def cache_quantize(
     Args:
         rope: The encoding. Positions are the same on all axes.
         k: Keys before rotation, (..., tokens, head_dim); 1,024 of white noise by default.
-        quantize: "int8", "int4" or "fp8".
+        format: "int8", "int4" or "fp8".
         per: What shares a scale: all tokens of a "channel" (of each head), all channels of a
             "token", or a "group" of neighbouring channels of a token.
         group: Channels of a group, of which head_dim is a multiple; 32 by default.
@@ -303,43 +302,38 @@ def cache_quantize(
         ArgumentTypeError: A value of the wrong type.
     """
     check_rope(rope)
-    for label, value, known in (
-        ("quantize", quantize, FORMS),
-        ("per", per, PER),
-        ("when", when, WHEN),
-    ):
-        one_of(label, value, known)
+    one_of("quantization format", format, FORMATS)
+    one_of("per", per, PER)
+    one_of("when", when, WHEN)
     size = _group_size(rope, per, group)
     if k is None:
-        keys = np.random.default_rng(at_least("seed", seed, 0)).standard_normal(
-            (QUANTIZED, rope.head_dim)
-        )
+        random = np.random.default_rng(at_least("seed", seed, 0))
+        keys = random.standard_normal((QUANTIZED, rope.head_dim))
     else:
         keys = _given_keys(rope, k)
-    heads = keys.reshape(-1, *keys.shape[-2:])
-    tokens = heads.shape[1]
+    tokens = keys.shape[-2]
     positions = np.arange(tokens)
     error2, size2 = np.zeros((2, tokens, rope.head_dim))
-    for head in heads:
+    for head in keys.reshape(-1, tokens, rope.head_dim):
         exact = _rotate(rope, head, positions)
         if when == "before":
-            cached = _rotate(rope, _quantize_and_read(head, quantize, per, size), positions)
+            cached = _rotate(rope, _round_trip(head, format, per, size), positions)
         else:
-            cached = _quantize_and_read(exact, quantize, per, size)
+            cached = _round_trip(exact, format, per, size)
         error2 += (cached - exact) ** 2
         size2 += exact**2
     return QuantizedKeys(
         rope=rope,
         name=name,
-        quantize=quantize,
+        format=format,
         per=per,
         group=size,
         when=when,
         seed=seed if k is None else None,
         tokens=tokens,
-        allowed=True,
+        valid=True,
         reason=WHEN[when],
-        **_summary(rope, error2, size2, positions[::-1]),
+        **_errors(rope, error2, size2, positions[::-1]),
     )
 
 
@@ -366,16 +360,16 @@ def _given_keys(rope: Rotary, k: Any) -> Array:
     return keys
 
 
-def _quantize_and_read(keys: Array, form: str, per: str, group: int | None) -> Array:
-    """Return what is read again of quantized keys (tokens, head_dim)."""
+def _round_trip(keys: Array, format: str, per: str, group: int | None) -> Array:
+    """Return keys (tokens, head_dim) quantized and dequantized."""
     shared = keys if group is None else keys.reshape(len(keys), -1, group)
     axis = 0 if per == "channel" else -1
-    if form == "fp8":
+    if format == "fp8":
         scale = _step(np.abs(shared).max(axis=axis, keepdims=True), LARGEST_FP8)
         read = rounded(shared / scale, FP8) * scale
     else:
         low = shared.min(axis=axis, keepdims=True)
-        levels = 2 ** int(form.removeprefix("int")) - 1
+        levels = 2 ** int(format.removeprefix("int")) - 1
         scale = _step(shared.max(axis=axis, keepdims=True) - low, levels)
         read = np.rint((shared - low) / scale).clip(0, levels) * scale + low
     found: Array = read.reshape(keys.shape)
@@ -387,32 +381,36 @@ def _step(extent: Array, levels: float) -> Array:
     return np.where(extent > 0, extent / levels, 1.0)
 
 
-def _ratio(error2: Any, size2: Any) -> float:
-    return 0.0 if size2 == 0 else float(np.sqrt(error2 / size2))
+def _rms_ratio(error2: Any, size2: Any) -> Any:
+    """Return the root of the ratio of two sums of squares, each or an array; 0 where both are 0."""
+    return np.sqrt(np.divide(error2, size2, out=np.zeros(np.shape(error2)), where=size2 > 0))
 
 
-def _summary(
-    rope: Rotary, error2: Array, size2: Array, distance: NDArray[Any], weights: Array | None = None
+def _errors(
+    rope: Rotary, error2: Array, size2: Array, distance: NDArray[Any], count: Array | None = None
 ) -> dict[str, Any]:
     """Return errors of keys and scores, over all tokens, by pair and by distance.
 
     Args:
         rope: The encoding.
-        error2: Squared errors of the rotated keys, (tokens, head_dim).
-        size2: Squares of the exact ones, (tokens, head_dim).
-        distance: Distance from the query to each, falling, (tokens,).
-        weights: Number of tokens that each row stands for, (tokens,).
+        error2: Squared errors of the rotated keys, (rows, head_dim).
+        size2: Squares of the exact ones, (rows, head_dim).
+        distance: Distance from the query to each row, falling, (rows,).
+        count: Number of tokens of which each row is the mean, (rows,); 1 by default.
     """
-    count = np.ones(len(distance)) if weights is None else weights
+    weight = np.ones(len(distance)) if count is None else count
     # Not a matrix product, whose bits depend on the threads.
-    error, size = ((count[:, None] * each).sum(axis=0) for each in (error2, size2))
-    of_pairs = [each[rope.pairs_out].sum(axis=1) for each in (error, size)]
+    error, size = ((weight[:, None] * each).sum(axis=0) for each in (error2, size2))
+    pair_error, pair_size = (each[rope.pairs_out].sum(axis=1) for each in (error, size))
     rows = np.array_split(np.arange(len(distance))[::-1], min(PARTS, len(distance)))
-    mean = size.sum() / count.sum()
+    by_distance, mean_distance = (
+        np.array([np.average(each[some], weights=weight[some]) for some in rows])
+        for each in (error2.sum(axis=1), distance)
+    )
     return {
-        "key_error": _ratio(of_pairs[0].sum(), of_pairs[1].sum()),
-        "score_error_rms": _ratio(error.sum(), size.sum()),
-        "by_pair": np.array([_ratio(*each) for each in zip(*of_pairs, strict=True)]),
-        "distance": np.array([distance[each].mean() for each in rows]),
-        "by_distance": np.array([_ratio(error2[each].sum(axis=1).mean(), mean) for each in rows]),
+        "key_error": float(_rms_ratio(pair_error.sum(), pair_size.sum())),
+        "score_error_rms": float(_rms_ratio(error.sum(), size.sum())),
+        "by_pair": _rms_ratio(pair_error, pair_size),
+        "distance": mean_distance,
+        "by_distance": _rms_ratio(by_distance, size.sum() / weight.sum()),
     }

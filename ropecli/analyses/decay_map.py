@@ -41,7 +41,7 @@ class DecayMap(Drawable):
         }
 
     @property
-    def halved_by(self) -> dict[str, int | None]:
+    def halved_at(self) -> dict[str, int | None]:
         """The first distance along each line at which half of the score is gone, if any."""
         first = {name: np.flatnonzero(line <= HALF) for name, line in self.lines.items()}
         return {name: int(found[0]) if len(found) else None for name, found in first.items()}

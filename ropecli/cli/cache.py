@@ -97,11 +97,12 @@ def cache(
     output.note(*(named.notes if prefill is None else named.overrides))
     options = {"shift": shift, "times": times, "dtype": dtype}
     options |= {"prefill": prefill, "decode": decode}
-    options |= {"quantize": quantize, "per": per, "group": group, "when": when}
+    options |= {"format": quantize, "per": per, "group": group, "when": when}
     given = {name: value for name, value in options.items() if value is not None}
     with output.working():
         result = _analyse(named, keys, given, seed)
-    resolved = {name: getattr(result, name) for name in options if hasattr(result, name)}
+    defaults = ("times", "dtype", "per", "group", "when")
+    resolved = {name: getattr(result, name) for name in defaults if hasattr(result, name)}
     output.show(result, output.parameters(**rope.as_parameters(named), **resolved))
 
 

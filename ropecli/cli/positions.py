@@ -46,8 +46,8 @@ class IdsOptions(OutputOptions):
         if self.output is None or suffix_of(self.output, self.format) != ".npy":
             return super()._save(result, parameters, options)
         assert isinstance(result, PositionIds)
-        recovered = None if result.error is None else result.got
-        array = result.ids if recovered is None else recovered
+        array = result.ids if result.error is None else result.got
+        assert array is not None
         write_npy(self.output, array, force=self.force)
         return self.output
 
@@ -171,8 +171,9 @@ def positions(
     def read(path: Path | None) -> Any:
         return None if path is None else read_tensor(path, booleans=True)
 
-    if mrope is None and grid:
-        mrope = _family(rope)
+    config = _configuration(rope) if grid else None
+    if grid and mrope is None:
+        mrope = _family(config)
     ends = _numbers("--chunk", chunk) or []
     if len(ends) > 2:
         raise ArgumentError(f"--chunk must be FROM or FROM,TO, got {chunk!r}")
@@ -183,11 +184,11 @@ def positions(
         "mask": read(mask),
         "tokens": read(tokens),
         "separator": separator,
-        "grids": None if not grid else [_numbers("--grid", each) for each in grid],
+        "grids": [_numbers("--grid", each) for each in grid] if grid else None,
         "mrope": mrope,
         "text": _numbers("--text", text) or (),
         "seconds": 1.0 if seconds is None else seconds,
-        "config": None if not grid or rope.model is None else _configuration(rope),
+        "config": config,
         "context_parallel": context_parallel,
         "rank": rank,
         "scheme": scheme or "contiguous",
@@ -223,22 +224,22 @@ def _numbers(name: str, text: str | None) -> list[int] | None:
         raise ArgumentError(f"{name} must be whole numbers such as 5,3,8, got {text!r}") from None
 
 
-def _family(rope: EncodingOptions) -> str:
+def _configuration(rope: EncodingOptions) -> dict[str, Any] | None:
+    """Return the config.json of the model, if one is given."""
+    from ropecli.models.load import load_model
+
+    return None if rope.model is None else dict(load_model(rope.model).raw)
+
+
+def _family(config: dict[str, Any] | None) -> str:
     """Return the family of models that numbers grids."""
     from ropecli.checks.positions.vision import FAMILIES, family_of
 
     known = ", ".join(FAMILIES)
-    if rope.model is None:
+    if config is None:
         raise ArgumentError(f"--grid requires --mrope, one of {known}, or --model")
-    model_type = _configuration(rope).get("model_type")
+    model_type = config.get("model_type")
     family = family_of(model_type)
     if family is None:
         raise ArgumentError(f"the ids of {model_type} are not known: give --mrope, one of {known}")
     return family
-
-
-def _configuration(rope: EncodingOptions) -> dict[str, Any]:
-    from ropecli.models.load import load_model
-
-    assert rope.model is not None
-    return dict(load_model(rope.model).raw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -43,15 +44,12 @@ class Positions:
 
         Of a position with several coordinates it is the first of them.
         """
-        batch = self.axes.stored.shape[0] if self.per_batch else 1
-        if not batch * self.axes.sequence:
+        rows = self.axes.stored.shape[0] if self.per_batch else 1
+        if not rows * self.axes.sequence:
             return None
-        last = batch - 1, self.axes.sequence - 1
-        first, final = (
-            self.at(slice(row, row + 1), slice(place, place + 1)).flat[0]
-            for row, place in ((0, 0), last)
-        )
-        return _plain(first), _plain(final)
+        first = self.at(slice(0, 1), slice(0, 1))
+        last = self.at(slice(rows - 1, rows), slice(self.axes.sequence - 1, self.axes.sequence))
+        return _plain(first.flat[0]), _plain(last.flat[0])
 
     @property
     def furthest(self) -> float:
@@ -140,24 +138,19 @@ class PositionTable:
         )
 
     def _all(self) -> Iterator[NDArray[np.float64]]:
-        length = self.shape[1 if self.per_batch else 0]
-        for batch, sequence in self._parts(length):
+        """Yield all of them in parts: several whole sequences, or a part of one."""
+        count, length = self.shape[:2] if self.per_batch else (1, self.shape[0])
+        rows = max(1, _CHUNK // max(1, length))
+        for row, first in itertools.product(range(0, count, rows), range(0, length, _CHUNK)):
+            batch = slice(row, min(row + rows, count))
+            sequence = slice(first, min(first + _CHUNK, length))
             try:
                 yield self.at(batch, sequence)
             except ArgumentError as error:
-                counted = (batch.start * length + sequence.start) * math.prod(self._point)
+                counted = (row * length + first) * math.prod(self._point)
                 if not counted:
                     raise
                 raise ArgumentError(f"{error} (counted from index {counted})") from None
-
-    def _parts(self, length: int) -> Iterator[tuple[slice, slice]]:
-        """Cut all of them into parts: several whole sequences, or a part of one."""
-        count = self.shape[0] if self.per_batch else 1
-        rows = max(1, _CHUNK // max(1, length))
-        for row in range(0, count, rows):
-            for first in range(0, length, _CHUNK):
-                batch = slice(row, min(row + rows, count))
-                yield batch, slice(first, min(first + _CHUNK, length))
 
 
 @contextlib.contextmanager

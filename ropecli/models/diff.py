@@ -205,6 +205,7 @@ def _compare_fields(
         if x != y:
             harmless = name in ("rope_type", "base", "head_dim") or (name == "layout" and permuted)
             yield FieldDifference(name=name, a=x, b=y, matters=not harmless)
+    yield from _compare_parameters(one, two)
     for name in _FACTORS:
         x, y = getattr(one, name), getattr(two, name)
         if not math.isclose(x, y, rel_tol=FLOAT32):
@@ -213,6 +214,16 @@ def _compare_fields(
     x, y = first.settings.temperature, second.settings.temperature
     if x != y:
         yield FieldDifference(name="temperature", a=x, b=y, matters=True)
+
+
+def _compare_parameters(one: Rotary, two: Rotary) -> Iterator[FieldDifference]:
+    """Compare the parameters that both have of one rope type, named as in config.json."""
+    if one.formula is None or two.formula is None or one.rope_type != two.rope_type:
+        return
+    x, y = (formula.defaults | formula.own for formula in (one.formula, two.formula))
+    for name in sorted(x.keys() & y.keys() - {*_FACTORS}):
+        if x[name] != y[name] and None not in (x[name], y[name]):
+            yield FieldDifference(name=name, a=x[name], b=y[name], matters=False)
 
 
 def _compare_tables(one: Rotary, two: Rotary) -> Iterator[FieldDifference]:

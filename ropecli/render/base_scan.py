@@ -65,19 +65,20 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
 
 
 def _answer(result: BaseScan) -> str:
-    wanted = f"{result.context_length:,}"
-    smallest, fails, proven = result.smallest, result.safe_above, result.proven_above
-    largest = _base(result.base[-1])
-    if smallest is None:
-        return f"No base up to {largest} holds {wanted}"
-    if fails is None:
-        said = f"Of this grid, all bases from {_base(smallest)} on hold {wanted}"
-    elif fails == result.base[-1]:
-        return f"Base {largest} does not hold {wanted}; the smallest that does is {_base(smallest)}"
+    """Return the base to take, the smallest that holds, and the one that is proven to."""
+    wanted, largest = f"{result.context_length:,}", _base(result.base[-1])
+    if result.smallest is None:
+        said = f"No base up to {largest} holds {wanted}"
+    elif not result.holds[-1]:
+        said = f"Base {largest} does not hold {wanted}; the smallest that does is "
+        said += _base(result.smallest)
     else:
-        said = f"Of this grid, all bases above {_base(fails)} hold {wanted}"
-        said += "" if fails < smallest else f"; the smallest that holds is {_base(smallest)}"
-    return said if proven is None else f"{said}; proven above {_base(proven)}"
+        start = result.runs[-1][0]
+        said = f"Take base {_base(start)} or larger: all of those in this grid hold {wanted}"
+        if result.smallest < start:
+            said += f"; the smallest that holds is {_base(result.smallest)}"
+    proven = result.proven_above
+    return said if proven is None else f"{said}; proven from {_base(proven)} on"
 
 
 def _dims(result: BaseScan) -> str:

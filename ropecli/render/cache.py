@@ -12,6 +12,7 @@ from ropecli.render.console import Screen
 from ropecli.render.figure import columns_of_panels, curve_style, plot_curve, with_style
 from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.results import Figure
+from ropecli.rotary import Rotary
 
 ROWS = 9  #: Rows of each table of a page.
 SAFE = 0.01  #: Error of keys up to which shifts are called safe: that of a cache in int8, about.
@@ -27,7 +28,9 @@ def as_json(result: CachedKeys) -> dict[str, object]:
     """Return the `result` of the document, with the same keys in every mode."""
     return {
         "mode": result.mode,
-        **encoding_as_json(result, "allowed", "reason", "key_error", "score_error_rms"),
+        **encoding_as_json(result),
+        "allowed": result.valid,
+        **fields(result, "reason", "key_error", "score_error_rms"),
         **fields(result, "by_pair", "distance", "by_distance"),
         **{name: getattr(result, name, []) for name in ("shifts", "by_shifts")},
     }
@@ -54,38 +57,43 @@ def _curves(result: CachedKeys) -> list[tuple[str, str, NDArray[np.number], Arra
 
 def page(result: CachedKeys, screen: Screen) -> list[str]:
     """Return the answer, and the errors by pair, and by number of shifts or distance."""
-    lines = [_answer(result), "", _heading(result), curve_label(result)]
+    answer, heading = _sentences(result)
+    lines = [answer, "", heading, curve_label(result)]
     if result.key_error:
         if screen.braille and len(result.by_pair) > 1:
             lines += ["", _plot(result, screen.width)]
-        for name, label, x, y in _curves(result):
-            wavelength = result.rope.wavelength if name == "pair" else None
-            lines += ["", *_values(name, label, x, y, wavelength, screen)]
+        for curve in _curves(result):
+            lines += ["", *screen.align(_rows(result.rope, *curve))]
         if result.mode in INSTEAD and result.key_error > SAFE:
             lines += ["", *screen.wrap(INSTEAD[result.mode], indent=0)]
     return [*lines, *screen.offer("Save the figure: -o cache.png    the numbers: -o cache.csv")]
 
 
-def _answer(result: CachedKeys) -> str:
+def _sentences(result: CachedKeys) -> tuple[str, str]:
+    """Return the answer, and the heading of the numbers: what is compared with what."""
     if isinstance(result, ShiftedKeys):
-        return _of_shifts(result)
+        times = f"{result.times:,} shift{'s' * (result.times != 1)} of {result.shift:,}"
+        off = f"keys are off by {_part(result.key_error)} their rms"
+        error = f"after {times} in {result.dtype}, {off}."
+        answer = f"{'Safe' if result.key_error <= SAFE else 'Not safe'}: {error}"
+        if not result.valid:
+            answer = f"No plain shift: {result.reason}. Apart from that, {error}"
+        keys = "Keys rotated again and again, against keys rotated once"
+        return answer, f"{keys}; seed {result.seed}"
     off = f"scores are off by {_part(result.score_error_rms)} their rms"
     if isinstance(result, MixedKeys):
-        if result.allowed:
-            off = "scores have no error"
+        off = "Scores have no error" if result.valid else off.capitalize()
         keys = f"keys cached at length {result.prefill:,} meet a query at {result.decode:,}"
-        return f"{off.capitalize()} where {keys}: {result.reason}."
+        heading = "Keys of one length under queries of another, against keys of the new length"
+        return f"{off} where {keys}: {result.reason}.", heading
     assert isinstance(result, QuantizedKeys)
     group = f" of {result.group} channels" if result.per == "group" else ""
-    return f"{result.quantize} per {result.per}{group}, {result.when} rotation: {off}."
-
-
-def _of_shifts(result: ShiftedKeys) -> str:
-    times = f"{result.times:,} shift{'s' * (result.times != 1)} of {result.shift:,}"
-    error = f"after {times} in {result.dtype}, keys are off by {_part(result.key_error)} their rms"
-    if result.allowed:
-        return f"{'Safe' if result.key_error <= SAFE else 'Not safe'}: {error}."
-    return f"No plain shift: {result.reason}. Apart from that, {error}."
+    keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
+    count = f"{result.tokens:,} key{'s' * (result.tokens != 1)} in a head"
+    return (
+        f"{result.format} per {result.per}{group}, {result.when} rotation: {off}.",
+        f"Quantized keys against exact ones; {count}, {keys}",
+    )
 
 
 def _part(error: float) -> str:
@@ -93,32 +101,16 @@ def _part(error: float) -> str:
     return f"{error:.3g} times" if error >= 1 else f"{100 * error:.2g} % of"
 
 
-def _heading(result: CachedKeys) -> str:
-    if isinstance(result, ShiftedKeys):
-        return f"Keys rotated again and again, against keys rotated once; seed {result.seed}"
-    if isinstance(result, MixedKeys):
-        return "Keys of one length under queries of another, against keys of the new length"
-    assert isinstance(result, QuantizedKeys)
-    keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
-    count = f"{result.tokens:,} key{'s' * (result.tokens != 1)} in a head"
-    return f"Quantized keys against exact ones; {count}, {keys}"
-
-
-def _values(
-    name: str,
-    label: str,
-    x: NDArray[np.number],
-    y: Array,
-    wavelength: Array | None,
-    screen: Screen,
-) -> list[str]:
-    """Return the errors at a few places, evenly spread."""
+def _rows(
+    rope: Rotary, name: str, label: str, x: NDArray[np.number], y: Array
+) -> list[tuple[str, ...]]:
+    """Return the rows of a table of a curve, at a few places, evenly spread."""
     chosen = np.unique(np.linspace(0, len(x) - 1, ROWS).round().astype(int))
     columns = [[name, *(f"{x[i]:,.0f}" for i in chosen)]]
-    if wavelength is not None:
-        columns.append(["wavelength", *(f"{wavelength[i]:,.4g}" for i in chosen)])
+    if name == "pair":
+        columns.append(["wavelength", *(f"{rope.wavelength[i]:,.4g}" for i in chosen)])
     columns.append([label, *(f"{y[i]:.3g}" for i in chosen)])
-    return screen.align(list(zip(*columns, strict=True)))
+    return list(zip(*columns, strict=True))
 
 
 def _plot(result: CachedKeys, width: int) -> str:

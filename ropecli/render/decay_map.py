@@ -23,7 +23,8 @@ def as_json(result: DecayMap) -> dict[str, Any]:
     """Return the `result` of the document."""
     return {
         "label": curve_label(result),
-        **fields(result, "halved_by", "distance", "score"),
+        "halved_by": result.halved_at,
+        **fields(result, "distance", "score"),
     }
 
 
@@ -53,7 +54,7 @@ def page(result: DecayMap, screen: Screen) -> list[str]:
 def _answer(result: DecayMap) -> str:
     """Return where half of the score is gone, once for all lines of one distance."""
     along: dict[int | None, list[str]] = {}
-    for name, by in result.halved_by.items():
+    for name, by in result.halved_at.items():
         along.setdefault(by, []).append(name if name.startswith("axis") else f"the {name}")
     within = f"nowhere within {result.distance[-1]:,}"
     parts = [

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+OF_ENCODING = ("rope_type", "base", "head_dim", "output")  #: Fields that act through others.
 ORIGIN = ("source", "format", "model_type", "reading", "reading_version", "sequence_length")
 
 
@@ -96,7 +97,8 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return shortest_repr(value) if value.is_integer() else f"{value:.9g}"
     if isinstance(value, tuple):
-        return f"{_pairs_by_axis(value)} pairs"
+        is_axis = all(isinstance(each, int) for each in value)
+        return f"{_pairs_by_axis(value)} pairs" if is_axis else f"{len(value)} numbers"
     return visible(str(value))
 
 
@@ -113,9 +115,10 @@ def _remark(field: FieldDifference, layer: LayerDifference) -> str:
         return ""
     if field.name == "layout":
         return "the weights are permuted to fit"
-    if any(each.name.startswith("inv_freq[") for each in layer.fields):
-        return "acts through inv_freq"
-    return "has no effect by itself"
+    if field.name not in OF_ENCODING:
+        return "a parameter of the rope type"
+    acts = any(each.name.startswith("inv_freq[") for each in layer.fields)
+    return "acts through inv_freq" if acts else "has no effect by itself"
 
 
 def _phases(layer: LayerDifference) -> list[str]:

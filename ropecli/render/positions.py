@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.checks.positions.check import PositionIds
+from ropecli.checks.positions.check import PositionIds, describe
 from ropecli.checks.positions.vision import axis_names
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
@@ -22,6 +22,7 @@ from ropecli.render.figure import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 MOST_DOCUMENTS = 8  #: That the page lists.
 
@@ -44,18 +45,23 @@ def table(result: PositionIds) -> Table:
     """Return a row for each token, without padding."""
     row, token = np.nonzero(result.counted)
     columns: dict[str, Any] = {"row": row, "token": token}
-    several = result.expected.ndim > 2
-    for name, ids in (("expected", result.expected), ("got", result.got)):
-        if ids is None:
-            continue
-        for axis, coordinate in enumerate(_axes(result)):
-            values = ids[..., axis] if several else ids
-            columns["_".join(filter(None, (name, coordinate.replace(" ", "_"))))] = values[
-                result.counted
-            ]
+    for kind, by_axis in _ids(result).items():
+        for axis, ids in by_axis.items():
+            columns["_".join(f"{kind} {axis}".split())] = ids[result.counted]
     if result.error is not None:
         columns["error"] = result.error[result.counted]
     return columns
+
+
+def _ids(result: PositionIds) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return expected ids and those given by axis, (rows, tokens); an only axis has no name."""
+    shape = result.expected.shape
+    names = axis_names(shape[2]) if len(shape) > 2 else ("",)
+    return {
+        kind: dict(zip(names, np.moveaxis(ids.reshape(*shape[:2], -1), -1, 0), strict=True))
+        for kind, ids in (("expected", result.expected), ("got", result.got))
+        if ids is not None
+    }
 
 
 def page(result: PositionIds, screen: Screen) -> list[str]:
@@ -85,19 +91,12 @@ def _answer(result: PositionIds) -> str:
     what = "id" if result.error is None else "position"
     if result.passed:
         return f"PASS  all {_number(result.tokens, what)} are right: {held}"
-    first, uncertain = result.first_wrong, result.uncertain or 0
-    if first is None or uncertain > result.wrong:
+    uncertain = result.uncertain or 0
+    if uncertain > result.wrong:
         some = f"{uncertain:,} of {_number(result.tokens, what)}"
         more = f", and {result.wrong:,} wrong" if result.wrong else ""
         return f"FAIL  {some} are uncertain{more}: none or several explain these vectors"
-    cause = result.cause
-    if cause is None:
-        from ropecli.checks.positions.check import place, spell
-
-        cause = (
-            f"no mistake that is known gives these; the first is {spell(first.got)}, expected "
-            f"{first.expected:,}, at {place(first, result.expected.shape)}"
-        )
+    cause = result.cause or f"no mistake that is known gives these: {describe(result)}"
     wrong = f"{result.wrong:,} of {_number(result.tokens, what)}"
     unknown = f", and {uncertain:,} uncertain" if uncertain else ""
     return f"FAIL  {wrong} {'is' if result.wrong == 1 else 'are'} wrong{unknown}: {cause}"
@@ -113,29 +112,22 @@ def _certainty(result: PositionIds) -> str:
 
 
 def _documents(result: PositionIds, screen: Screen) -> list[str]:
-    """Return the documents, those with most wrong ids first."""
-    row, start, length = result.documents
+    """Return the documents, those with wrong ids first."""
+    columns = dict(zip(("row", "start", "tokens"), result.documents, strict=True))
+    if result.got is not None:
+        columns["wrong"] = result.wrong_in
     order = np.argsort(result.wrong_in == 0, kind="stable")[:MOST_DOCUMENTS]
-    headings = ["row", "start", "tokens", *([] if result.got is None else ["wrong"])]
-    last = "documents, those with wrong ids first" if result.wrong else "documents"
-    rows = [headings]
-    for index in order:
-        cells = [row[index], start[index], length[index], result.wrong_in[index]]
-        rows.append([f"{each:,}" for each in cells[: len(headings)]])
-    lines = screen.align(rows)
-    if len(order) < len(row):
-        lines += ["", f"{len(order)} of {len(row):,} {last}"]
+    rows = [[f"{column[index]:,}" for column in columns.values()] for index in order]
+    lines = screen.align([list(columns), *rows])
+    count = len(result.wrong_in)
+    if len(order) < count:
+        first = ", those with wrong ids first" if result.wrong else ""
+        lines += ["", f"{len(order)} of {count:,} documents{first}"]
     return lines
 
 
 def _number(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
-def _axes(result: PositionIds) -> tuple[str, ...]:
-    """Return the names of the coordinates of a position, of which one has none."""
-    shape = result.expected.shape
-    return axis_names(shape[2]) if len(shape) > 2 else ("",)
 
 
 @with_style
@@ -144,19 +136,19 @@ def figure(result: PositionIds) -> Figure:
     picture = blank_figure(6.4, 3.6)
     axes = picture.subplots()
     row = int(result.is_wrong.any(axis=1).argmax())
-    several = result.expected.ndim > 2
     shown = result.counted[row]
     token = np.flatnonzero(shown).astype(float)
-    for axis, coordinate in enumerate(_axes(result)):
-        for name, ids, line in (("expected", result.expected, "-"), ("given", result.got, "--")):
-            if ids is None:
-                continue
-            values = ids[row][..., axis] if several else ids[row]
-            made = coordinate and result.got is None
-            label = coordinate if made else " ".join(filter(None, (name, coordinate)))
-            style = {"color": ink() if not several and name == "expected" else colour(axis)}
+    ids = _ids(result)
+    for index, axis in enumerate(ids["expected"]):
+        for kind, by_axis in ids.items():
+            name = {"expected": "expected", "got": "given"}[kind]
             plot_curve(
-                axes, token, values[shown].astype(float), label=label, linestyle=line, **style
+                axes,
+                token,
+                by_axis[axis][row][shown].astype(float),
+                label=axis if axis and result.got is None else f"{name} {axis}".rstrip(),
+                linestyle="-" if kind == "expected" else "--",
+                color=ink() if kind == "expected" and not axis else colour(index),
             )
     axes.set_xlabel("token" + (f" of row {row:,}" if len(result.counted) > 1 else ""))
     axes.set_ylabel("position id")

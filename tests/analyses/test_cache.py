@@ -71,7 +71,7 @@ def test_shifts_add_up(name: str, shift: int, times: int) -> None:
     # Each shift rounds cos and sin, a product and a sum by 2^-53 at most, and its angle once.
     angle = abs(shift) * times + 256
     assert result.by_pair.max() < (4 * times + 3 * angle) * 2.0**-53
-    assert result.allowed
+    assert result.valid
     assert result.reason.startswith("rotations ")
 
 
@@ -120,14 +120,14 @@ def test_what_a_shift_by_the_own_tables_of_yarn_does_is_named() -> None:
     right = rotate(np.ones((1, 16)), YARN, [4])
     assert np.allclose(naive, YARN.attention_factor * right)
     result = cache_shift(YARN, dtype="float64")
-    assert not result.allowed
+    assert not result.valid
     assert "multiply the keys by the attention factor again, x 1.277 at each" in result.reason
     assert result.key_error < 1e-12  # of shifts without it
 
 
 def test_a_table_that_depends_on_the_length_allows_no_shift() -> None:
     result = cache_shift(DYNAMIC, times=1)
-    assert not result.allowed
+    assert not result.valid
     assert "the frequencies of dynamic depend on the sequence length" in result.reason
     both = cache_shift(LONGROPE, times=1).reason
     assert "attention factor again" in both
@@ -136,7 +136,7 @@ def test_a_table_that_depends_on_the_length_allows_no_shift() -> None:
 
 def test_the_growth_of_xpos_is_a_part_of_its_shift() -> None:
     result = cache_shift(SHIFTABLE["xpos"], times=1)
-    assert result.allowed
+    assert result.valid
     assert "if a shift scales pairs too" in result.reason
 
 
@@ -152,7 +152,7 @@ def test_coordinates_in_no_pair_have_no_error() -> None:
 def test_a_base_that_is_stretched_by_two_leaves_scores_without_meaning() -> None:
     result = cache_mix(DYNAMIC, prefill=2048, decode=4096)
     assert round(result.score_error_rms, 2) == 1.16
-    assert not result.allowed
+    assert not result.valid
     assert result.reason == "the frequencies of dynamic change between the two lengths"
     two = rope("dynamic", head_dim=128, factor=2.0, max_position_embeddings=2048)
     assert round(cache_mix(two, prefill=2048, decode=4096).score_error_rms, 2) == 1.19
@@ -203,7 +203,7 @@ def test_errors_of_pairs_in_extended_precision() -> None:
 )
 def test_lengths_of_one_table_may_be_mixed(encoding: Rotary, decode: int, reason: str) -> None:
     result = cache_mix(encoding, prefill=10, decode=decode)
-    assert result.allowed
+    assert result.valid
     assert result.reason == reason
     assert result.score_error_rms == result.by_pair.max() == result.by_distance.max() == 0
 
@@ -242,7 +242,7 @@ def test_quantized_keys_are_the_nearest_levels(form: str, per: str, when: str) -
             read[each] = plainly_quantized(stored[each], form)
     error = (rotate(read, SMALL) if when == "before" else read) - exact
     group = 4 if per == "group" else None
-    result = cache_quantize(SMALL, k, quantize=form, per=per, group=group, when=when)
+    result = cache_quantize(SMALL, k, format=form, per=per, group=group, when=when)
     expected = np.linalg.norm(error) / np.linalg.norm(exact)
     assert result.key_error == pytest.approx(expected, rel=1e-9)
     pairs = np.linalg.norm(error.reshape(24, 4, 2), axis=(0, 2))
@@ -258,18 +258,18 @@ def test_numbers_that_are_levels_have_no_error() -> None:
     k[:2], k[:, 7] = [[0.0], [15.0]], 3.0  # a channel of one number has one level
     for form in ("int4", "int8"):
         k[1] = 15.0 if form == "int4" else 255.0
-        assert cache_quantize(SMALL, k, quantize=form, when="before").key_error < 1e-15
+        assert cache_quantize(SMALL, k, format=form, when="before").key_error < 1e-15
 
 
 def test_a_channel_far_from_zero_is_better_quantized_before_the_rotation() -> None:
     k = np.random.default_rng(0).standard_normal((512, 8))
     k[:, 3] += 20
     before, after = (
-        cache_quantize(SMALL, k, quantize="int4", when=when).by_pair[1]
+        cache_quantize(SMALL, k, format="int4", when=when).by_pair[1]
         for when in ("before", "after")
     )
     assert after > 5 * before
-    white = [cache_quantize(SMALL, quantize="int4", when=w).key_error for w in ("before", "after")]
+    white = [cache_quantize(SMALL, format="int4", when=w).key_error for w in ("before", "after")]
     assert white[0] == pytest.approx(white[1], rel=0.05)
 
 
@@ -298,7 +298,10 @@ def test_white_keys_and_groups_by_default() -> None:
         ),
         (lambda: cache_mix(SMALL, prefill=0, decode=3), "prefill must be from 1 to 1,048,576"),
         (lambda: cache_mix(SMALL, prefill=4, decode=3), "decode must be at least prefill, 4, got"),
-        (lambda: cache_quantize(SMALL, quantize="int5"), "quantize must be one of int8, int4, fp8"),
+        (
+            lambda: cache_quantize(SMALL, format="int5"),
+            "quantization format must be one of int8, int4, fp8",
+        ),
         (lambda: cache_quantize(SMALL, per="head"), "per must be one of channel, token, group"),
         (lambda: cache_quantize(SMALL, when="never"), "when must be before or after, got 'never'"),
         (lambda: cache_quantize(SMALL, group=4), "group has no effect on scales per channel"),

@@ -29,12 +29,13 @@ def test_the_options_are_those_of_the_calls(here: Path) -> None:
         ("--dim 8 --quantize int8 --seed 1", cache_quantize(small, seed=1)),
         (
             "--k k.npy --quantize int4 --per group --group 4 --when before",
-            cache_quantize(small, k, quantize="int4", per="group", group=4, when="before"),
+            cache_quantize(small, k, format="int4", per="group", group=4, when="before"),
         ),
     ]:
         got = read_json("cache", *words.split())["result"]
         assert got["mode"] == result.mode
-        for name in ("allowed", "reason", "key_error", "score_error_rms"):
+        assert got["allowed"] == result.valid
+        for name in ("reason", "key_error", "score_error_rms"):
             assert got[name] == getattr(result, name), (words, name)
         for name in ("by_pair", "distance", "by_distance"):
             assert got[name] == getattr(result, name).tolist(), (words, name)
@@ -144,7 +145,7 @@ def test_a_narrow_page_has_lines_that_fit(width: int, monkeypatch: pytest.Monkey
         ("--prefill 1 --decode 2 --sequence-length 3", "--sequence-length cannot be combined with"),
         ("--quantize int8 --k k.npy --seed 1", "--seed cannot be combined with --k"),
         ("--quantize int8 --group 4", "group has no effect on scales per channel"),
-        ("--quantize int7", "quantize must be one of int8, int4, fp8, got 'int7'"),
+        ("--quantize int7", "quantization format must be one of int8, int4, fp8, got 'int7'"),
         ("--shift 0", "shift must be from 1 to 2^30 in either direction, got 0"),
         ("--prefill 5 --decode 4", "decode must be at least prefill, 5, got 4"),
         ("--context 5 --shift -1", "--context has no effect on rope type default"),

@@ -40,7 +40,9 @@ def test_gpt_oss_under_two_readings() -> None:
     result = against(GPT_OSS, readings=("transformers", "llama.cpp"), positions=[4096, 131_072])
     (layer,) = result.layers
     assert not result.same
-    assert [field.name for field in layer.fields] == ["inv_freq[9]"]  # the first of those off
+    keys = [(field.name, field.a, field.b) for field in layer.fields[:-1]]
+    assert keys == [("truncate", False, True)]  # which acts through the frequencies
+    assert layer.fields[-1].name == "inv_freq[9]"  # the first of those off
     assert [p.position for p in layer.phase] == [4096, 131_072]
     assert layer.phase[0].max_radians == pytest.approx(0.90, abs=0.005)
     assert layer.phase[1].max_radians == pytest.approx(32 * layer.phase[0].max_radians)
@@ -60,6 +62,15 @@ def test_a_phase_is_position_times_frequency_difference(position: int) -> None:
     for limit, first in layer.first_position_over.items():
         assert first is not None
         assert first * apart.max() > float(limit) >= (first - 1) * apart.max()
+
+
+def test_lists_of_factors_are_named_by_their_key() -> None:
+    scaling = {"rope_type": "longrope", "short_factor": [1.0] * 32, "long_factor": [4.0] * 32}
+    short = LLAMA_31 | {"head_dim": 64, "original_max_position_embeddings": 4096}
+    other = scaling | {"long_factor": [5.0] * 32}
+    result = against(short | {"rope_scaling": scaling}, short | {"rope_scaling": other})
+    assert result.layers[0].fields[0].name == "long_factor"
+    assert "long_factor  32 numbers  32 numbers  a parameter of the rope type" in str(result)
 
 
 def test_default_positions_end_at_the_contexts() -> None:

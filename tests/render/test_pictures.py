@@ -56,7 +56,7 @@ RESULTS: dict[str, Callable[[], Figure]] = {
     "Precision": lambda: ropecli.precision(
         PLAIN, ("float32", "bfloat16"), context_length=512
     ).figure(),
-    "QuantizedKeys": lambda: ropecli.cache_quantize(PLAIN, quantize="int4").figure(),
+    "QuantizedKeys": lambda: ropecli.cache_quantize(PLAIN, format="int4").figure(),
     "Rotation": lambda: ropecli.rotation(Q[0], PLAIN).figure(),
     "Scale": lambda: _several(ropecli.scale, factor=4.0, original_length=1024, methods=["yarn"]),
     "Scores": lambda: ropecli.scores([ropecli.encoding(n) for n in ("rope", "t5")]).figure(),

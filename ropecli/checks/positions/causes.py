@@ -13,33 +13,33 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import Index, Mask
 from ropecli.checks.positions.parts import Part
 from ropecli.checks.positions.rows import Called, Rows, count_tokens
 from ropecli.checks.positions.vision import Vision, axis_names
 
-Ids = NDArray[np.int64]
+#: Dtypes that ids may have been kept in.
+SMALL = (ml_dtypes.bfloat16, np.float16, np.float32, np.int8, np.uint8, np.int16)
 
 
 def cause_of(
     got: NDArray[Any],
-    expected: Ids,
-    counted: NDArray[np.bool_],
+    expected: Index,
+    counted: Mask,
     asked: Rows | Vision | Called,
-    part: Part | None,
+    part: Part,
 ) -> str | None:
     """Return what went wrong; None if no mistake that is known gives these ids.
 
     Args:
-        got: The ids, (rows, tokens) or (rows, tokens, axes).
+        got: The ids, of which some are wrong, (rows, tokens) or (rows, tokens, axes).
         expected: Those that are right, in the same shape.
         counted: False for padding, (rows, tokens).
         asked: What the rows hold.
-        part: What these ids are of; None for whole rows.
+        part: What these ids are of.
     """
     wrong = counted & differ(got, expected)
     rows = wrong.any(axis=1)
-    if not rows.any():
-        return None
     for sentence, ids in _mistakes(expected, asked, part):
         if not (counted & differ(got, ids))[rows].any():
             return sentence
@@ -50,7 +50,7 @@ def cause_of(
     )
 
 
-def differ(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+def differ(a: NDArray[Any], b: NDArray[Any]) -> Mask:
     """Return True for tokens whose ids differ on any axis, (rows, tokens).
 
     Ids of b without axes are the same on all of them.
@@ -60,53 +60,27 @@ def differ(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _mistakes(
-    expected: Ids, asked: Rows | Vision | Called, part: Part | None
+    expected: Index, asked: Rows | Vision | Called, part: Part
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield mistakes and their ids, those that say more first."""
     right = asked.ids
-    total = right.shape[1]
-    tokens = np.arange(total) if part is None else part.tokens(total)
-    for sentence, ids in _of_rows(asked) if isinstance(asked, Rows) else asked.mistakes():
+    tokens = part.tokens(right.shape[1])
+    for sentence, ids in asked.mistakes():
         yield sentence, ids[:, tokens]
-    if part is not None:
-        yield from part.mistakes(total, right)
+    yield from part.mistakes(right)
     yield "all of them are 0, as if nothing were rotated", np.zeros_like(expected)
     if len(expected) > 1 and expected.ndim == 2:
         every = np.arange(expected.size).reshape(expected.shape)
         yield "rows continue the count of the row before", every
     yield "ids are counted from 1, not from 0", expected + 1
-    for dtype in (ml_dtypes.bfloat16, np.float16, np.float32):
+    for dtype in map(np.dtype, SMALL):
         with np.errstate(over="ignore"):
-            rounded = expected.astype(dtype).astype(np.float64)
-        name = np.dtype(dtype).name
-        yield f"ids were rounded to {name}", rounded
-    for dtype in (np.int8, np.uint8, np.int16):
-        yield f"ids overflow {np.dtype(dtype).name}", expected.astype(dtype).astype(np.int64)
+            kept = expected.astype(dtype).astype(np.float64)
+        verb = "overflow" if dtype.kind in "iu" else "were rounded to"
+        yield f"ids {verb} {dtype.name}", kept
 
 
-def _of_rows(rows: Rows) -> Iterator[tuple[str, Ids]]:
-    """Yield mistakes in telling documents and padding apart: other documents, counted rightly."""
-    document = rows.document
-    continued = "documents continue the count of the one before"
-    padded = bool((document < 0).any())
-    several = bool((document > 0).any())
-    if several:
-        yield continued, count_tokens(np.minimum(document, 0))
-    if padded:
-        filled = np.maximum.accumulate(document, axis=1).clip(0)
-        yield "padding is counted", count_tokens(filled)
-        if several:
-            yield f"padding is counted, and {continued}", count_tokens(filled * 0)
-    if rows.separated:
-        early = np.concatenate([document[:, 1:], document[:, -1:]], axis=1)
-        yield "the count restarts at the separator, not after it", count_tokens(early)
-    if several:
-        late = np.concatenate([document[:, :1], document[:, :-1]], axis=1)
-        yield "the count restarts one token late", count_tokens(late)
-    yield "tokens are counted from the end", count_tokens(document[:, ::-1])[:, ::-1]
-
-
-def _restarts(got: NDArray[Any], expected: Ids, counted: NDArray[np.bool_]) -> str | None:
+def _restarts(got: NDArray[Any], expected: Index, counted: Mask) -> str | None:
     """Return where ids begin again with 0, if they count in steps of one otherwise."""
     if got.ndim > 2 or not counted.all():
         return None
@@ -134,25 +108,27 @@ def _same_ratio(got: NDArray[Any], expected: NDArray[Any]) -> str | None:
     return f"positions are multiplied by {factor:.4g}"
 
 
-def _same_difference(apart: NDArray[Any], wrong: NDArray[np.bool_]) -> str | None:
+def _same_difference(apart: NDArray[Any], wrong: Mask) -> str | None:
     """Return by how much ids are off, if all that are wrong are off by the same, and where."""
-    flat = apart.reshape(*wrong.shape, -1)
-    of_wrong = flat[wrong]
-    by = of_wrong[0]
-    if not (of_wrong == by).all() or len({*by[by != 0]}) > 1:
+    off = apart.reshape(*wrong.shape, -1)[wrong]
+    moved = np.flatnonzero(off[0])
+    if (off != off[0]).any() or np.ptp(off[0, moved]):
         return None
-    step = float(by[by != 0][0])
+    step = float(off[0, moved[0]])
     size = "one" if abs(step) == 1 else f"{abs(step):,.15g}"
     sense = "too large" if step > 0 else "too small"
-    axes = [name for name, each in zip(axis_names(len(by)), by, strict=True) if each]
-    on = f" in {', '.join(axes)}" if len(by) > 1 and len(axes) < len(by) else ""
-    first, last = wrong.argmax(axis=1), wrong.shape[1] - wrong[:, ::-1].argmax(axis=1)
-    count = wrong.sum(axis=1)
-    where = ""
-    if (first == first[0]).all() and (count == last - first).all():
-        to_end = (last == wrong.shape[1]).all()
-        if first[0] or not to_end:
-            where = f" from token {first[0]:,} on"
-        if not to_end and (last == last[0]).all():
-            where = f" from token {first[0]:,} to {last[0] - 1:,}"
-    return f"off by {size}{on}{where}, {sense}"
+    names = axis_names(off.shape[1])
+    on = f" in {', '.join(names[axis] for axis in moved)}" if len(moved) < len(names) else ""
+    return f"off by {size}{on}{_where(wrong)}, {sense}"
+
+
+def _where(wrong: Mask) -> str:
+    """Return where ids are wrong, if all rows have one run of them that begins at one token."""
+    tokens = wrong.shape[1]
+    first, last = wrong.argmax(axis=1), tokens - 1 - wrong[:, ::-1].argmax(axis=1)
+    if np.ptp(first) or (wrong.sum(axis=1) != last - first + 1).any():
+        return ""
+    if not np.ptp(last) and last[0] < tokens - 1:
+        return f" from token {first[0]:,} to {last[0]:,}"
+    whole = first[0] == 0 and (last == tokens - 1).all()
+    return "" if whole else f" from token {first[0]:,} on"

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import as_array
+from ropecli.arrays import Index, Mask, as_array
 from ropecli.checks.positions.causes import cause_of, differ
-from ropecli.checks.positions.parts import Part, chunk, share
+from ropecli.checks.positions.parts import WHOLE, Part, part_of
 from ropecli.checks.positions.rows import (
     Called,
     Documents,
     Rows,
-    counted_rows,
     of_cu_seqlens,
     of_lengths,
     of_mask,
     of_tokens,
+    one_document,
     whole,
 )
 from ropecli.checks.positions.vision import Vision, axis_names, vision
@@ -85,7 +85,18 @@ class PositionIds(Drawable, view="positions"):
     @property
     def first_wrong(self) -> WrongId | None:
         """The first token whose id is wrong; None if there is none."""
-        return _first(self.got, self.expected, self.is_wrong)
+        if self.got is None or not self.wrong:
+            return None
+        row, token = np.unravel_index(int(self.is_wrong.argmax()), self.is_wrong.shape)
+        got, expected = (np.atleast_1d(ids[row, token]) for ids in (self.got, self.expected))
+        axis = int((got != expected).argmax())
+        return WrongId(
+            row=int(row),
+            token=int(token),
+            axis=axis,
+            got=got[axis].item(),
+            expected=int(expected[axis]),
+        )
 
 
 def positions(
@@ -149,21 +160,19 @@ def positions(
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
         raise ArgumentError(f"one thing says what the rows hold, got {' and '.join(given)}")
-    for name, value, options in (
-        ("tokens", tokens, {"separator": separator is not None}),
-        ("grids", grids, {"mrope": mrope is not None, "text": text, "seconds": seconds != 1}),
-        (
-            "context_parallel",
-            context_parallel,
-            {"rank": rank is not None, "scheme": scheme != SCHEME},
-        ),
-        ("chunk_from", chunk_from, {"chunk_to": chunk_to is not None}),
+    for name, is_given, other, value in (
+        ("separator", separator is not None, "tokens", tokens),
+        ("mrope", mrope is not None, "grids", grids),
+        ("text", text, "grids", grids),
+        ("seconds", seconds != 1, "grids", grids),
+        ("rank", rank is not None, "context_parallel", context_parallel),
+        ("scheme", scheme != SCHEME, "context_parallel", context_parallel),
+        ("chunk_to", chunk_to is not None, "chunk_from", chunk_from),
     ):
-        without = [option for option, is_given in options.items() if is_given]
-        if value is None and without:
-            raise ArgumentError(f"{without[0]} has no effect without {name}")
-    part = _part(context_parallel, rank, scheme, chunk_from, chunk_to)
-    asked: Rows | Vision | None = None
+        if is_given and value is None:
+            raise ArgumentError(f"{name} has no effect without {other}")
+    part = part_of(context_parallel, rank, scheme, chunk_from, chunk_to)
+    asked: Rows | Vision
     if lengths is not None:
         asked = of_lengths(lengths)
     elif cu_seqlens is not None:
@@ -171,12 +180,8 @@ def positions(
     elif mask is not None:
         asked = of_mask(mask)
     elif tokens is not None:
-        if separator is None:
-            raise ArgumentError("tokens need the separator that ends a document")
         asked = of_tokens(tokens, separator)
     elif grids is not None:
-        if mrope is None:
-            raise ArgumentError("grids need mrope, the family of models that numbers them")
         asked = vision(grids, mrope, text=text, seconds=seconds, config=config)
     elif ids is None:
         raise ArgumentError(
@@ -184,135 +189,101 @@ def positions(
             "give lengths, cu_seqlens, mask, tokens or grids, or ids to judge",
         )
     else:
-        asked = _one_document(ids, error, part)
+        shape = np.shape(as_array("ids", ids) if error is None else error)
+        if len(shape) not in (1, 2) or not np.prod(shape):
+            raise ArgumentError(
+                f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
+            )
+        rows, held = (1, *shape)[-2:]
+        asked = one_document(rows, part.row_length(held))
     return judge(ids, asked, part, error=error)
-
-
-def _part(
-    ranks: int | None, rank: int | None, scheme: str, start: int | None, stop: int | None
-) -> Part | None:
-    """Return the part of the row that is asked for."""
-    if ranks is not None and start is not None:
-        raise ArgumentError("context_parallel and chunk_from cannot be combined")
-    if ranks is not None:
-        if rank is None:
-            raise ArgumentError(f"context_parallel needs the rank, from 0 to {ranks - 1}")
-        return share(ranks, rank, scheme)
-    return None if start is None else chunk(start, stop)
-
-
-def _one_document(ids: ArrayLike, error: ArrayLike | None, part: Part | None) -> Rows:
-    """Return rows of one document each, as long as ids that are a part of them need."""
-    shape = np.shape(as_array("ids", ids) if error is None else error)
-    if len(shape) not in (1, 2) or not np.prod(shape):
-        raise ArgumentError(
-            f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
-        )
-    rows, tokens = (1, *shape)[-2:]
-    return counted_rows(rows, tokens if part is None else part.total(tokens))
 
 
 def judge(
     ids: ArrayLike | None,
     asked: Rows | Vision | Called,
-    part: Part | None = None,
+    part: Part = WHOLE,
     *,
     error: NDArray[np.float64] | None = None,
 ) -> PositionIds:
     """Compare ids with those that rows ask for; arguments as in `positions`."""
     right = asked.ids
-    rows = asked if isinstance(asked, Rows) else counted_rows(*right.shape[:2])
-    held, expected = rows.document, right
-    if part is not None:
-        tokens = part.tokens(right.shape[1])
-        held, expected = held[:, tokens], right[:, tokens]
-    counted = held >= 0
-    if error is not None and expected.ndim == 2:
-        points = np.asarray(ids)
-        if points.ndim > error.ndim:  # text has the same position on all axes
-            expected = np.repeat(expected[..., None], points.shape[-1], axis=-1)
-    got = None if ids is None else _as_rows(ids, expected, whole_numbers=error is None)
-    off = None if error is None else _as_tokens(error, counted)
-    wrong = np.zeros_like(counted) if got is None else counted & differ(got, expected)
-    if off is not None:
-        wrong &= np.isfinite(off)
-    documents, first = rows.documents, _first(got, expected, wrong)
-    wrong_in, cause = np.zeros_like(documents.row), None
-    if got is not None and first is not None:
-        # Numbers of documents count on from row to row, so that one histogram has all of them.
-        before = np.searchsorted(documents.row, np.arange(len(held)))[:, None]
-        wrong_in = np.bincount((held + before)[wrong], minlength=len(wrong_in))
-        cause = cause_of(got, expected, counted, asked, part)
-        if cause is not None:
-            where = place(first, expected.shape)
-            cause += f": expected {first.expected:,} at {where}, got {spell(first.got)}"
-    return PositionIds(
+    rows = asked if isinstance(asked, Rows) else one_document(*right.shape[:2])
+    tokens = part.tokens(right.shape[1])
+    document, expected = rows.document[:, tokens], right[:, tokens]
+    counted = document >= 0
+    is_wrong = np.zeros_like(counted)
+    got = None
+    if ids is not None:
+        got, expected = _match_shapes(ids, expected, error)
+        is_wrong = counted & differ(got, expected)
+    if error is not None:
+        error = _as_tokens(error, counted.shape)
+        is_wrong &= np.isfinite(error)
+    documents = rows.documents
+    found = PositionIds(
         expected=expected,
         got=got,
         counted=counted,
-        is_wrong=wrong,
+        is_wrong=is_wrong,
         documents=documents,
-        wrong_in=wrong_in,
-        cause=cause,
-        error=off,
+        wrong_in=_count_by_document(is_wrong, document, documents),
+        cause=None,
+        error=error,
     )
+    if got is None or not found.wrong:
+        return found
+    cause = cause_of(got, expected, counted, asked, part)
+    return found if cause is None else replace(found, cause=f"{cause}: {describe(found)}")
 
 
-def spell(position: float) -> str:
-    """Return a position as a sentence has it."""
-    return f"{position:,}" if isinstance(position, int) else f"{position:,.9g}"
-
-
-def place(wrong: WrongId, shape: tuple[int, ...]) -> str:
-    """Return where a wrong id is, as a sentence has it."""
+def describe(found: PositionIds) -> str:
+    """Return the first wrong id as a sentence has it: "expected 0 at row 0, token 2, got 2"."""
+    wrong, shape = found.first_wrong, found.expected.shape
+    assert wrong is not None
     words = [f"row {wrong.row:,}"] if shape[0] > 1 else []
-    words += [f"token {wrong.token:,}"]
-    words += [axis_names(count)[wrong.axis] for count in shape[2:]]
-    return ", ".join(words)
+    words += [f"token {wrong.token:,}", *(axis_names(count)[wrong.axis] for count in shape[2:])]
+    got = f"{wrong.got:,}" if isinstance(wrong.got, int) else f"{wrong.got:,.9g}"
+    return f"expected {wrong.expected:,} at {', '.join(words)}, got {got}"
 
 
-def _as_rows(ids: ArrayLike, expected: NDArray[np.int64], *, whole_numbers: bool) -> NDArray[Any]:
-    """Return values in the shape of the expected ids: their axes may be first or last.
+def _match_shapes(
+    ids: ArrayLike, expected: Index, error: NDArray[np.float64] | None
+) -> tuple[NDArray[Any], Index]:
+    """Return ids and expected ones in one shape: the axes of ids may be first or last.
 
     Raises:
         ArgumentError: Another shape, or numbers that are not whole.
         ArgumentTypeError: Not whole numbers.
     """
-    array = whole("ids", ids) if whole_numbers else np.asarray(ids)
+    array = whole("ids", ids) if error is None else np.asarray(ids)
+    if error is not None and expected.ndim == 2 and array.ndim > error.ndim:
+        # Text has the same position on all axes.
+        expected = np.repeat(expected[..., None], array.shape[-1], axis=-1)
     given, (rows, tokens, *axes) = array.shape, expected.shape
-    if axes and array.shape[:1] == (axes[0] + 1,):
+    if axes and given[:1] == (axes[0] + 1,):
         array = array[1:]  # Transformers puts the ids of text before those of the axes
-    if axes and array.shape[:1] == (*axes,):
+    if axes and array.shape[:1] == (axes[0],):
         array = np.moveaxis(array, 0, -1)
-    alone = array[None] if rows == 1 and array.ndim == expected.ndim - 1 else array
-    if alone.shape != expected.shape:
-        point = f"{axes[0]}, " if axes else ""
-        shapes = [f"({point}{rows}, {tokens})"]
-        shapes += [f"({point}{tokens},)" if not point else f"({point}{tokens})"] * (rows == 1)
-        raise ArgumentError(f"ids must have shape {' or '.join(shapes)}, got {given}")
-    return alone
+    if rows == 1 and array.ndim == expected.ndim - 1:
+        array = array[None]
+    if array.shape != expected.shape:
+        shapes = [(*axes, rows, tokens), *[(*axes, tokens)] * (rows == 1)]
+        raise ArgumentError(f"ids must have shape {' or '.join(map(str, shapes))}, got {given}")
+    return array, expected
 
 
-def _as_tokens(error: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _as_tokens(error: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return errors as (rows, tokens)."""
     found = np.asarray(error, np.float64)
-    if found.size != counted.size:
-        raise ArgumentError(f"error must have shape {counted.shape}, got {found.shape}")
-    return found.reshape(counted.shape)
+    if found.size != np.prod(shape):
+        raise ArgumentError(f"error must have shape {shape}, got {found.shape}")
+    return found.reshape(shape)
 
 
-def _first(
-    got: NDArray[Any] | None, expected: NDArray[np.int64], wrong: NDArray[np.bool_]
-) -> WrongId | None:
-    if got is None or not wrong.any():
-        return None
-    row, token = np.unravel_index(int(wrong.argmax()), wrong.shape)
-    theirs, right = (np.atleast_1d(each[row, token]) for each in (got, expected))
-    axis = int((theirs != right).argmax())
-    return WrongId(
-        row=int(row),
-        token=int(token),
-        axis=axis,
-        got=theirs[axis].item(),
-        expected=int(right[axis]),
-    )
+def _count_by_document(wrong: Mask, document: Index, documents: Documents) -> Index:
+    """Return how many tokens of each document are wrong."""
+    # Numbers of documents count on from row to row, so that one histogram has all of them.
+    row, token = np.nonzero(wrong)
+    number = np.searchsorted(documents.row, row) + document[row, token]
+    return np.bincount(number, minlength=len(documents.row))

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ropecli.arrays import Index
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between
 
-Index = NDArray[np.int64]
 SCHEMES = {"contiguous": 1, "zigzag": 2, "striped": 1}  #: Pieces of a row that each rank gets.
 HALVES = ("first", "second")
-
-
-class Part(Protocol):
-    """Some tokens of every row, in an order of their own."""
-
-    def tokens(self, total: int) -> Index:
-        """Return which tokens of a row of that many it has."""
-
-    def total(self, held: int) -> int:
-        """Return how many tokens a row has of which it has that many."""
-
-    def mistakes(self, total: int, ids: Index) -> Iterator[tuple[str, Index]]:
-        """Yield what goes wrong in such parts, and the ids that come of it.
-
-        Args:
-            total: Tokens of a row.
-            ids: Right ids of whole rows, (rows, total, ...).
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,113 +24,109 @@ class Share:
     ranks: int
     scheme: str  #: contiguous; zigzag: chunks r and 2N - 1 - r of 2N; striped: tokens r, r + N, ...
 
-    def tokens(self, total: int) -> Index:
+    def tokens(self, length: int) -> Index:
         """Return which tokens of a row the rank has."""
-        return np.concatenate(self._pieces(total))
+        return np.concatenate(self._pieces(length))
 
-    def total(self, held: int) -> int:
-        """Return how many tokens a row has of which the rank has that many."""
+    def row_length(self, held: int) -> int:
+        """Return the length of a row of which the rank has that many tokens."""
         return held * self.ranks
 
-    def _pieces(self, total: int) -> list[Index]:
+    def _pieces(self, length: int) -> Sequence[Index]:
         pieces = SCHEMES[self.scheme] * self.ranks
-        if total % pieces:
+        if length % pieces:
             raise ArgumentError(
                 f"a row must divide into {pieces} pieces for {self.ranks} ranks ({self.scheme}), "
-                f"got {total:,} tokens"
+                f"got {length:,} tokens"
             )
-        every = np.arange(total)
+        every = np.arange(length)
         if self.scheme == "striped":
             return [every[self.rank :: self.ranks]]
         chunks = every.reshape(pieces, -1)
-        if self.scheme == "contiguous":
-            return [chunks[self.rank]]
-        return [chunks[self.rank], chunks[-1 - self.rank]]
+        return [chunks[self.rank], chunks[-1 - self.rank]][: SCHEMES[self.scheme]]
 
-    def mistakes(self, total: int, ids: Index) -> Iterator[tuple[str, Index]]:
-        """Yield the shares of other ranks and schemes, and halves that are out of place."""
-        mine, own = self._pieces(total), f"rank {self.rank}"
+    def mistakes(self, ids: Index) -> Iterator[tuple[str, Index]]:
+        """Yield the shares of other ranks and schemes, and halves that are out of place.
+
+        Args:
+            ids: Right ids of whole rows, (rows, length, ...).
+        """
+        for sentence, tokens in self._mistaken_tokens(ids.shape[1]):
+            yield sentence, ids[:, tokens]
+        count = np.arange(ids.shape[1] // self.ranks)
+        yield f"rank {self.rank} counts its own tokens from 0", count[None]
+
+    def _mistaken_tokens(self, length: int) -> Iterator[tuple[str, Index]]:
+        me, own = f"rank {self.rank}", self._pieces(length)
         for scheme, pieces in SCHEMES.items():
-            other = Share(rank=self.rank, ranks=self.ranks, scheme=scheme)
-            if scheme != self.scheme and total % (pieces * self.ranks) == 0:
-                yield f"the row is divided {scheme}, not {self.scheme}", ids[:, other.tokens(total)]
-        if len(mine) == 2:
-            first, second = mine
-            yield f"the two halves of {own} are exchanged", ids[:, np.concatenate([second, first])]
-            for rank in range(self.ranks):
-                for place, piece in zip(HALVES, self._of(rank, total), strict=True):
-                    theirs = f"{own} has the {place} half of rank {rank}"
-                    for as_its, both in zip(HALVES, ((piece, second), (first, piece)), strict=True):
-                        where = "" if as_its == place else f" as its {as_its}"
-                        yield theirs + where, ids[:, np.concatenate(both)]
-        for rank in range(self.ranks):
-            if rank != self.rank:
-                yield (
-                    f"{own} has the ids of rank {rank}",
-                    ids[:, np.concatenate(self._of(rank, total))],
-                )
-        length = sum(map(len, mine))
-        yield f"{own} counts its own tokens from 0", _spread(np.arange(length), ids)
-
-    def _of(self, rank: int, total: int) -> list[Index]:
-        return Share(rank=rank, ranks=self.ranks, scheme=self.scheme)._pieces(total)
+            if scheme != self.scheme and length % (pieces * self.ranks) == 0:
+                tokens = replace(self, scheme=scheme).tokens(length)
+                yield f"the row is divided {scheme}, not {self.scheme}", tokens
+        ranks = [(rank, replace(self, rank=rank)._pieces(length)) for rank in range(self.ranks)]
+        if self.scheme == "zigzag":
+            yield f"the two halves of {me} are exchanged", np.concatenate(own[::-1])
+            for rank, theirs in ranks:
+                for half, piece in zip(HALVES, theirs, strict=True):
+                    both = {"first": (piece, own[1]), "second": (own[0], piece)}
+                    for place, pair in both.items():
+                        as_other = "" if place == half else f" as its {place}"
+                        sentence = f"{me} has the {half} half of rank {rank}{as_other}"
+                        yield sentence, np.concatenate(pair)
+        for rank, theirs in ranks:
+            yield f"{me} has the ids of rank {rank}", np.concatenate(theirs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
     """The tokens of a row from one on, up to another: a chunk of a prefill, or a decoded token."""
 
-    start: int
+    start: int = 0
     stop: int | None = None  #: The first that is in the chunk no more; None for the end of the row.
 
-    def tokens(self, total: int) -> Index:
+    def tokens(self, length: int) -> slice:
         """Return which tokens of a row the chunk has."""
-        stop = total if self.stop is None else self.stop
-        if not self.start < stop <= total:
+        stop = length if self.stop is None else self.stop
+        if not self.start < stop <= length:
             raise ArgumentError(
-                f"chunk must be within the row's {total:,} tokens, got {self.start:,} to {stop:,}"
+                f"chunk must be within the row's {length:,} tokens, got {self.start:,} to {stop:,}"
             )
-        return np.arange(self.start, stop)
+        return slice(self.start, stop)
 
-    def total(self, held: int) -> int:
-        """Return how many tokens a row has, if no more follow."""
+    def row_length(self, held: int) -> int:
+        """Return the length of a row, if no more tokens follow."""
         return self.start + held if self.stop is None else self.stop
 
-    def mistakes(self, total: int, ids: Index) -> Iterator[tuple[str, Index]]:
-        """Yield a count from 0, and an offset that is added twice."""
-        tokens = self.tokens(total)
-        zero = f"the chunk counts from 0, without its offset of {self.start:,}"
-        yield zero, ids[:, tokens] - ids[:, tokens[:1]]
-        yield f"the offset of {self.start:,} is added twice", ids[:, tokens] + self.start
+    def mistakes(self, ids: Index) -> Iterator[tuple[str, Index]]:
+        """Yield a count from 0, and an offset that is added twice; ids as those of a share."""
+        if self.start:
+            own = ids[:, self.tokens(ids.shape[1])]
+            yield f"the chunk counts from 0, without its offset of {self.start:,}", own - own[:, :1]
+            yield f"the offset of {self.start:,} is added twice", own + self.start
 
 
-def share(ranks: int, rank: int, scheme: str) -> Share:
-    """Return what a rank has of each row.
+Part = Share | Chunk
+WHOLE = Chunk()  #: A row that is not divided.
+
+
+def part_of(
+    ranks: int | None, rank: int | None, scheme: str, start: int | None, stop: int | None
+) -> Part:
+    """Return a rank's share of each row, a chunk of it, or the whole row.
 
     Raises:
-        ArgumentError: A value out of range.
+        ArgumentError: A value out of range, or a share and a chunk.
         ArgumentTypeError: Not whole numbers.
     """
+    if ranks is None:
+        first = 0 if start is None else at_least("chunk", start, 0)
+        return Chunk(start=first, stop=None if stop is None else at_least("chunk", stop, first + 1))
+    if start is not None:
+        raise ArgumentError("context_parallel and chunk_from cannot be combined")
+    if rank is None:
+        raise ArgumentError(f"context_parallel needs the rank, from 0 to {ranks - 1}")
     count = at_least("context parallel", ranks, 1)
     return Share(
         ranks=count,
         rank=between("rank", rank, 0, count - 1),
         scheme=one_of("scheme", scheme, SCHEMES),
     )
-
-
-def chunk(start: int, stop: int | None = None) -> Chunk:
-    """Return a chunk of each row.
-
-    Raises:
-        ArgumentError: An end that is not after the start.
-        ArgumentTypeError: Not whole numbers.
-    """
-    first = at_least("chunk", start, 0)
-    return Chunk(start=first, stop=None if stop is None else at_least("chunk", stop, first + 1))
-
-
-def _spread(along: Index, ids: Index) -> Index:
-    """Return ids of all rows, and of all axes, from those along one row."""
-    shape = (len(ids), len(along), *ids.shape[2:])
-    return np.broadcast_to(along.reshape(1, -1, *[1] * (ids.ndim - 2)), shape)

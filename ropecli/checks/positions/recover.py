@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import as_real, dtype_name
+from ropecli.arrays import Array, as_real, dtype_name
+from ropecli.checks.identify.lines import as_complex
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between
 from ropecli.results import Result
@@ -76,133 +77,110 @@ def recover_positions(
             f"got {x.shape} and {y.shape}"
         )
     own = max(UNIT.get(str(dtype_name(each.dtype)), SINGLE) for each in (x, y))
-    found: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    angle, spread = _angles(rope, *(each.reshape((1, 1, *each.shape)[-4:]) for each in (x, y)))
+    positions = np.full((rope.axes, len(angle)), np.nan)
+    error = np.full(positions.shape, np.inf)
     # A file of float32 may hold what was computed in a smaller dtype.
     for unit in sorted({own, *(each for each in UNIT.values() if each > own)}):
-        angles, sigma = _angles(rope, _rows(x), _rows(y), unit)
-        if not found:
-            found = [_solve(np.array(row), angles, sigma, limit) for row in rope.frequencies]
-            continue
-        for (value, error), row in zip(found, rope.frequencies, strict=True):
-            unknown = ~np.isfinite(error)
-            value[unknown], error[unknown] = _solve(
-                np.array(row), angles[unknown], sigma[unknown], limit
+        for axis, inv_freq in enumerate(rope.frequencies):
+            unknown = np.isinf(error[axis])
+            positions[axis, unknown], error[axis, unknown] = _solve(
+                np.array(inv_freq), angle[unknown], unit * spread[unknown], limit
             )
-    shape = (*x.shape[:-3], x.shape[-2], rope.axes)
-    value, error = (np.stack(each, axis=-1).reshape(shape) for each in zip(*found, strict=True))
-    if rope.axes == 1:
-        return RecoveredPositions(positions=value[..., 0], error=error[..., 0])
-    return RecoveredPositions(positions=value, error=error.max(axis=-1))
-
-
-def _rows(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array as (rows, heads, tokens, head_dim)."""
-    return array.reshape((1, 1, *array.shape)[-4:])
-
-
-def _angles(
-    rope: Rotary, before: NDArray[Any], after: NDArray[Any], unit: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the angle of each pair, and its standard error, (rows times tokens, pairs)."""
-    x, y = (
-        _complex(each, pairs) for each, pairs in ((before, rope.pairs_in), (after, rope.pairs_out))
+    shape = (*x.shape[:-3], x.shape[-2])
+    return RecoveredPositions(
+        positions=positions.T.reshape(shape if rope.axes == 1 else (*shape, rope.axes)),
+        error=error.max(axis=0).reshape(shape),
     )
+
+
+def _angles(rope: Rotary, before: NDArray[Any], after: NDArray[Any]) -> tuple[Array, Array]:
+    """Return the angle of each pair, and its standard error in units, (rows times tokens, pairs).
+
+    Args:
+        rope: The encoding.
+        before: Vectors before the rotation, (rows, heads, tokens, head_dim).
+        after: The same after it.
+    """
     with np.errstate(all="ignore"):
-        product = y * x.conj()
+        x = as_complex(before.astype(np.float64), rope.pairs_in)
+        product = as_complex(after.astype(np.float64), rope.pairs_out) * x.conj()
         joined = product.sum(axis=1)
-        noise = ROUNDINGS * unit * np.sqrt(np.square(np.abs(product)).sum(axis=1))
-        sigma = np.where(np.abs(joined) > 0, noise / np.abs(joined), np.inf)
+        noise = ROUNDINGS * np.sqrt(np.square(np.abs(product)).sum(axis=1))
+        spread = np.where(np.abs(joined) > 0, noise / np.abs(joined), np.inf)
     angle = np.angle(joined) * (1 if rope.direction == "forward" else -1)
-    count = len(rope.pairs_in)
-    sigma[~np.isfinite(sigma) | ~np.isfinite(angle)] = np.inf
-    return np.nan_to_num(angle).reshape(-1, count), sigma.reshape(-1, count)
+    spread[~np.isfinite(spread) | ~np.isfinite(angle)] = np.inf
+    pairs = len(rope.pairs_in)
+    return np.nan_to_num(angle).reshape(-1, pairs), spread.reshape(-1, pairs)
 
 
-def _complex(vectors: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[np.complex128]:
-    wide = vectors.astype(np.float64)
-    found: NDArray[np.complex128] = wide[..., pairs[:, 0]] + 1j * wide[..., pairs[:, 1]]
-    return found
-
-
-def _solve(
-    inv_freq: NDArray[np.float64],
-    angle: NDArray[np.float64],
-    sigma: NDArray[np.float64],
-    longest: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _solve(inv_freq: Array, angle: Array, sigma: Array, longest: int) -> tuple[Array, Array]:
     """Return the position of each row on one axis, and its error; infinite where uncertain.
 
     Pairs that this axis does not rotate have the frequency 0.
     """
     order = np.argsort(np.abs(inv_freq))
     order = order[inv_freq[order] != 0]
-    value, error = np.full(len(angle), np.nan), np.full(len(angle), np.inf)
+    position, error = np.full(len(angle), np.nan), np.full(len(angle), np.inf)
     if not len(order):
-        return value, error
-    rows = max(1, BLOCK // ((_turns(inv_freq[order], longest) + 2) * len(order)))
+        return position, error
+    slowest = inv_freq[order[0]]
+    # One turn more than there may be, for a position just below 0.
+    turns = np.arange(-1, np.ceil(longest * abs(slowest) / (2 * np.pi)) + 1) * np.sign(slowest)
+    rows = max(1, BLOCK // (len(turns) * len(order)))
     for start in range(0, len(angle), rows):
         part = slice(start, start + rows)
-        value[part], error[part] = _fit(
-            inv_freq[order], angle[part][:, order], sigma[part][:, order], longest
+        position[part], error[part] = _best_position(
+            inv_freq[order], angle[part][:, order], sigma[part][:, order], turns, longest
         )
-    return value, error
+    return position, error
 
 
-def _turns(inv_freq: NDArray[np.float64], longest: int) -> int:
-    """Return how often the slowest pair may turn."""
-    return int(np.ceil(longest * abs(inv_freq[0]) / (2 * np.pi)))
+def _best_position(
+    inv_freq: Array, angle: Array, sigma: Array, turns: Array, longest: int
+) -> tuple[Array, Array]:
+    """Return the position that fits the angles of each row best, from the slowest pair on.
 
-
-def _fit(
-    inv_freq: NDArray[np.float64],
-    angle: NDArray[np.float64],
-    sigma: NDArray[np.float64],
-    longest: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the position that fits the angles of each row best, from the slowest pair on."""
-    # One turn more than there are, for a position just below 0.
-    whole_turns = np.arange(-1, _turns(inv_freq, longest) + 1) * np.sign(inv_freq[0])
+    Each number of turns of the slowest pair makes a candidate, the weighted least squares of the
+    pairs so far, and each next pair is taken to be in the turn that is nearest to it.
+    """
     weight = 1 / np.square(np.minimum(sigma, 1e9))
-    top = np.zeros((len(angle), len(whole_turns)))
-    bottom = np.zeros((len(angle), 1))
-    at = np.zeros_like(top)
+    candidates = (angle[:, :1] + 2 * np.pi * turns) / inv_freq[0]
+    weighted_sum, total_weight = np.zeros_like(candidates), np.zeros((len(angle), 1))
     for pair, frequency in enumerate(inv_freq):
-        if pair == 0:
-            unwrapped = angle[:, :1] + 2 * np.pi * whole_turns
-        else:
-            apart = at * frequency - angle[:, pair, None]
-            unwrapped = angle[:, pair, None] + 2 * np.pi * np.round(apart / (2 * np.pi))
-        top += weight[:, pair, None] * frequency * unwrapped
-        bottom += weight[:, pair, None] * frequency**2
-        at = top / bottom
-    left = _left(at, inv_freq, angle, weight)
-    left[(at < BELOW) | (at > longest)] = np.inf
-    best = left.argmin(axis=1)[:, None]
-    value = np.take_along_axis(at, best, axis=1)[:, 0]
-    fit = np.take_along_axis(left, best, axis=1)[:, 0]
-    others = np.where(np.abs(at - value[:, None]) < 0.5, np.inf, left).min(axis=1)
-    error = SIGMAS / np.sqrt(bottom[:, 0])
-    rounded = np.round(value)
-    whole = np.abs(value - rounded) <= np.maximum(error, SINGLE * np.abs(value))
-    known = (fit <= FITS**2) & (others > APART * np.maximum(fit, 1)) & (error < 0.5)
-    return np.where(whole, rounded, value) + 0.0, np.where(known, error, np.inf)
+        own, its_angle = weight[:, pair, None], angle[:, pair, None]
+        unwrapped = its_angle + _whole_turns(candidates * frequency - its_angle)
+        weighted_sum += own * frequency * unwrapped
+        total_weight += own * frequency**2
+        candidates = weighted_sum / total_weight
+    misfit = _misfit(candidates, inv_freq, angle, weight)
+    misfit[(candidates < BELOW) | (candidates > longest)] = np.inf
+    best = misfit.argmin(axis=1)[:, None]
+    position = np.take_along_axis(candidates, best, axis=1)
+    least = np.take_along_axis(misfit, best, axis=1)[:, 0]
+    others = np.where(np.abs(candidates - position) < 0.5, np.inf, misfit).min(axis=1)
+    position = position[:, 0]
+    error = SIGMAS / np.sqrt(total_weight[:, 0])
+    known = (least <= FITS**2) & (others > APART * np.maximum(least, 1)) & (error < 0.5)
+    rounded = np.round(position)
+    is_whole = np.abs(position - rounded) <= np.maximum(error, SINGLE * np.abs(position))
+    return np.where(is_whole, rounded, position) + 0.0, np.where(known, error, np.inf)
 
 
-def _left(
-    at: NDArray[np.float64],
-    inv_freq: NDArray[np.float64],
-    angle: NDArray[np.float64],
-    weight: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _misfit(candidates: Array, inv_freq: Array, angle: Array, weight: Array) -> Array:
     """Return the mean square of what positions leave of the angles, in units of their bound.
 
     Angles computed in float32 are off by a unit of themselves, which counts for far positions.
     """
-    total = np.zeros_like(at)
+    total = np.zeros_like(candidates)
     for pair, frequency in enumerate(inv_freq):
-        turned = at * frequency
+        turned = candidates * frequency
         apart = turned - angle[:, pair, None]
-        apart -= 2 * np.pi * np.round(apart / (2 * np.pi))
         bound = 1 / weight[:, pair, None] + np.square(SINGLE * turned)
-        total += np.square(apart) / bound
+        total += np.square(apart - _whole_turns(apart)) / bound
     return total / len(inv_freq)
+
+
+def _whole_turns(angle: Array) -> Array:
+    """Return the whole turns that are nearest to an angle, in radians."""
+    return 2 * np.pi * np.round(angle / (2 * np.pi))

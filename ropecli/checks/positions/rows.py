@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import as_array
+from ropecli.arrays import Index, as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, integer
 
-Ids = NDArray[np.int64]
 MOST_TOKENS = 2**32  #: Of all rows; more is a mistake, and would not fit in memory.
 
 
@@ -29,80 +28,79 @@ class Documents(NamedTuple):
 class Rows:
     """Tokens in rows of one length, each of a document or of padding."""
 
-    document: Ids  #: Each token's document, counted within its row; -1 for padding, (rows, tokens).
+    document: Index  #: Each token's document, counted in its row; -1 for padding, (rows, tokens).
     separated: bool = False  #: Whether a separator ends each document but the last.
 
     @property
-    def ids(self) -> Ids:
+    def ids(self) -> Index:
         """The position of each token: counted within its document, and 0 for padding."""
         return count_tokens(self.document)
 
     @property
     def documents(self) -> Documents:
         """The documents of all rows."""
-        runs = _runs(self.document)
-        first = runs.before == 0
-        length = np.add.reduceat(runs.length, np.flatnonzero(first)) if first.any() else first
-        tokens = self.document.shape[1]
-        row, start = np.divmod(runs.start[first], tokens)
-        return Documents(row=row, start=start, length=length)
+        first, length = _first_and_length(self.document)
+        token = np.flatnonzero(self.document >= 0)
+        row, start = np.divmod(token[first], self.document.shape[1])
+        return Documents(row, start, length)
+
+    def mistakes(self) -> Iterator[tuple[str, Index]]:
+        """Yield mistakes in telling documents and padding apart, and the ids that come of each."""
+        document = self.document
+        continued = "documents continue the count of the one before"
+        several = bool((document > 0).any())
+        if several:
+            yield continued, count_tokens(np.minimum(document, 0))
+        if (document < 0).any():
+            filled = np.maximum.accumulate(document, axis=1).clip(0)
+            yield "padding is counted", count_tokens(filled)
+            if several:
+                yield f"padding is counted, and {continued}", count_tokens(filled * 0)
+        if self.separated:
+            early = np.concatenate([document[:, 1:], document[:, -1:]], axis=1)
+            yield "the count restarts at the separator, not after it", count_tokens(early)
+        if several:
+            late = np.concatenate([document[:, :1], document[:, :-1]], axis=1)
+            yield "the count restarts one token late", count_tokens(late)
+        yield "tokens are counted from the end", count_tokens(document[:, ::-1])[:, ::-1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Called:
     """Tokens that a model was called with, in one call or in several one after another."""
 
-    ids: Ids  #: (1, tokens) or (1, tokens, axes).
-    calls: Ids  #: The number of each token's call, (tokens,).
+    ids: Index  #: (1, tokens) or (1, tokens, axes).
+    calls: Index  #: The number of each token's call, (tokens,).
 
-    def mistakes(self) -> Iterator[tuple[str, Ids]]:
+    def mistakes(self) -> Iterator[tuple[str, Index]]:
         """Yield a count that forgets the calls before, and the ids that come of it."""
         first = np.searchsorted(self.calls, self.calls)
         yield "each call counts from 0", self.ids - self.ids[:, first]
 
 
-def count_tokens(document: Ids) -> Ids:
+def count_tokens(document: Index) -> Index:
     """Count tokens from 0 in each document of each row, (rows, tokens); 0 where it is -1."""
-    runs = _runs(document)
-    inside = document.ravel() >= 0
-    # A sum of steps of one, but for the first token of each run: much faster than np.repeat.
-    step = inside.astype(np.int64)
-    last = runs.before + runs.length - 1
-    step[runs.start] = runs.before - np.concatenate([[0], last[:-1]])
-    ids = np.cumsum(step, out=step)
-    if not inside.all():
-        ids[~inside] = 0
-    return ids.reshape(document.shape)
+    first, length = _first_and_length(document)
+    ids = np.zeros_like(document)
+    ids[document >= 0] = np.arange(length.sum()) - np.repeat(first, length)
+    return ids
 
 
-class _Runs(NamedTuple):
-    """Tokens of one document next to each other, of all rows in a row."""
+def _first_and_length(document: Index) -> tuple[Index, Index]:
+    """Return the first token of each document, and its length, in a row of all tokens.
 
-    start: Ids
-    length: Ids
-    before: Ids  #: Tokens of the same document in earlier runs, which padding parts from this one.
-
-
-def _runs(document: Ids) -> _Runs:
-    flat, tokens = document.ravel(), document.shape[1]
-    begins = np.empty(flat.size, np.bool_)
-    begins[0] = True
-    np.not_equal(flat[1:], flat[:-1], out=begins[1:])
-    begins[::tokens] = True
-    start = np.flatnonzero(begins)
-    length = np.diff(start, append=flat.size)
-    inside = flat[start] >= 0
-    start, length = start[inside], length[inside]
-    row, number = start // tokens, flat[start]
-    first = np.ones(len(start), np.bool_)
-    first[1:] = (np.diff(row) != 0) | (np.diff(number) != 0)
-    total = np.cumsum(length) - length
-    # Totals rise, so that the latest first run has the largest one.
-    before = total - np.maximum.accumulate(np.where(first, total, 0))
-    return _Runs(start=start, length=length, before=before)
+    Padding is left out of that row, so that a document goes on after a hole.
+    """
+    # Numbers of the next row are beyond those of this one.
+    every = document + np.arange(len(document))[:, None] * (document.shape[1] + 1)
+    number = every[document >= 0]
+    begins = np.ones(len(number), np.bool_)
+    begins[1:] = number[1:] != number[:-1]
+    first = np.flatnonzero(begins)
+    return first, np.diff(first, append=len(number))
 
 
-def counted_rows(rows: int, tokens: int) -> Rows:
+def one_document(rows: int, tokens: int) -> Rows:
     """Return rows of one document each."""
     return Rows(document=np.zeros((rows, tokens), np.int64))
 
@@ -119,9 +117,7 @@ def of_lengths(lengths: Sequence[int]) -> Rows:
         raise ArgumentError(
             f"lengths must add up to 1 to 2^32 tokens, got {sum(checked):,} of {len(checked):,}"
         )
-    document = np.zeros((1, sum(checked)), np.int64)
-    document[0, np.cumsum(checked)[:-1]] = 1
-    return Rows(document=np.cumsum(document, axis=1, out=document))
+    return Rows(document=np.repeat(np.arange(len(checked)), checked)[None])
 
 
 def of_cu_seqlens(cu_seqlens: ArrayLike) -> Rows:
@@ -151,10 +147,7 @@ def of_mask(mask: ArrayLike) -> Rows:
         ArgumentError: Numbers other than 0 and 1, or 0 and 1, 2, 3, ... in order.
         ArgumentTypeError: Not whole numbers.
     """
-    array = whole("mask", mask)
-    if array.ndim not in (1, 2) or not array.size:
-        raise ArgumentError(f"mask must have shape (tokens,) or (rows, tokens), got {array.shape}")
-    rows = np.atleast_2d(array)
+    rows = _whole_rows("mask", mask)
     if not rows.any():
         raise ArgumentError("mask must have a token that is not padding, got 0 everywhere")
     latest = np.maximum.accumulate(rows, axis=1)
@@ -169,24 +162,29 @@ def of_mask(mask: ArrayLike) -> Rows:
     return Rows(document=rows - 1)
 
 
-def of_tokens(tokens: ArrayLike, separator: int) -> Rows:
+def of_tokens(tokens: ArrayLike, separator: int | None) -> Rows:
     """Return rows of documents that end with a separator.
 
     Raises:
-        ArgumentError: Not one or two axes.
+        ArgumentError: Not one or two axes, or no separator.
         ArgumentTypeError: Not whole numbers.
     """
-    array = whole("tokens", tokens)
+    if separator is None:
+        raise ArgumentError("tokens need the separator that ends a document")
+    ends = _whole_rows("tokens", tokens) == integer("separator", separator)
+    return Rows(document=np.cumsum(ends, axis=1, dtype=np.int64) - ends, separated=True)
+
+
+def _whole_rows(name: str, value: ArrayLike) -> Index:
+    array = whole(name, value)
     if array.ndim not in (1, 2) or not array.size:
         raise ArgumentError(
-            f"tokens must have shape (tokens,) or (rows, tokens), got {array.shape}"
+            f"{name} must have shape (tokens,) or (rows, tokens), got {array.shape}"
         )
-    ends = np.atleast_2d(array) == integer("separator", separator)
-    document = np.cumsum(ends, axis=1, dtype=np.int64) - ends
-    return Rows(document=document, separated=True)
+    return np.atleast_2d(array)
 
 
-def whole(name: str, value: ArrayLike) -> Ids:
+def whole(name: str, value: ArrayLike) -> Index:
     """Return an array of whole numbers, of any dtype, as int64.
 
     Raises:
