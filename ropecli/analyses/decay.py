@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from ropecli.analyses.several import Comparable, Several
 from ropecli.arrays import as_real
 from ropecli.errors import ArgumentError
-from ropecli.kernels import abel
 from ropecli.numbers import not_negative, number, positive
 from ropecli.results import Axes, Figure
 from ropecli.rotary.rotary import Rotary, check_rope
@@ -22,7 +21,6 @@ from ropecli.units import DOUBLE
 REDUCTIONS = ("mean", "sum")
 MOST_VALUES = 10**8 + 1  #: From 0 to 10^8; more are a slip: a column of them takes 0.8 GB.
 SLICE = 2**22  #: Values of one call of a kernel, a tenth of a second or so; a multiple of BLOCK.
-SMALL = 4 * abel.BLOCK  #: Values up to which one thread is done before others have woken.
 MOST_CONTRIBUTIONS = 10**7  #: Of all pairs at all distances, 80 MB.
 FURTHEST_SUMMARY = 10**6  #: Positions up to which the summary is of every whole distance.
 ROUNDING = 1e-9  #: A rise by a smaller part of the bound is rounding.
@@ -312,21 +310,24 @@ class _Sums:
     def __init__(
         self, inv_freq: NDArray[np.float64], start: float, step: float, count: int
     ) -> None:
+        from ropecli.kernels import abel
+
+        self.kernels = abel
         self.inv_freq = inv_freq
         self.run = float(start), float(step)
         self.count = count
         shape = (len(inv_freq), min(abel.BLOCK, count))
         self.table = np.empty(shape), np.empty(shape)
-        self.small = count <= SMALL
+        self.small = count <= 4 * abel.BLOCK  # one thread is done before others have woken
         abel.fill_steps(inv_freq, float(step), *self.table, small=self.small)
 
     def weighted_sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """sum_i weights_i |S_{i+1}| at each distance."""
-        return self._in_slices(abel.weighted_partial_sums, weights)
+        return self._in_slices(self.kernels.weighted_partial_sums, weights)
 
     def score(self, h: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Re sum_i h_i e^{i r theta_i} at each distance."""
-        return self._in_slices(abel.scores, h.real.copy(), h.imag.copy())
+        return self._in_slices(self.kernels.scores, h.real.copy(), h.imag.copy())
 
     def _in_slices(
         self, kernel: Callable[..., None], *arguments: NDArray[np.float64]

@@ -71,7 +71,11 @@ def trace(
     single steps with a cache. Exit code 1 if a layer differs from what the file says.
     """
     from ropecli.checks.trace import trace as run
+    from ropecli.cli.progress import progress_line
 
-    result = run(source, sequence_length=sequence_length, seed=seed, timeout=timeout)
+    with progress_line(source, wanted=not page.quiet, after=1.0) as progress:
+        result = run(
+            source, sequence_length=sequence_length, seed=seed, timeout=timeout, progress=progress
+        )
     page.show(result, page.parameters())
     return result.passed

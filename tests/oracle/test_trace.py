@@ -276,6 +276,20 @@ def test_time_is_limited(llama: Path) -> None:
     assert line == "building and running the model took more than 0.001 s; raise --timeout"
 
 
+def test_each_stage_is_reported_and_threads_are_as_before(llama: Path) -> None:
+    import torch
+
+    threads, stages = torch.get_num_threads(), list[tuple[str, int]]()
+    ropecli.trace(llama, progress=lambda words: stages.append((words, torch.get_num_threads())))
+    assert stages == [
+        ("importing Transformers", threads),
+        ("building the model", 1),
+        ("running the model", 1),
+        ("identifying the rotations", threads),
+    ]
+    assert torch.get_num_threads() == threads
+
+
 # Models of one's own.
 
 

@@ -89,7 +89,7 @@ def identify(
 def _explain(found: Identification, inputs: Inputs) -> Identification:
     """Return a refusal with the vectors that part, and the usual RoPE that they come near."""
     explained = explain_refusal(found, inputs)
-    near = recover_positions(inputs) if (found.reason or "").startswith(GENERIC) else None
+    near = recover_positions(inputs) if (explained.reason or "").startswith(GENERIC) else None
     if near is None:
         return explained
     reason = explain_nearby(inputs, *near)

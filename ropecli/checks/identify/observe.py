@@ -198,6 +198,8 @@ def _choose_samples(nonzero: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def _narrower_precision(after: Array, dtype: str) -> str | None:
     """Return the dtype of 8 or 16 bits that all vectors keep to, if their own dtype is wider."""
+    if len(after) > 1 and _narrower_precision(after[:1], dtype) is None:
+        return None
     with np.errstate(over="ignore", invalid="ignore"):
         for name in EIGHTHS:
             if (after.astype(name).astype(np.float64) == after).all():

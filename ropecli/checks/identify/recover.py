@@ -34,6 +34,7 @@ from ropecli.checks.identify.parting import Parting, find_parting, parts_of
 from ropecli.checks.identify.precision import FULL, half_frequencies
 from ropecli.checks.identify.refuse import (
     OFF,
+    UNEXPLAINED,
     reason_from_explanation,
     reason_from_pairs,
     reason_from_rest,
@@ -138,7 +139,9 @@ def identify_rows(
 
 
 def explain_refusal(found: Identification, inputs: Inputs) -> Identification:
-    """Return an identification, with the vectors that part from most others if it is refused."""
+    """Return an identification; if refused, with why, and vectors that part from most others."""
+    if found.reason == UNEXPLAINED:
+        found = replace(found, reason=rejection_reason(observe(inputs)))
     if found.recognised or found.parting is not None:
         return found
     for part in parts_of(inputs):
@@ -176,7 +179,7 @@ def _measure(observed: Observations) -> Measurement | str:
         return reason
     pairing = find_pairs(observed)
     if not len(pairing.read) or pairing.spread > KEPT:
-        return rejection_reason(observed)
+        return UNEXPLAINED
     measured = measure(observed, pairing)
     if reason := reason_from_pairs(measured):
         return reason

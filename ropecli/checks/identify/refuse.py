@@ -22,6 +22,7 @@ from ropecli.units import TINY
 _OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
 _UNKNOWN_LENGTHS = "lengths are not kept, and nothing known explains how they change"
 OFF = "most vectors are rotated, but some are off by"
+UNEXPLAINED = "not a rotation by position"  #: Stands for `rejection_reason`, which takes long.
 #: Beginnings of reasons that say what is seen, and not why.
 GENERIC = (_OUT_OF_PROPORTION, _UNKNOWN_LENGTHS, OFF)
 _ALIKE = 0.02  #: Relative difference that vectors of one position may have once rotated back.
@@ -70,7 +71,7 @@ def reason_from_pairs(measured: Measurement) -> str | None:
     if (shown.disagreement > max(_ALIKE, ROUNDINGS * observed.unit)).any():
         return "vectors at one position are rotated by different angles"
     if shown.mirrored.any() or not shown.linear.any():
-        return rejection_reason(observed)
+        return UNEXPLAINED
     if shown.turning.any():
         return None
     if shown.linear.all():
@@ -82,7 +83,7 @@ def _reason_from_single(measured: Measurement, alone: Index) -> str:
     """Return what to report of coordinates that change and have no partner."""
     count = int(measured.pairs.shown.sum())
     if count < 2 * len(alone):
-        return rejection_reason(measured.observed)
+        return UNEXPLAINED
     if len(alone) == 1:
         which = f"coordinate {alone[0]} changes and is"
     else:
@@ -94,7 +95,7 @@ def reason_from_explanation(measured: Measurement, found: Explanation) -> str | 
     """Return why pairs that rotate do not rotate by position, or None."""
     if not found.consistent:
         if measured.pairing.swapped:
-            return rejection_reason(measured.observed)
+            return UNEXPLAINED
         return "pairs are rotated at position 0, each by an angle of its own"
     turning = measured.pairs[measured.pairs.shown & measured.pairs.turning]
     if not found.precision.explains and not turning.linear.all():
@@ -139,10 +140,9 @@ def _sinusoidal_share(added: Array, observed: Observations) -> float:
     total = (added**2).sum(axis=0)
     squares = (observed.x[near, 0] ** 2 + observed.y[near, 0] ** 2).sum(axis=0)
     rounding = (2 * observed.unit) ** 2 * squares
-    left = np.full(len(total), np.inf)
-    for theta in _GRID:
-        basis = np.linalg.qr(np.column_stack([np.cos(m * theta), np.sin(m * theta)]))[0]
-        left = np.minimum(left, total - ((basis.T @ added) ** 2).sum(axis=0))
+    angles = _GRID[:, None] * m
+    basis = np.linalg.qr(np.stack([np.cos(angles), np.sin(angles)], axis=2))[0]
+    left = (total - ((basis.mT @ added) ** 2).sum(axis=1)).min(axis=0)
     return float(1 - (np.maximum(left - rounding, 0) / np.maximum(total, TINY)).max())
 
 
@@ -271,8 +271,9 @@ def _first_pairs(pairs: Index) -> Iterator[tuple[int, int]]:
 
 def _explain_mixed_layouts(observed: Observations, name: str, pairs: Index) -> str | None:
     """Each coordinate takes its partner from one layout and its angle from the other."""
-    fits = [_fit_combination(observed, a, b) for a, b in _first_pairs(pairs)]
-    if max(error for error, _, _ in fits) > _ROUGH:
+    every = (_fit_combination(observed, a, b) for a, b in _first_pairs(pairs))
+    fits = list(itertools.takewhile(lambda fit: fit[0] <= _ROUGH, every))
+    if len(fits) < 4:
         return None
     (_, first, sign), (_, second, opposite) = fits[:2]
     if abs(first / second - 1) < _CLOSE and sign == opposite:
@@ -309,12 +310,14 @@ def _fit_combination(
     y = observed.y[near][..., a]
     rounding = ROUNDINGS * observed.unit * float(np.linalg.norm(x))
     changed = max(float(np.linalg.norm(y - x)), rounding, TINY)
-    for thetas in _GRID.reshape(16, -1):  # at once: a call a frequency takes ten times as long
-        angles = thetas[:, None] * m
-        angles = angles if table is None else table(angles)  # or their cosines or sines
-        cos, sin = np.cos(angles)[..., None], np.sin(angles)[..., None]
-        for sign in (1, -1):
-            left = np.linalg.norm(y - cos * x - sign * sin * partner, axis=(1, 2)) / changed
-            i = int(np.argmin(left))
-            best = min(best, (float(left[i]), float(thetas[i]), sign))
+    angles = _GRID[:, None] * m
+    angles = angles if table is None else table(angles)  # or their cosines or sines
+    # The square of y - x - (cos - 1) x - sign sin x' is a sum over products of these three.
+    terms = np.stack([np.ones_like(angles), -2 * np.sin(angles / 2) ** 2, np.sin(angles)], axis=2)
+    products = np.einsum("tra,trb->trab", terms, terms).reshape(len(_GRID), -1)
+    for sign in (1, -1):
+        vectors = np.stack([y - x, -x, -sign * partner])
+        left = products @ np.einsum("arv,brv->rab", vectors, vectors).ravel()
+        i = int(np.argmin(left))
+        best = min(best, (float(np.sqrt(max(left[i], 0))) / changed, float(_GRID[i]), sign))
     return best

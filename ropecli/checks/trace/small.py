@@ -10,7 +10,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ def trace(
     sequence_length: int | None = None,
     seed: int = 0,
     timeout: float = TIMEOUT,
+    progress: Callable[[str], None] | None = None,
 ) -> Trace:
     """Trace which RoPE the layers of a model really apply, as Transformers builds it.
 
@@ -62,6 +63,7 @@ def trace(
         sequence_length: Positions in use, for dynamic NTK and LongRoPE.
         seed: Seed of weights and tokens.
         timeout: Seconds for building and running it.
+        progress: Takes a line that says what is being done, at the start of each stage.
 
     Raises:
         ArgumentError: An unusable value, or a model whose queries and keys cannot be seen.
@@ -74,12 +76,14 @@ def trace(
     described = describe(source)
     if described.format != "config.json":
         raise FileError(f"trace takes a config.json, got {described.source}")
-    end = time.monotonic() + timeout
+    end, report = time.monotonic() + timeout, progress or (lambda _: None)
+    report("importing Transformers")
     torch, transformers = _libraries()
     built = f"Transformers {transformers.__version__}"
     model = compute(described, sequence_length=length)
-    with _quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with _quiet(torch), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
+        report("building the model")
         small = _build(torch, described.source, described.raw, built)
 
         def stop_late(*_: object) -> None:
@@ -90,8 +94,10 @@ def trace(
                 )
 
         small.register_forward_pre_hook(stop_late)
+        report("running the model")
         with watch(small) as seen, _reporting(f"{built} cannot run", described.source):
             _run(torch, small, model, length)
+    report("identifying the rotations")
     return judge(seen, model, source=described.source, built=built)
 
 
@@ -108,17 +114,19 @@ def _libraries() -> tuple[Any, Any]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Transformers from logging and warning."""
-    logger = logging.getLogger("transformers")
+def _quiet(torch: Any) -> Iterator[None]:
+    """Keep Transformers from logging and warning, and PyTorch to one thread."""
+    logger, threads = logging.getLogger("transformers"), torch.get_num_threads()
     level = logger.level
     logger.setLevel(logging.CRITICAL)
+    torch.set_num_threads(1)  # for so small products, threads mostly wait for each other
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
+        torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager
