@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from helpers import slow_rows
 from implementations.plain import half
-from judging import HALF, THETA, Array, check_here, judge_once, turn
+from judging import (
+    HALF,
+    SMALL,
+    THETA,
+    Array,
+    check_here,
+    judge_once,
+    judge_small,
+    turn,
+    turn_small,
+)
 from named_causes import NAMED, Named, assert_cause_named
 
 from ropecli.arrays import DTYPES
@@ -39,6 +49,14 @@ def test_rows_at_the_position_of_the_first_are_named() -> None:
     verdict = judge_once(by_the_first, select="rotation")
     assert verdict.passed is False
     assert "every row is rotated by the position of the first" in (verdict.diagnosis or "")
+
+
+def test_exponents_over_one_pair_fewer_are_named() -> None:
+    def rotate(x: Array, positions: Array) -> Array:
+        return turn_small(x, positions, 10_000.0 ** (-np.arange(4) / 3))
+
+    verdict = judge_small(rotate, expect=SMALL, select="convention")
+    assert "exponents over one pair fewer, d/2 - 1" in (verdict.diagnosis or "")
 
 
 @pytest.mark.slow
