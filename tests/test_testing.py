@@ -136,6 +136,12 @@ def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.Mon
         assert_rope("theirs.py:turn", ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
 
 
+def test_an_implementation_may_be_a_program() -> None:
+    copy: dict[str, Any] = {"command": "cp {x} {out}", "call": "program(x)", "select": "rotation"}
+    with pytest.raises(AssertionError, match=r"^FAIL  cp \{x\} \{out\} is not"):
+        assert_rope(None, ropecli.Rotary(head_dim=16), **OPTIONS, **copy)
+
+
 @pytest.mark.slow
 def test_the_plugin_annotates_jobs_of_github(tmp_path: Path) -> None:
     pages = {value: run_tests(tmp_path, GITHUB_ACTIONS=value).stdout for value in ("true", "false")}

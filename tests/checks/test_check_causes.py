@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from helpers import slow_rows
 from implementations.plain import half
-from judging import HALF, THETA, Array, check_here, judge_once, turn
+from judging import HALF, SMALL, THETA, Array, check_here, judge_once, judge_small, turn
 from named_causes import NAMED, Named, assert_cause_named
 
+from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
 
+PARTIAL = Rotary(head_dim=8, rotary_dim=6, base=5e5)
 #: The slow tier tries these; `tests/soak/test_check_causes_soak.py` all.
 SAMPLED = {
     "copied, later heads",
@@ -39,6 +41,25 @@ def test_rows_at_the_position_of_the_first_are_named() -> None:
     verdict = judge_once(by_the_first, select="rotation")
     assert verdict.passed is False
     assert "every row is rotated by the position of the first" in (verdict.diagnosis or "")
+
+
+@pytest.mark.parametrize(
+    ("expect", "exponents", "words"),
+    [
+        (SMALL, np.arange(4) / 3, "exponents over one pair fewer, d/2 - 1"),
+        (PARTIAL, np.arange(3) / 4, "exponents over the head dim 8"),
+    ],
+)
+def test_the_mistake_in_the_exponents_is_named(
+    expect: Rotary, exponents: Array, words: str
+) -> None:
+    wrong = expect.with_inv_freq((expect.base or 0.0) ** -exponents)
+
+    def turn(x: Array, positions: Array) -> Array:
+        return rotate(x, wrong, positions)
+
+    verdict = judge_small(turn, expect=expect, select="convention")
+    assert words in (verdict.diagnosis or "")
 
 
 @pytest.mark.slow

@@ -302,9 +302,16 @@ def test_writing_into_the_input_is_found() -> None:
         positions += 1
         return y
 
-    for target, name in ((in_place, "x"), (shifts, "positions")):
+    def decodes(x: Array, positions: Array) -> Array:
+        return shifts(x, positions) if len(positions) == 1 else turn(x, positions)
+
+    for target, where in (
+        (in_place, "x is written into"),
+        (shifts, "positions is written into"),
+        (decodes, "positions is written into in a call of one token"),
+    ):
         (law,) = checks_of(judge_once(target), "input untouched")
-        assert (law.passed, law.note) == (False, f"{name} is written into")
+        assert (law.passed, law.note) == (False, where)
 
 
 def test_axes_say_which_pair_is_wrong() -> None:

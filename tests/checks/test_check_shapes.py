@@ -205,8 +205,13 @@ def cut_off(wide: Array, dtype: Any) -> Array:
 
 
 def imprecise(x: Array, positions: Any) -> Array:
-    y: Array = turn(x.astype(np.float64), positions) * (1 + 3e-5 * (np.arange(x.shape[-1]) % 2))
+    y: Array = turn(x.astype(np.float64), positions) * (1 + 3e-5 * (-1.0) ** np.arange(x.shape[-1]))
     return y.astype(x.dtype)
+
+
+def imprecise_later(x: Array, positions: Any) -> Array:
+    first = np.asarray(positions)[..., None] == 0
+    return np.where(first, turn(x, positions), imprecise(x, positions))
 
 
 class Tires:
@@ -224,6 +229,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "heads": (many_heads, "every shape", "heads from the 9th on come out wrong"),
     "tail": (last_rows, "every shape", "the last n mod 64 rows of a sequence of n come out wrong"),
     "precision": (imprecise, "every position", "every row of float32 is off by"),
+    "later": (imprecise_later, "every position", "every row but those at position 0"),
     "steps": (Tires(), "many steps", "share no simple pattern"),
 }  # fmt: skip
 SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
@@ -362,3 +368,11 @@ def test_a_factor_on_keys_alone_is_named() -> None:
     verdict = judge(stretch, select="keys")
     assert assert_failed(verdict, "keys").note == "keys are 1.5 times as long as they should be"
     assert failures(judge(right, select="keys")) == []
+
+
+def test_keys_that_are_wrong_with_fewer_heads_alone_are_named() -> None:
+    def rotate(q: Array, k: Array, positions: Any) -> tuple[Array, Array]:
+        return turn(q, positions), turn(k, positions + (k.shape[-3] < q.shape[-3]))
+
+    note = str(assert_failed(judge(rotate, select="keys"), "keys").note)
+    assert note.startswith("wrong with grouped-query attention (fewer key heads): ")

@@ -35,6 +35,11 @@ TYPES: dict[str, tuple[str, float, dict[str, Any]]] = {
     "yarn": ("yarn", 10_000.0, YARN),
     "yarn, Qwen": ("yarn", 1_000_000.0, QWEN),
     "yarn, not truncated": ("yarn", 10_000.0, YARN | {"truncate": False}),
+    "yarn, own betas": (
+        "yarn",
+        10_000.0,
+        YARN | {"beta_fast": 16.0, "beta_slow": 2.0, "truncate": False},
+    ),
     "yarn, gpt-oss": ("yarn", 150_000.0, YARN | {"factor": 32.0, "truncate": False}),
     "yarn without its attention factor": ("yarn", 10_000.0, YARN | {"attention_factor": 1.0}),
     "llama3": ("llama3", 500_000.0, LLAMA3),

@@ -115,6 +115,13 @@ def test_rows_of_one_sequence_in_a_batch_of_positions() -> None:
     assert value_of(found.parting).first == (1, 0, 50)
 
 
+def test_a_head_that_is_off_by_a_fifth_of_a_position() -> None:
+    before = normals(2, 4, 64, 16, dtype="float32")
+    after = rotate(before, HALF, WHERE)
+    after[:, 3] = rotate(before[:, 3], HALF, WHERE + 0.2)
+    assert value_of(identify(before, after, WHERE).parting).where == "index 3 of axis 1"
+
+
 def test_a_point_of_several_axes() -> None:
     grid = np.stack(np.meshgrid(np.arange(8), np.arange(8), indexing="ij"), axis=-1).reshape(-1, 2)
     rope = Rotary.from_inv_freq([1.0, 0.3, 0.1, 0.7], axis=[0, 0, 1, 1])

@@ -213,7 +213,9 @@ def mrope(*section: int, interleaved: bool = False) -> Rotary:
 
 def test_wrong_sections_are_named() -> None:
     right = mrope(2, 3, 3)
-    assert seen_of_grid(right).verdict(right).passed
+    found = seen_of_grid(right).verdict(right)
+    assert found.passed
+    assert found.calls == ("40 positions, 11 to 31",), "of the first axis"
     found = seen_of_grid(mrope(4, 2, 2)).verdict(right)
     assert found.layers[0].note == "query and key: axes of the pairs 4/2/2, not 2/3/3"
     found = seen_of_grid(mrope(3, 3, 2, interleaved=True)).verdict(right)

@@ -268,6 +268,7 @@ def columns(*models: str) -> dict[str, list[str]]:
             ["a/config.json", "b/config.json", "one.json"],
             ["llama (a/config.json)", "llama (b/config.json)", "llama (one.json)"],
         ),
+        (["a/config.json", "one.json"], ["llama (config.json)", "llama (one.json)"]),
         (["one.json", "other.json"], ["llama", "qwen2"]),
     ],
 )

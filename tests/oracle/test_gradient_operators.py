@@ -77,6 +77,16 @@ def test_the_gradient_is_right_without_a_fault() -> None:
     assert verdict.checks[0].passed
 
 
+def test_a_gradient_that_is_written_into_is_a_fault() -> None:
+    def careless(x: Any, positions: Any) -> Any:
+        y = backwards(x, positions)
+        x[...] = 0
+        return y
+
+    verdict = judge(careless, "float32")
+    assert "the gradient that it is given is written into" in str(verdict.diagnosis)
+
+
 @for_each("operator", CHOSEN)
 def test_faults_in_the_gradient_are_seen(operator: Operator) -> None:
     verdict = judge(operator.apply(GRADIENT), *operator.dtypes)
@@ -86,3 +96,18 @@ def test_faults_in_the_gradient_are_seen(operator: Operator) -> None:
 
 def test_there_are_enough() -> None:
     assert len(CHOSEN) >= 20
+
+
+def test_a_call_that_is_refused_the_next_time_leaves_the_gradient_to_blame() -> None:
+    wrong = with_gradient(by_position)  # the same way, not backwards
+
+    def rope(x: Any, positions: Any) -> Any:
+        if positions.numel() == 1 and not x.requires_grad:
+            raise ValueError
+        return wrong(x, positions)
+
+    verdict = check_here(
+        rope, framework="torch", head_dim=DIM, context_length=CONTEXT, dtypes="float32",
+        select="gradient",
+    )  # fmt: skip
+    assert "the gradient is not the inverse rotation" in str(verdict.diagnosis)

@@ -149,6 +149,11 @@ def test_one_distance_has_no_trend() -> None:
     assert got == {"7": "4"}  # the table's row
 
 
+def test_the_answer_names_both_ends() -> None:
+    text = str(decay(Rotary(head_dim=4), start=9, max_distance=10))
+    assert " at distance 9 to 0.7354 at 10," in text
+
+
 def test_one_pair_is_no_pairs() -> None:
     assert "dim 2, base 10000, 1 pair\n" in shown([curve([1.0], dim=2)])
 

@@ -49,6 +49,11 @@ def test_labels_stand_outside_the_circle(direction: complex) -> None:
         assert np.hypot(*nearest) >= abs(direction)
 
 
+def test_positions_that_lie_close_together_share_a_label() -> None:
+    (axes,) = planes(figure(np.array([1.0, 0.0]), Rotary(head_dim=2), positions=(0, 3, 3.1)))
+    assert [text.get_text() for text in axes.texts if text.get_text()] == ["0", "3 to 3.1"]
+
+
 @pytest.mark.parametrize(
     ("x", "pairs", "message"),
     [

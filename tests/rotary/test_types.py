@@ -50,6 +50,7 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("yarn", YARN),
     ("yarn", YARN | {"truncate": False, "rope_theta": 150_000.0}),
     ("yarn", YARN | {"beta_fast": 16.0, "beta_slow": 2.0}),
+    ("yarn", YARN | {"rope_theta": 20.0, "beta_fast": 200.0}),  # the ramp ends beyond the pairs
     ("yarn", YARN | {"ramp": "paper"}),
     ("yarn", {"original_max_position_embeddings": 4096, "max_position_embeddings": 65_536}),
     ("deepseek_yarn", YARN | {"factor": 40.0, "mscale": 0.707, "mscale_all_dim": 0.707}),

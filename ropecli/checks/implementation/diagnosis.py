@@ -473,9 +473,6 @@ def _misconfigurations(expect: Rotary) -> Iterator[tuple[str, Array]]:
                 plain.replace(base=10_000.0),
             )
         )
-    if formula.is_plain:
-        heads = formula.replace(dim=expect.head_dim)
-        tries.append((f"exponents over the head dim {expect.head_dim}", heads))
     factor, original = formula.get("factor"), formula.get("original_max_position_embeddings")
     if factor:
         twice = formula.replace(factor=factor**2)
@@ -503,6 +500,9 @@ def _misshapen_tables(expect: Rotary, formula: Formula) -> Iterator[tuple[str, A
     """Yield mistaken tables that no parameter gives."""
     table = expect.diagonal_inv_freq
     count = len(table)
+    if formula.is_plain:
+        heads = formula.replace(dim=expect.head_dim).table().inv_freq
+        yield f"exponents over the head dim {expect.head_dim}", heads[:count]
     if formula.is_plain and count > 2:
         exponents = np.arange(count) / (count - 1)
         yield "exponents over one pair fewer, d/2 - 1", formula["base"] ** -exponents
