@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from ropecli.cli.command import Help, argument, command, option
 from ropecli.cli.encoding import NamedRotary
 from ropecli.cli.options import EncodingOptions, OutputOptions
-from ropecli.errors import ArgumentError
+from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     from ropecli.analyses.usage import Usage
@@ -98,6 +98,8 @@ def usage(
 
 def _of_neighbour(rope: EncodingOptions, weights: Path) -> EncodingOptions:
     """Return the options with the config.json next to weights as their model."""
+    if not weights.exists():
+        raise FileError(f"cannot read {weights}: No such file or directory")
     near = (weights if weights.is_dir() else weights.parent) / "config.json"
     if not near.exists():
         raise ArgumentError(f"--weights requires --model, as there is no {near}")

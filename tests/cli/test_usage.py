@@ -143,6 +143,8 @@ def test_weights_that_are_refused(here: Path) -> None:
     assert "choose one with --layer" in assert_refused("usage", *weights)  # of config.json
     Path("config.json").rename("model.json")
     assert "--weights requires --model, as there is no" in assert_refused("usage", *weights)
+    missing = assert_refused("usage", "--weights", "missing.safetensors")
+    assert missing == "cannot read missing.safetensors: No such file or directory"
     Path("model.json").rename("config.json")
     model = ("--model", "config.json", "--layer", "full_attention")
     both = assert_refused("usage", "w.npy", "w.npy", *weights, *model)
