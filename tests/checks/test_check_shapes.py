@@ -376,3 +376,12 @@ def test_keys_that_are_wrong_with_fewer_heads_alone_are_named() -> None:
 
     note = str(assert_failed(judge(rotate, select="keys"), "keys").note)
     assert note.startswith("wrong with grouped-query attention (fewer key heads): ")
+
+
+def test_the_first_length_that_is_wrong_is_found() -> None:
+    def rotate(x: Array, positions: Any) -> Array:
+        return turn(x, positions + (x.shape[-2] > 700))
+
+    verdict = judge(rotate, dtypes="float32", select="every position", form="apply", expect=HALF)
+    note = str(assert_failed(verdict, "every position").note)
+    assert note.startswith("sequences of more than 700 tokens come out wrong")
