@@ -78,7 +78,13 @@ def trace(
         raise FileError(f"trace takes a config.json, got {described.source}")
     end, report = time.monotonic() + timeout, progress or (lambda _: None)
     report("importing Transformers")
-    torch, transformers = _libraries()
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise FileError(
+            f"trace needs Transformers: pip install torch transformers ({error})"
+        ) from None
     built = f"Transformers {transformers.__version__}"
     model = compute(described, sequence_length=length)
     with _quiet(torch), torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -99,18 +105,6 @@ def trace(
             _run(torch, small, model, length)
     report("identifying the rotations")
     return judge(seen, model, source=described.source, built=built)
-
-
-def _libraries() -> tuple[Any, Any]:
-    """Return PyTorch and Transformers."""
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        raise FileError(
-            f"trace needs Transformers: pip install torch transformers ({error})"
-        ) from None
-    return torch, transformers
 
 
 @contextlib.contextmanager
