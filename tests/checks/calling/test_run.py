@@ -74,7 +74,7 @@ def test_a_failure_found_within_the_budget_is_one(clock: Clock) -> None:
 def test_a_budget_cuts_the_largest_calls(clock: Clock) -> None:
     """Those of all shapes begin with single rows, and end with the most."""
     options: dict[str, Any] = HERE | {"select": ["every shape"]}
-    ropecli.check(clock.kernel(), **options, budget=60)
+    ropecli.check(clock.kernel(), **options, budget=30)
     cut = [*clock.rows]
     clock.rows.clear()
     whole = ropecli.check(clock.kernel(), **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,6 @@ PLAIN = 16  #: Tokens of a call that has nothing else to show.
 #: What values of a factor have in common, where each need not meet each of another factor.
 KINDS: design.Kinds = {
     **dict.fromkeys(("length", "position", "heads", "batch"), design.kind_of_size),
-    "axes, own": itemgetter(1),
     "memory": MEMORY[0].__eq__,
 }
 

@@ -117,7 +117,7 @@ class _Waiting:
         """Take away what meets in a case."""
         for name, value in case.items():
             for other, known in case.items():
-                self._left.discard((name, value, other, self._kind[other, known]))
+                self._left.discard((name, value, other, self._kind.get((other, known))))
 
 
 def _complete(
