@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import subprocess
@@ -377,6 +378,8 @@ def test_tls(tmp_path: Path) -> None:
         name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-"): value
         for name, value in ours.items()
     }
+    # Defaults that its first import adds within the context would go with the keys.
+    importlib.import_module("distributed")
     with dask.config.set(keys):
         cluster = Cluster(
             tmp_path / "cluster",
