@@ -339,6 +339,22 @@ def test_thorough_makes_ten_times_as_many_calls() -> None:
     assert thorough.checks[0].samples > 4 * usual.checks[0].samples
 
 
+@pytest.mark.slow
+def test_thorough_makes_calls_of_every_two_sizes() -> None:
+    sizes: dict[bool, set[tuple[int, ...]]] = {False: set(), True: set()}
+    for thorough, made in sizes.items():
+
+        def spy(x: Array, positions: Array, made: Any = made) -> Array:
+            made.add(x.shape[1:3] if x.ndim == 4 else ())
+            return turn(x, positions)
+
+        options: dict[str, Any] = {"context_length": 17, "dtypes": ["float32"]}
+        assert judge(spy, select="every shape", thorough=thorough, **options).passed
+    every = {*itertools.product(HEADS, [n for n in LENGTHS if n <= 17])}
+    assert every <= sizes[True]
+    assert not every <= sizes[False]
+
+
 def test_fast_makes_a_tenth_of_the_calls_and_says_so() -> None:
     laws = ["every shape", "many steps"]
     usual, fast = (
