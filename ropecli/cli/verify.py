@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from subprocess import DEVNULL
 from typing import Annotated
 
 from ropecli.cli import options
@@ -95,10 +100,14 @@ def verify(
     # A single pair is the same in either layout.
     ropes = list(dict.fromkeys(each.rope for each in encodings))
     page.note(*encodings[0].notes)
-    if is_watched() and not is_compiled("rotation"):
+    first_run = not is_compiled("rotation")
+    if first_run and is_watched():
         kept = f"each time, since they can't be kept: {refusal()}" if refusal() else "this once"
         page.note(f"compiling the kernels: some seconds, {kept}")
-    with page.working():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(page.working())
+        if first_run and not refusal() and len(ropes) == 2:
+            stack.enter_context(_compiling(ropes[1].layout, dtype))
         result = join(
             judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes
         )
@@ -115,3 +124,15 @@ def verify(
     name = encodings[0].name
     page.show(result, parameters, ropes=ropes, name=name, errors=errors, explain=explain)
     return result.passed
+
+
+@contextlib.contextmanager
+def _compiling(layout: str, dtype: str | None) -> Iterator[None]:
+    """Compile a layout's kernels in a process beside this one: Numba compiles one at a time."""
+    words = [sys.executable, "-P", "-m", "ropecli", "verify", "--layout", layout]
+    words += [] if dtype is None else ["--dtype", dtype]
+    with subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.kill()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +135,26 @@ def test_first_run_says_what_it_waits_for_on_a_terminal(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(["verify", "--dim", "4", "--dtype", "float64"]) == 0
     assert capsys.readouterr().err.count("note: compiling the kernels") == said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux")
+def test_first_run_compiles_the_second_layout_in_a_process_beside_it(tmp_path: Path) -> None:
+    """It ends with the run, and both find what the other has compiled."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    words = [sys.executable, "-m", "ropecli", "verify", "--dim", "64", "--dtype", "float64"]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        commands: dict[Path, str] = {}
+        while process.poll() is None and not any("\0half\0" in each for each in commands.values()):
+            beside = [Path(f"/proc/{number}") for number in children.read_text().split()]
+            commands = {each: each.joinpath("cmdline").read_text() for each in beside}
+        text = process.communicate()[0]
+    assert [each.exists() for each in commands] == [False]
+    assert text.startswith("PASS  9 laws hold in 1 dtype and 2 layouts")
+    kernels = [path.name.partition("-")[0] for path in tmp_path.rglob("rotation.*.nbc")]
+    assert sorted(kernels) == sorted(set(kernels))
+    assert {"rotation._rotate_once_half", "rotation._rotate_once_interleaved"} <= set(kernels)
 
 
 def test_document_of_an_encoding() -> None:
