@@ -145,6 +145,8 @@ class Response:
 class ImplementationError(Exception):
     """The implementation raised, or returned no array of the right shape; in one line."""
 
+    place = ""  #: Lines of code through which an exception came.
+
 
 class WrongResult(ImplementationError):
     """The implementation returned a wrong dtype or shape, which does not count as a refusal."""

@@ -212,3 +212,29 @@ def test_coordinates_are_asked_for() -> None:
     with pytest.raises(CallError, match="number of coordinates of a position with axes"):
         check(OfThree, apply_with=by_pair, **given)
     assert check(OfThree, apply_with=by_pair, axes=3, select="rotation", **given).passed
+
+
+def test_a_call_that_always_fails_is_given_up_soon() -> None:
+    """What fails with the same words at the same line is not tried in each size and dtype."""
+    calls = []
+
+    def rotate(x: Any, positions: Any) -> Any:
+        calls.append(x.dtype)
+        raise RuntimeError("no kernel for this machine")
+
+    with pytest.raises(CallError, match="no kernel for this machine"):
+        judge_small(rotate, dtypes=None)
+    assert len(calls) <= 400
+    assert {each.name for each in calls} == {"float64", "float32", "float16"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_same_words_do_not_hide_what_is_taken(dtype: str) -> None:
+    """All but one dtype, number of axes and number of sequences fail at one line, without words."""
+
+    def rotate(x: Any, positions: Any) -> Any:
+        if (x.dtype.name, x.ndim, len(x)) != (dtype, 3, 1):
+            raise ValueError
+        return turn_small(x, positions)
+
+    assert failures(judge_small(rotate, dtypes=None, expect=SMALL)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -87,6 +88,7 @@ class Trial:
     level: float  #: How far it came, from `RAISED` to `EXACT`.
     right: float = 0.0  #: Share of the vectors that came out right.
     error: str = ""
+    place: str = ""  #: Where the error was raised.
     dtype: str = ""  #: Dtype of its results.
 
 
@@ -118,6 +120,7 @@ class Search:
     dtype_index: int = 0  #: Which of them the trials are made in.
     most: int = MOST_TRIALS  #: Trials in the likeliest framework.
     size: tuple[int, int] = SIZES[0]  #: Sequences and heads of a trial.
+    failed: dict[_Way, _Failure] = field(default_factory=dict)  #: In earlier sizes and dtypes.
 
     def discover(self) -> tuple[Convention, str]:
         """Return the convention, and the dtype of the trials."""
@@ -125,7 +128,7 @@ class Search:
         failure: NotCallable | None = None
         for size in SIZES:
             most = self.most if failure is None else min(self.most, FEWER_TRIALS)
-            search, tried = replace(self, size=size, most=most), _Tried()
+            search, tried = replace(self, size=size, most=most), _Tried(self.failed, size)
             try:
                 for convention, dtype, rest in search._candidates(tried):
                     trial = search.attempt(convention, dtype, twice=twice)
@@ -136,6 +139,7 @@ class Search:
                         return search._with_tables_dtype(found, dtype), dtype
             except NotCallable as error:
                 failure = failure or error
+                self.failed.update(tried.failed)
             else:
                 assert tried.best is not None  # or there was an error
                 return search._with_tables_dtype(tried.best.convention, tried.dtype), tried.dtype
@@ -162,7 +166,7 @@ class Search:
                 raise ArgumentError("float64 needs JAX's x64 mode: set JAX_ENABLE_X64=1")
             every = self._likely_first(known, framework)
             for convention in itertools.islice(every, most):
-                if tried.failures[_way(convention)] >= MOST_ALIKE:
+                if tried.failures[_way(convention)] >= MOST_ALIKE or tried.has_failed(convention):
                     continue
                 if tried.is_near_enough():
                     return
@@ -380,7 +384,8 @@ class Search:
                         answer = self.caller.call(number, replace(request, q=x[:, :1]))
                         one_head = real_numbers(answer.q, x[:, :1])
         except (ImplementationError, Unsupported) as error:
-            return Trial(convention=convention, level=RAISED, error=str(error))
+            place = getattr(error, "place", "")
+            return Trial(convention=convention, level=RAISED, error=str(error), place=place)
         if "offset" in convention.names and np.array_equal(results[0], results[-1]):
             del results[1:], rows[1:]  # it ignores its offset, which is for the laws to say
         got, where = np.concatenate(results), np.concatenate(rows)
@@ -463,14 +468,35 @@ def _extends(one: str, other: str) -> bool:
     return [axis for axis in long if axis in short] == short
 
 
-def _way(convention: Convention) -> tuple[str, ...]:
+_Way = tuple[str, ...]  #: What conventions of one way of calling have in common.
+_Failure = tuple[str, str]  #: The words of an error, and its place.
+
+
+def _way(convention: Convention) -> _Way:
     return convention.framework, convention.call, convention.axes_of_x, convention.freqs
 
 
-class _Tried:
-    """The trials of a search, and the one that came furthest."""
+def _arguments(convention: Convention) -> _Way:
+    """Return all of a convention but dtypes."""
+    of_tables = convention.axes_of_tables, convention.columns
+    return *_way(convention), convention.axes_of_positions, *of_tables
 
-    def __init__(self) -> None:
+
+def _kind(failure: _Failure) -> _Failure:
+    """Return a failure without the numbers in its words."""
+    words, place = failure
+    return re.sub(r"\d+", "", words), place
+
+
+class _Tried:
+    """The trials of a search in one size and dtype, and the one that came furthest."""
+
+    def __init__(self, earlier: Mapping[_Way, _Failure], size: tuple[int, int]) -> None:
+        self.failed: dict[_Way, _Failure] = {}  #: Failures, by arguments, and by size as well.
+        self._earlier = earlier  # the same in other sizes and dtypes
+        self._size = str(size)
+        self._again: set[tuple[_Failure, str]] = set()  # with the axes of x
+        self._changed: set[_Failure] = set()
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.dtype = ""  #: Dtype of the data of that trial.
@@ -484,9 +510,33 @@ class _Tried:
             way = _way(trial.convention)
             self.failures[*way, trial.error] += 1
             self.failures[way] = max(self.failures[way], self.failures[*way, trial.error])
+        arguments, failure = _arguments(trial.convention), (trial.error, trial.place)
+        self.failed[arguments] = self.failed[*arguments, self._size] = failure
+        before = self._failed_before(arguments)
+        if failure == before:
+            self._again.add((_kind(failure), trial.convention.axes_of_x))
+        elif before is not None:
+            self._changed.add(_kind(before))
         best = self.best
         if best is None or trial.level > best.level + MARGIN * (best.level > RAISED):
             self.best, self.dtype, self._found = trial, dtype, len(self.trials)
+
+    def has_failed(self, convention: Convention) -> bool:
+        """Return True if it failed in another size or dtype as one of the same axes of x did.
+
+        That one fails again, and no other that failed so, at the same line with the same words but
+        for numbers, does better. An exception without words may have several reasons.
+        """
+        failure = self._failed_before(_arguments(convention))
+        if failure is None or _kind(failure) in self._changed:
+            return False
+        words, place = failure
+        wordless = place and ":" not in words
+        return not wordless and (_kind(failure), convention.axes_of_x) in self._again
+
+    def _failed_before(self, arguments: _Way) -> _Failure | None:
+        """Return the failure in this size if there was one, for words may name sizes."""
+        return self._earlier.get((*arguments, self._size)) or self._earlier.get(arguments)
 
     def is_near_enough(self) -> bool:
         """Return True if one rotates in most ways, and many after it came no further."""

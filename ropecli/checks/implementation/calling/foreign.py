@@ -7,6 +7,7 @@ import errno
 import re
 import resource
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +61,10 @@ def translate_errors() -> Iterator[None]:
             used, limit = memory_in_use()
             words = f" ({used / 1e9:.3g} of {limit / 1e9:.3g} GB in use)" if used else ""
             raise Exhausted(describe_exception(error) + words) from None
-        raise ImplementationError(describe_exception(error)) from None
+        failure = ImplementationError(describe_exception(error))
+        frames = traceback.walk_tb(error.__traceback__)
+        failure.place = " ".join(f"{each.f_code.co_filename}:{line}" for each, line in frames)
+        raise failure from None
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
