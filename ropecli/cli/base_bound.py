@@ -19,19 +19,11 @@ DIM = 128
     excludes={"scan": ("positions", "base", "rope_type", "set")},
 )
 def base_bound(
-    positions: Annotated[
-        int | None, option("N", "Last distance to search. [default: 1048576]")
-    ] = None,
-    scan: Annotated[
-        bool, flag("--scan", "Find the bases that support the context; plain RoPE only.")
-    ] = False,
-    low: Annotated[
-        float | None, option("B", "First base of --scan. [default: the context]")
-    ] = None,
-    high: Annotated[
-        float | None, option("B", "Last base of --scan. [default: the least proven to hold]")
-    ] = None,
-    grid: Annotated[int | None, option("N", "Number of bases of --scan. [default: 1000]")] = None,
+    positions: int | None = option("N", "Last distance to search. [default: 1048576]"),
+    scan: bool = flag("--scan", "Find the bases that support the context; plain RoPE only."),
+    low: float | None = option("B", "First base of --scan. [default: the context]"),
+    high: float | None = option("B", "Last base of --scan. [default: the least proven to hold]"),
+    grid: int | None = option("N", "Number of bases of --scan. [default: 1000]"),
     *,
     rope: Annotated[
         EncodingListOptions,

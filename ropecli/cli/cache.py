@@ -32,40 +32,23 @@ DIM = 128
     },
 )
 def cache(
-    shift: Annotated[
-        int | None, option("N", "Positions by which all cached keys are shifted.")
-    ] = None,
-    times: Annotated[int | None, option("N", "Number of shifts. [default: 1000]")] = None,
-    dtype: Annotated[
-        str | None,
-        option(
-            "DTYPE",
-            "Dtype of the shifted keys: float64, float32, float16 or bfloat16. [default: bfloat16]",
-        ),
-    ] = None,
-    prefill: Annotated[
-        int | None, option("N", "Sequence length with which keys were cached.")
-    ] = None,
-    decode: Annotated[
-        int | None, option("N", "Sequence length of the query, which is its last token.")
-    ] = None,
-    quantize: Annotated[
-        str | None, option("FORM", "Quantize keys: int8, int4 or fp8 (e4m3).")
-    ] = None,
-    per: Annotated[
-        str | None,
-        option("PART", "What shares a scale: channel, token or group. [default: channel]"),
-    ] = None,
-    group: Annotated[
-        int | None, option("N", "Channels of a token that share a scale. [default: 32]")
-    ] = None,
-    when: Annotated[
-        str | None, option("WHEN", "Quantize before or after the rotation. [default: after]")
-    ] = None,
-    k: Annotated[
-        Path | None,
-        option("FILE", "Keys before rotation, (..., tokens, head dim). [default: white noise]"),
-    ] = None,
+    shift: int | None = option("N", "Positions by which all cached keys are shifted."),
+    times: int | None = option("N", "Number of shifts. [default: 1000]"),
+    dtype: str | None = option(
+        "DTYPE",
+        "Dtype of the shifted keys: float64, float32, float16 or bfloat16. [default: bfloat16]",
+    ),
+    prefill: int | None = option("N", "Sequence length with which keys were cached."),
+    decode: int | None = option("N", "Sequence length of the query, which is its last token."),
+    quantize: str | None = option("FORM", "Quantize keys: int8, int4 or fp8 (e4m3)."),
+    per: str | None = option(
+        "PART", "What shares a scale: channel, token or group. [default: channel]"
+    ),
+    group: int | None = option("N", "Channels of a token that share a scale. [default: 32]"),
+    when: str | None = option("WHEN", "Quantize before or after the rotation. [default: after]"),
+    k: Path | None = option(
+        "FILE", "Keys before rotation, (..., tokens, head dim). [default: white noise]"
+    ),
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 128, or that of --k]")],
     seed: Seed = 0,

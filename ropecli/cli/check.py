@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ropecli.checks.implementation.convention import (
     COLUMNS,
     FORMS,
@@ -39,205 +37,124 @@ FROM_PROJECT = (
 
 @command(excludes={"fast": ("thorough",)})
 def check(
-    target: Annotated[
-        str | None,
-        argument(
-            "TARGET",
-            "Implementation to run: module:function, file.py:function, library.so:symbol, "
-            "or a .onnx, .pt or .pt2 file.",
-        ),
-    ] = None,
+    target: str | None = argument(
+        "TARGET",
+        "Implementation to run: module:function, file.py:function, library.so:symbol, "
+        "or a .onnx, .pt or .pt2 file.",
+    ),
     *,
-    command: Annotated[
-        str | None,
-        option(
-            "COMMAND",
-            "Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
-            under=CALLED,
-        ),
-    ] = None,
-    apply_with: Annotated[
-        str | None,
-        option(
-            "TARGET",
-            "Function that rotates by the tables that TARGET returns.",
-            "--with",
-            under=CALLED,
-        ),
-    ] = None,
-    call: Annotated[
-        str | None,
-        option(
-            "EXPRESSION",
-            "The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
-            under=CALLED,
-        ),
-    ] = None,
-    axes_of_x: Annotated[
-        str | None,
-        option("AXES", "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.", under=CALLED),
-    ] = None,
-    axes_of_positions: Annotated[
-        str | None,
-        option("AXES", "Axes of positions, such as s, 'b s', 's b' or 'b*s'.", under=CALLED),
-    ] = None,
-    positions_dtype: Annotated[
-        str | None,
-        option(
-            "DTYPE",
-            f"Dtype of positions: {choices(POSITIONS_DTYPES)}. [default: found by trial]",
-            under=CALLED,
-        ),
-    ] = None,
-    axes_of_tables: Annotated[
-        str | None,
-        option("AXES", "Axes of cos, sin and freqs, such as 's 1 d'.", under=CALLED),
-    ] = None,
-    freqs: Annotated[
-        str | None,
-        option(
-            "KIND", f"Form of freqs: {choices([*FREQS])}. [default: found by trial]", under=CALLED
-        ),
-    ] = None,
-    tables: Annotated[
-        str | None,
-        option(
-            "WIDTH",
-            f"Columns of tables: {choices(COLUMNS)}. [default: found by trial]",
-            under=CALLED,
-        ),
-    ] = None,
-    tables_dtype: Annotated[
-        str | None,
-        option(
-            "DTYPE",
-            f"Dtype of tables and inv_freq: {choices([*UNIT])}. [default: found by trial]",
-            under=CALLED,
-        ),
-    ] = None,
-    form: Annotated[
-        str | None,
-        option(
-            "FORM", f"Call signature: {choices(FORMS)}. [default: found by trial]", under=CALLED
-        ),
-    ] = None,
-    framework: Annotated[
-        str | None,
-        option(
-            "NAME",
-            f"Framework of the arrays: {choices(FRAMEWORKS)}. [default: found by trial]",
-            under=CALLED,
-        ),
-    ] = None,
-    device: Annotated[
-        str | None, option("NAME", "Device of the framework, e.g. cuda:0.", under=CALLED)
-    ] = None,
-    init: Annotated[
-        list[str] | None,
-        option(
-            "KEY=VALUE",
-            "Argument of the class or function: a literal such as 64, False or 'half', or a "
-            "plain word; repeatable.",
-            under=CALLED,
-        ),
-    ] = None,
+    command: str | None = option(
+        "COMMAND",
+        "Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
+        under=CALLED,
+    ),
+    apply_with: str | None = option(
+        "TARGET", "Function that rotates by the tables that TARGET returns.", "--with", under=CALLED
+    ),
+    call: str | None = option(
+        "EXPRESSION",
+        "The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
+        under=CALLED,
+    ),
+    axes_of_x: str | None = option(
+        "AXES", "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.", under=CALLED
+    ),
+    axes_of_positions: str | None = option(
+        "AXES", "Axes of positions, such as s, 'b s', 's b' or 'b*s'.", under=CALLED
+    ),
+    positions_dtype: str | None = option(
+        "DTYPE",
+        f"Dtype of positions: {choices(POSITIONS_DTYPES)}. [default: found by trial]",
+        under=CALLED,
+    ),
+    axes_of_tables: str | None = option(
+        "AXES", "Axes of cos, sin and freqs, such as 's 1 d'.", under=CALLED
+    ),
+    freqs: str | None = option(
+        "KIND", f"Form of freqs: {choices([*FREQS])}. [default: found by trial]", under=CALLED
+    ),
+    tables: str | None = option(
+        "WIDTH", f"Columns of tables: {choices(COLUMNS)}. [default: found by trial]", under=CALLED
+    ),
+    tables_dtype: str | None = option(
+        "DTYPE",
+        f"Dtype of tables and inv_freq: {choices([*UNIT])}. [default: found by trial]",
+        under=CALLED,
+    ),
+    form: str | None = option(
+        "FORM", f"Call signature: {choices(FORMS)}. [default: found by trial]", under=CALLED
+    ),
+    framework: str | None = option(
+        "NAME",
+        f"Framework of the arrays: {choices(FRAMEWORKS)}. [default: found by trial]",
+        under=CALLED,
+    ),
+    device: str | None = option("NAME", "Device of the framework, e.g. cuda:0.", under=CALLED),
+    init: list[str] | None = option(
+        "KEY=VALUE",
+        "Argument of the class or function: a literal such as 64, False or 'half', or a "
+        "plain word; repeatable.",
+        under=CALLED,
+    ),
     rope: Annotated[EncodingOptions, Section(EXPECTED)],
-    axes: Annotated[
-        int | None, option("N", "Number of coordinates of a position. [default: 1]", under=EXPECTED)
-    ] = None,
-    context: Annotated[
-        int | None,
-        option(
-            "N",
-            "Context length to support. [default: the model's, or up to 131072]",
-            under=EXPECTED,
-        ),
-    ] = None,
-    original: Annotated[
-        int | None,
-        option("N", "Original context length, if frequencies change there.", under=EXPECTED),
-    ] = None,
-    dtype: Annotated[
-        list[str] | None,
-        option(
-            "DTYPE",
-            f"Dtype: {choices([*UNIT])}; repeatable. [default: those of the framework]",
-            under=JUDGED,
-        ),
-    ] = None,
-    result_dtype: Annotated[
-        str | None,
-        option(
-            "DTYPE",
-            f"Dtype of results: {choices([*UNIT])}. [default: that of the data]",
-            under=JUDGED,
-        ),
-    ] = None,
-    tolerance: Annotated[
-        list[str] | None,
-        option(
-            "[DTYPE=]SIZE",
-            "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
-            under=JUDGED,
-        ),
-    ] = None,
-    select: Annotated[
-        list[str] | None,
-        option("LAW", "Run only this check, e.g. norm; repeatable.", under=JUDGED),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, option("LAW", "Skip this law; repeatable.", under=JUDGED)
-    ] = None,
-    thorough: Annotated[
-        bool, flag("--thorough", "Make about ten times as many calls.", under=JUDGED)
-    ] = False,
-    fast: Annotated[
-        bool,
-        flag(
-            "--fast", "Make about a tenth of the calls, as for a loop in an editor.", under=JUDGED
-        ),
-    ] = False,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="Seconds for one call; loading the code may take five times as many.",
-            min=0.01,
-            rich_help_panel=JUDGED,
-        ),
-    ] = 60.0,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Seconds for the whole run, after which nothing passes. [default: no limit]",
-            min=0.01,
-            rich_help_panel=JUDGED,
-        ),
-    ] = None,
-    memory: Annotated[
-        float | None,
-        typer.Option(
-            metavar="GB",
-            help="Memory that the process of the code may use. [default: half of the machine's]",
-            min=0.01,
-            rich_help_panel=JUDGED,
-        ),
-    ] = None,
-    seed: Annotated[int, option("N", "Random seed.", under=JUDGED)] = 0,
-    junit: Annotated[Path | None, option("FILE", "Write JUnit XML for CI.", under=OUTPUT)] = None,
-    sarif: Annotated[
-        Path | None, option("FILE", "Write SARIF 2.1.0 for code hosts.", under=OUTPUT)
-    ] = None,
-    save_failure: Annotated[
-        Path | None,
-        option(
-            "FILE.npz",
-            "Write the smallest failing call, and a script that shows it without ropecli.",
-            under=OUTPUT,
-        ),
-    ] = None,
-    force: Annotated[bool, flag("--force", "Replace existing output files.", under=OUTPUT)] = False,
+    axes: int | None = option(
+        "N", "Number of coordinates of a position. [default: 1]", under=EXPECTED
+    ),
+    context: int | None = option(
+        "N", "Context length to support. [default: the model's, or up to 131072]", under=EXPECTED
+    ),
+    original: int | None = option(
+        "N", "Original context length, if frequencies change there.", under=EXPECTED
+    ),
+    dtype: list[str] | None = option(
+        "DTYPE",
+        f"Dtype: {choices([*UNIT])}; repeatable. [default: those of the framework]",
+        under=JUDGED,
+    ),
+    result_dtype: str | None = option(
+        "DTYPE", f"Dtype of results: {choices([*UNIT])}. [default: that of the data]", under=JUDGED
+    ),
+    tolerance: list[str] | None = option(
+        "[DTYPE=]SIZE",
+        "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
+        under=JUDGED,
+    ),
+    select: list[str] | None = option(
+        "LAW", "Run only this check, e.g. norm; repeatable.", under=JUDGED
+    ),
+    ignore: list[str] | None = option("LAW", "Skip this law; repeatable.", under=JUDGED),
+    thorough: bool = flag("--thorough", "Make about ten times as many calls.", under=JUDGED),
+    fast: bool = flag(
+        "--fast", "Make about a tenth of the calls, as for a loop in an editor.", under=JUDGED
+    ),
+    timeout: float = option(
+        "SECONDS",
+        "Seconds for one call; loading the code may take five times as many.",
+        default=60.0,
+        least=0.01,
+        under=JUDGED,
+    ),
+    budget: float | None = option(
+        "SECONDS",
+        "Seconds for the whole run, after which nothing passes. [default: no limit]",
+        least=0.01,
+        under=JUDGED,
+    ),
+    memory: float | None = option(
+        "GB",
+        "Memory that the process of the code may use. [default: half of the machine's]",
+        least=0.01,
+        under=JUDGED,
+    ),
+    seed: int = option("N", "Random seed.", under=JUDGED, default=0),
+    junit: Path | None = option("FILE", "Write JUnit XML for CI.", under=OUTPUT),
+    sarif: Path | None = option("FILE", "Write SARIF 2.1.0 for code hosts.", under=OUTPUT),
+    save_failure: Path | None = option(
+        "FILE.npz",
+        "Write the smallest failing call, and a script that shows it without ropecli.",
+        under=OUTPUT,
+    ),
+    force: bool = flag("--force", "Replace existing output files.", under=OUTPUT),
     page: Annotated[PageOptions, Section(OUTPUT)],
 ) -> bool:
     """\b

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
@@ -63,18 +63,35 @@ PARSERS: dict[Any, Callable[[str], Any]] = {int: whole, float: real}
 
 
 def argument(metavar: str, help: str) -> Any:
-    """Return the description of an argument for its annotation."""
-    return typer.Argument(metavar=metavar, help=help)
+    """Declare an argument in the place of its default, as `field` does in a dataclass.
+
+    An argument or an option is required if it has no default and its type does not allow None.
+    """
+    return _declare(None, typer.Argument(metavar=metavar, help=help))
 
 
-def option(metavar: str, help: str, *spellings: str, under: str | None = None) -> Any:
-    """Return the description of an option with a value, in the help under a heading."""
-    return typer.Option(*spellings, metavar=metavar, help=help, rich_help_panel=under)
+def option(
+    metavar: str,
+    help: str,
+    *spellings: str,
+    default: Any = None,
+    least: float | None = None,
+    under: str | None = None,
+) -> Any:
+    """Declare an option with a value of at least `least`, in the help under a heading."""
+    info = typer.Option(*spellings, metavar=metavar, help=help, min=least, rich_help_panel=under)
+    return _declare(default, info)
 
 
-def flag(spelling: str, help: str, *others: str, under: str | None = None) -> Any:
-    """Return the description of an option without a value."""
-    return typer.Option(spelling, *others, help=help, rich_help_panel=under)
+def flag(
+    spelling: str, help: str, *others: str, default: bool | None = False, under: str | None = None
+) -> Any:
+    """Declare an option without a value."""
+    return _declare(default, typer.Option(spelling, *others, help=help, rich_help_panel=under))
+
+
+def _declare(default: Any, info: Any) -> Any:
+    return field(default=default, metadata={"option": info})
 
 
 class Help(dict[str, str]):
@@ -227,11 +244,11 @@ def command(
 ) -> Callable[[Callable[..., bool | None]], Callable[..., None]]:
     """Make a command for Typer of a function that takes groups of options as one value each.
 
-    A group is a frozen dataclass whose annotated fields are options, in the help under its
-    `heading` if it has one. The command gets them in the group's place, and hands them to the
-    function as a group again. An option that the function itself has takes the place of the
-    group's. A group with a field `parsed` gets the command line there. A function that returns
-    False ends the command with exit code 1.
+    A group is a frozen dataclass whose fields are options, in the help under its `heading` if it
+    has one. The command gets them in the group's place, and hands them to the function as a group
+    again. An option that the function itself has takes the place of the group's. One that several
+    commands have is a type that holds it: `seed: Seed = 0`. A group with a field `parsed` gets the
+    command line there. A function that returns False ends the command with exit code 1.
 
     Args:
         needs: The option without which another is refused, by the name of the other. A group may
@@ -257,19 +274,18 @@ def _command(
     options: dict[str, inspect.Parameter] = {}
     for name, parameter in signature.items():
         if name in own:
-            options[name] = parameter.replace(annotation=_with_parser(hints[name]))
+            options[name] = _parameter(name, hints[name], parameter.default)
         else:
             options |= {each.name: each for each in _options(hints[name]) if each.name not in own}
     for group in groups.values():
         needs = {**getattr(group, "needs", {}), **needs}
         excludes = {**getattr(group, "excludes", {}), **excludes}
-
     for name, each in options.items():
-        kind, option = get_args(each.annotation)[:2]
-        option = copy(option)
-        option.autocompletion = option.autocompletion or completer(function.__name__, name)
-        options[name] = each.replace(annotation=Annotated[kind, option])
-    arguments = frozenset(name for name, each in options.items() if _is_argument(each.annotation))
+        info = _info(each)
+        info.autocompletion = info.autocompletion or completer(function.__name__, name)
+    arguments = frozenset(
+        name for name, each in options.items() if isinstance(_info(each), ArgumentInfo)
+    )
 
     @functools.wraps(function)
     def run(**parameters: Any) -> None:
@@ -283,9 +299,8 @@ def _command(
         if function(**values) is False:
             raise typer.Exit(1)
 
-    keyword = [each.replace(kind=each.KEYWORD_ONLY) for each in options.values()]
-    run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in keyword}
+    run.__signature__ = inspect.Signature([*options.values()])  # type: ignore[attr-defined]
+    run.__annotations__ = {name: each.annotation for name, each in options.items()}
     return run
 
 
@@ -298,7 +313,7 @@ def _check_combination(
     """Refuse options without those that they need, and next to those that exclude them."""
 
     def spelling(name: str) -> str:
-        info = get_args(options[name].annotation)[1]
+        info = _info(options[name])
         if isinstance(info, ArgumentInfo):
             return str(info.metavar)
         # Typer takes the first spelling of an annotation for a default, until it reads it.
@@ -317,25 +332,35 @@ def _check_combination(
             raise ArgumentError(f"{', '.join(refused)} cannot be combined with {spelling(name)}")
 
 
-def _with_parser(hint: Any) -> Any:
-    """Return the annotation of an option, with our parser if it takes integers or numbers."""
-    kind, option = get_args(hint)[:2]
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return the parameter that Typer reads, with our parser if it takes integers or numbers."""
+    if isinstance(default, Field):
+        kind, declared, default = hint, default, default.default
+    else:
+        kind, declared = get_args(hint)
+    info = copy(declared.metadata["option"])
     plain = next((each for each in PARSERS if each in _kinds(kind)), None)
-    if plain is None or getattr(option, "min", None) is not None:
-        return hint
-    option = copy(option)
-    option.parser = PARSERS[plain]
-    return Annotated[kind, option]
+    if plain is not None and getattr(info, "min", None) is None:
+        info.parser = PARSERS[plain]
+    if default is None and NoneType not in _kinds(kind):
+        default = inspect.Parameter.empty
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, info],
+    )
+
+
+def _info(parameter: inspect.Parameter) -> Any:
+    """Return Typer's description of a parameter."""
+    return get_args(parameter.annotation)[1]
 
 
 def _kinds(kind: Any) -> set[Any]:
     """Return the types that an annotation names: int of `list[int] | None`."""
     inner = get_args(kind)
     return set().union(*map(_kinds, inner)) if inner else {kind}
-
-
-def _is_argument(hint: Any) -> bool:
-    return any(isinstance(each, ArgumentInfo) for each in get_args(hint)[1:])
 
 
 def _group(hint: Any) -> Any:
@@ -351,17 +376,11 @@ def _options(hint: Any) -> Iterator[inspect.Parameter]:
     section = next((each for each in get_args(hint)[1:] if isinstance(each, Section)), None)
     heading = getattr(group, "heading", None)
     hints = get_type_hints(group, include_extras=True)
+    declared = {each.name: each if each.metadata else each.default for each in fields(group)}
     order = [name for each in group.__mro__ for name in inspect.get_annotations(each)]
-    for name in dict.fromkeys(order):
-        annotation = hints[name]
-        if get_origin(annotation) is not Annotated:
-            continue
-        kind, option = get_args(annotation)
-        option = copy(option)
-        option.help = own.get(name, option.help)
-        option.rich_help_panel = section or option.rich_help_panel or heading
-        annotation = _with_parser(Annotated[kind, option])
-        default = group.__dataclass_fields__[name].default
-        yield inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-        )
+    for name in (each for each in dict.fromkeys(order) if each in declared and each != "parsed"):
+        parameter = _parameter(name, hints[name], declared[name])
+        info = _info(parameter)
+        info.help = own.get(name, info.help)
+        info.rich_help_panel = section or info.rich_help_panel or heading
+        yield parameter

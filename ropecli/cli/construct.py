@@ -12,30 +12,18 @@ from ropecli.errors import ArgumentError
 
 @command()
 def construct(
-    distance: Annotated[
-        list[int] | None,
-        option(
-            "R",
-            "Distance whose score is to be largest; repeatable. [default: 0, 1 and half of "
-            "the context]",
-        ),
-    ] = None,
-    epsilon: Annotated[float, option("E", "Maximum total attention on all other tokens.")] = 0.01,
-    psi: Annotated[
-        Path | None,
-        option(
-            "FILE", "Direction of the query, .npy. [default: equal weight on all rotating pairs]"
-        ),
-    ] = None,
-    pair: Annotated[
-        list[int] | None, option("I", "Index of a pair that holds the vectors; repeatable.")
-    ] = None,
-    write_q: Annotated[
-        Path | None, option("FILE", "Output of the queries, one row per head, .npy.")
-    ] = None,
-    write_k: Annotated[
-        Path | None, option("FILE", "Output of the keys, one row per head, .npy.")
-    ] = None,
+    distance: list[int] | None = option(
+        "R",
+        "Distance whose score is to be largest; repeatable. [default: 0, 1 and half of "
+        "the context]",
+    ),
+    epsilon: float = option("E", "Maximum total attention on all other tokens.", default=0.01),
+    psi: Path | None = option(
+        "FILE", "Direction of the query, .npy. [default: equal weight on all rotating pairs]"
+    ),
+    pair: list[int] | None = option("I", "Index of a pair that holds the vectors; repeatable."),
+    write_q: Path | None = option("FILE", "Output of the queries, one row per head, .npy."),
+    write_k: Path | None = option("FILE", "Output of the keys, one row per head, .npy."),
     *,
     rope: Annotated[
         EncodingListOptions,

@@ -32,51 +32,36 @@ FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's f
     },
 )
 def decay(
-    max_dist: Annotated[
-        float | None, option("R", "Last relative distance, included. [default: 512]")
-    ] = None,
-    start: Annotated[float | None, option("R", "First relative distance. [default: 0]")] = None,
-    step: Annotated[
-        float | None, option("R", "Spacing of relative distances. [default: 1]")
-    ] = None,
-    reduce: Annotated[
-        str | None,
-        option("mean|sum", "Aggregate |S_j| by mean (as in the paper) or sum. [default: mean]"),
-    ] = None,
-    figure2: Annotated[
-        bool, flag("--figure2", "Frame of the paper's Figure 2: 0 to 256, continuous, clipped.")
-    ] = False,
-    q: Annotated[
-        str | None, option("Q", "Query before rotation: numbers, e.g. 1,2,3,4, or .npy; with --k.")
-    ] = None,
-    k: Annotated[str | None, option("K", "Key before rotation, typed or a file; with --q.")] = None,
-    contributions: Annotated[
-        bool, flag("--contributions", "Show what each pair adds to the score.")
-    ] = False,
-    q_row: Annotated[int | None, option("N", "Row of a --q file with several vectors.")] = None,
-    k_row: Annotated[int | None, option("N", "Row of a --k file with several vectors.")] = None,
-    at: Annotated[
-        float | None,
-        option("R", "Distance at which each pair of --q and --k is shown. [default: 0]"),
-    ] = None,
-    axes: Annotated[
-        int | None,
-        option("2", "Map the score over the distances of two axes, of axial RoPE by default."),
-    ] = None,
+    max_dist: float | None = option("R", "Last relative distance, included. [default: 512]"),
+    start: float | None = option("R", "First relative distance. [default: 0]"),
+    step: float | None = option("R", "Spacing of relative distances. [default: 1]"),
+    reduce: str | None = option(
+        "mean|sum", "Aggregate |S_j| by mean (as in the paper) or sum. [default: mean]"
+    ),
+    figure2: bool = flag(
+        "--figure2", "Frame of the paper's Figure 2: 0 to 256, continuous, clipped."
+    ),
+    q: str | None = option("Q", "Query before rotation: numbers, e.g. 1,2,3,4, or .npy; with --k."),
+    k: str | None = option("K", "Key before rotation, typed or a file; with --q."),
+    contributions: bool = flag("--contributions", "Show what each pair adds to the score."),
+    q_row: int | None = option("N", "Row of a --q file with several vectors."),
+    k_row: int | None = option("N", "Row of a --k file with several vectors."),
+    at: float | None = option(
+        "R", "Distance at which each pair of --q and --k is shown. [default: 0]"
+    ),
+    axes: int | None = option(
+        "2", "Map the score over the distances of two axes, of axial RoPE by default."
+    ),
     *,
     rope: Annotated[
         EncodingListOptions, Help(dim="Head dim, even; repeatable. [default: 128, or that of --q]")
     ],
-    encoding: Annotated[
-        list[str] | None,
-        option(
-            "NAME,...", "Encodings whose expected score is shown, e.g. rope,t5, or all; repeatable."
-        ),
-    ] = None,
-    positions: Annotated[
-        int | None,
-        option("N", "Positions in the heat map of --encoding sinusoidal. [default: 128]"),
-    ] = None,
+    encoding: list[str] | None = option(
+        "NAME,...", "Encodings whose expected score is shown, e.g. rope,t5, or all; repeatable."
+    ),
+    positions: int | None = option(
+        "N", "Positions in the heat map of --encoding sinusoidal. [default: 128]"
+    ),
     seed: Seed = 0,
     output: OutputOptions,
 ) -> None:

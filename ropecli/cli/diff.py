@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from ropecli.cli import options
 from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import PictureOptions
@@ -12,21 +10,16 @@ from ropecli.errors import ArgumentError
 
 @command()
 def diff(
-    a: Annotated[str, argument("A", f"First model: {options.SOURCE}.")],
-    b: Annotated[str | None, argument("B", "Second model. [default: A itself, with --as]")] = None,
-    readings: Annotated[
-        list[str] | None,
-        option(
-            "STACK",
-            "Stack: transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
-            "--as",
-        ),
-    ] = None,
+    a: str = argument("A", f"First model: {options.SOURCE}."),
+    b: str | None = argument("B", "Second model. [default: A itself, with --as]"),
+    readings: list[str] | None = option(
+        "STACK",
+        "Stack: transformers, vllm, llama.cpp, mlx-lm or paper; twice, for A and for B.",
+        "--as",
+    ),
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
-    position: Annotated[
-        list[int] | None, option("M", "Position at which phases are compared; repeatable.")
-    ] = None,
+    position: list[int] | None = option("M", "Position at which phases are compared; repeatable."),
     *,
     output: PictureOptions,
 ) -> bool:

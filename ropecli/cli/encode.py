@@ -25,51 +25,39 @@ if TYPE_CHECKING:
 
 @command()
 def encode(
-    input: Annotated[
-        list[str], argument("INPUT", "Files of vectors, folders or globs; - for .npy on stdin.")
-    ],
-    output: Annotated[
-        str | None,  # a Path would lose the slash at the end, which says that it is a folder
-        option(
-            "PATH",
-            "Output file, or folder for several. [default: INPUT.rope.npy]",
-            "-o",
-            "--output",
-            under="Output",
-        ),
-    ] = None,
-    check: Annotated[
-        Path | None, option("OUT", "File to compare with the rotation of INPUT.")
-    ] = None,
-    tensor: Annotated[
-        str | None, option("NAME", "Tensors to rotate, if INPUT holds several: name or glob.")
-    ] = None,
+    input: list[str] = argument(
+        "INPUT", "Files of vectors, folders or globs; - for .npy on stdin."
+    ),
+    output: str | None = option(
+        "PATH",
+        "Output file, or folder for several. [default: INPUT.rope.npy]",
+        "-o",
+        "--output",
+        under="Output",
+    ),
+    check: Path | None = option("OUT", "File to compare with the rotation of INPUT."),
+    tensor: str | None = option("NAME", "Tensors to rotate, if INPUT holds several: name or glob."),
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: all of the last axis]")],
     rotary_offset: RotaryOffset = None,
-    sequence_axis: Annotated[
-        int | None, option("AXIS", "Axis of the positions. [default: the last but one]")
-    ] = None,
-    positions: Annotated[
-        Path | None,
-        option("FILE", "Positions: (sequence,) or (batch, sequence); several axes last."),
-    ] = None,
-    offset: Annotated[
-        int, option("N", "Number added to every position; the position of a single vector.")
-    ] = 0,
-    positions_continue: Annotated[
-        bool, flag("--positions-continue", "Continue positions from one file to the next.")
-    ] = False,
-    inverse: Annotated[bool, flag("--inverse", "Apply the inverse rotation.")] = False,
-    dtype: Annotated[
-        str | None, option("DTYPE", "Dtype of a raw input, or of 2-byte void elements.")
-    ] = None,
-    shape: Annotated[
-        str | None, option("N,N,...", "Shape of a raw (headerless) input; needs --dtype.")
-    ] = None,
-    scheduler: Annotated[
-        str | None, option("ADDRESS", "Dask scheduler whose workers rotate: tcp://HOST:PORT.")
-    ] = None,
+    sequence_axis: int | None = option(
+        "AXIS", "Axis of the positions. [default: the last but one]"
+    ),
+    positions: Path | None = option(
+        "FILE", "Positions: (sequence,) or (batch, sequence); several axes last."
+    ),
+    offset: int = option(
+        "N", "Number added to every position; the position of a single vector.", default=0
+    ),
+    positions_continue: bool = flag(
+        "--positions-continue", "Continue positions from one file to the next."
+    ),
+    inverse: bool = flag("--inverse", "Apply the inverse rotation."),
+    dtype: str | None = option("DTYPE", "Dtype of a raw input, or of 2-byte void elements."),
+    shape: str | None = option("N,N,...", "Shape of a raw (headerless) input; needs --dtype."),
+    scheduler: str | None = option(
+        "ADDRESS", "Dask scheduler whose workers rotate: tcp://HOST:PORT."
+    ),
     force: Force = False,
     page: PageOptions,
 ) -> bool:

@@ -12,17 +12,14 @@ DIM, CONTEXT = 128, 4096
 
 @command()
 def frequencies(
-    trained: Annotated[
-        int | None,
-        option(
-            "N",
-            "Context length of training, for the critical dim. "
-            "[default: the model's before scaling, or --context]",
-        ),
-    ] = None,
-    trained_turns: Annotated[
-        float, option("X", "Turns that a pair completes in training below the critical dim.")
-    ] = 1.0,
+    trained: int | None = option(
+        "N",
+        "Context length of training, for the critical dim. "
+        "[default: the model's before scaling, or --context]",
+    ),
+    trained_turns: float = option(
+        "X", "Turns that a pair completes in training below the critical dim.", default=1.0
+    ),
     *,
     rope: Annotated[
         EncodingListOptions,

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import SOURCE, Layer, PageOptions, SequenceLength
@@ -18,32 +18,19 @@ if TYPE_CHECKING:
 
 @command(needs={"layer": "model", "sequence_length": "model"})
 def identify(
-    before: Annotated[Path, argument("BEFORE", "Vectors before rotation, any readable format.")],
-    after: Annotated[Path, argument("AFTER", "Vectors after rotation; may be the same file.")],
-    tensor: Annotated[
-        str | None, option("NAME", "Tensor to read from a file with several.")
-    ] = None,
-    tensor_after: Annotated[
-        str | None, option("NAME", "Tensor of AFTER. [default: --tensor]")
-    ] = None,
-    positions: Annotated[
-        Path | None,
-        option(
-            "FILE", "Position ids (sequence,) or (batch, sequence), axes last. [default: recovered]"
-        ),
-    ] = None,
-    dim: Annotated[int | None, option("N", "Head dim, even. [default: recovered]")] = None,
-    sequence_axis: Annotated[
-        int | None, option("AXIS", "Axis of the positions. [default: recovered]")
-    ] = None,
-    model: Annotated[
-        list[str] | None, option("SOURCE", f"Model to compare with: {SOURCE}; repeatable.")
-    ] = None,
+    before: Path = argument("BEFORE", "Vectors before rotation, any readable format."),
+    after: Path = argument("AFTER", "Vectors after rotation; may be the same file."),
+    tensor: str | None = option("NAME", "Tensor to read from a file with several."),
+    tensor_after: str | None = option("NAME", "Tensor of AFTER. [default: --tensor]"),
+    positions: Path | None = option(
+        "FILE", "Position ids (sequence,) or (batch, sequence), axes last. [default: recovered]"
+    ),
+    dim: int | None = option("N", "Head dim, even. [default: recovered]"),
+    sequence_axis: int | None = option("AXIS", "Axis of the positions. [default: recovered]"),
+    model: list[str] | None = option("SOURCE", f"Model to compare with: {SOURCE}; repeatable."),
     layer: Layer = None,
     sequence_length: SequenceLength = None,
-    dtype: Annotated[
-        str | None, option("DTYPE", "Dtype of 2-byte void elements: bfloat16.")
-    ] = None,
+    dtype: str | None = option("DTYPE", "Dtype of 2-byte void elements: bfloat16."),
     *,
     page: PageOptions,
 ) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from ropecli.cli import options
 from ropecli.cli.command import argument, command, flag, option
@@ -15,22 +15,15 @@ if TYPE_CHECKING:
 
 @command(excludes={"examples": ("source", "output")})
 def inspect(
-    source: Annotated[
-        list[str] | None, argument("SOURCE", f"Model: {options.SOURCE}; a pattern of such.")
-    ] = None,
-    reading: Annotated[
-        str | None,
-        option(
-            "STACK",
-            "Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
-            "--as",
-        ),
-    ] = None,
+    source: list[str] | None = argument("SOURCE", f"Model: {options.SOURCE}; a pattern of such."),
+    reading: str | None = option(
+        "STACK",
+        "Stack that reads the file: transformers, vllm, llama.cpp, mlx-lm or paper.",
+        "--as",
+    ),
     layer: options.Layer = None,
     sequence_length: options.SequenceLength = None,
-    examples: Annotated[
-        bool, flag("--examples", "List the bundled configurations and exit.")
-    ] = False,
+    examples: bool = flag("--examples", "List the bundled configurations and exit."),
     *,
     output: PictureOptions,
 ) -> bool:

@@ -23,19 +23,16 @@ LARGEST = 2**26  #: Coordinates of all tokens: some fifteen arrays of that size 
 
 @command(needs={"q": "k", "k": "v", "v": "q"})
 def linear(
-    length: Annotated[
-        int | None, option("N", "Number of tokens. [default: 2048, or all of --q]")
-    ] = None,
-    q: Annotated[Path | None, option("FILE", "Queries (tokens, head dim), .npy.")] = None,
-    k: Annotated[Path | None, option("FILE", "Keys (tokens, head dim), .npy.")] = None,
-    v: Annotated[Path | None, option("FILE", "Values (tokens, values), .npy.")] = None,
-    feature_map: Annotated[
-        str,
-        option(
-            "MAP", "Feature map: elu (elu + 1), exp, softmax, relu, or your own module:function."
-        ),
-    ] = "elu",
-    rows: Annotated[int, option("N", "Rows that are also computed weight by weight.")] = 256,
+    length: int | None = option("N", "Number of tokens. [default: 2048, or all of --q]"),
+    q: Path | None = option("FILE", "Queries (tokens, head dim), .npy."),
+    k: Path | None = option("FILE", "Keys (tokens, head dim), .npy."),
+    v: Path | None = option("FILE", "Values (tokens, values), .npy."),
+    feature_map: str = option(
+        "MAP",
+        "Feature map: elu (elu + 1), exp, softmax, relu, or your own module:function.",
+        default="elu",
+    ),
+    rows: int = option("N", "Rows that are also computed weight by weight.", default=256),
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 64, or that of --q]")],
     seed: Seed = 0,

@@ -29,22 +29,17 @@ class LintOptions(FileOptions):
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
-    output_format: Annotated[
-        str | None, option("FORM", f"Form of stdout: {choices(FORMATS)}. [default: text]")
-    ] = None
-    sarif: Annotated[bool, flag("--sarif", "Print SARIF 2.1.0, or write it with -o.")] = False
-    fix: Annotated[
-        bool, flag("--fix", "Write a copy with the safe fixes applied; show the diff.")
-    ] = False
-    output: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Output file of --sarif or --fix. [default of --fix: NAME.fixed.json]",
-            "-o",
-            "--output",
-        ),
-    ] = None
+    output_format: str | None = option(
+        "FORM", f"Form of stdout: {choices(FORMATS)}. [default: text]"
+    )
+    sarif: bool = flag("--sarif", "Print SARIF 2.1.0, or write it with -o.")
+    fix: bool = flag("--fix", "Write a copy with the safe fixes applied; show the diff.")
+    output: Path | None = option(
+        "FILE",
+        "Output file of --sarif or --fix. [default of --fix: NAME.fixed.json]",
+        "-o",
+        "--output",
+    )
 
     def __post_init__(self) -> None:
         from ropecli.names import one_of
@@ -128,18 +123,16 @@ class LintOptions(FileOptions):
 
 @command()
 def lint(
-    sources: Annotated[
-        list[str] | None, argument("SOURCE", f"Model: {SOURCE}; or a pattern of such.")
-    ] = None,
-    select: Annotated[
-        list[str] | None, option("RULE", "Run only this rule, e.g. R012; repeatable.")
-    ] = None,
-    ignore: Annotated[list[str] | None, option("RULE", "Skip this rule; repeatable.")] = None,
-    fail_on: Annotated[
-        str, option("LEVEL", "Lowest level that is exit code 1: error, warning, note, or never.")
-    ] = "error",
-    rules: Annotated[bool, flag("--rules", "List the rules and exit.")] = False,
-    explain: Annotated[str | None, option("RULE", "Explain a rule and exit.")] = None,
+    sources: list[str] | None = argument("SOURCE", f"Model: {SOURCE}; or a pattern of such."),
+    select: list[str] | None = option("RULE", "Run only this rule, e.g. R012; repeatable."),
+    ignore: list[str] | None = option("RULE", "Skip this rule; repeatable."),
+    fail_on: str = option(
+        "LEVEL",
+        "Lowest level that is exit code 1: error, warning, note, or never.",
+        default="error",
+    ),
+    rules: bool = flag("--rules", "List the rules and exit."),
+    explain: str | None = option("RULE", "Explain a rule and exit."),
     *,
     page: Annotated[LintOptions, Help(quiet="One line per finding, none for a clean file.")],
 ) -> bool:

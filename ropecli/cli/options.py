@@ -75,20 +75,18 @@ class OverrideOptions:
 
     heading: ClassVar[str] = "Encoding"
     layout: Layout = None
-    rope_type: Annotated[
-        str | None, option("NAME", f"RoPE scaling type: {choices(ROPE_TYPES)}. [default: default]")
-    ] = None
-    set: Annotated[
-        list[str] | None,
-        option("KEY=VALUE", "Parameter of the scaling type, named as in config.json; repeatable."),
-    ] = None
-    context: Annotated[int | None, option("N", "Context length. [default: the model's]")] = None
+    rope_type: str | None = option(
+        "NAME", f"RoPE scaling type: {choices(ROPE_TYPES)}. [default: default]"
+    )
+    set: list[str] | None = option(
+        "KEY=VALUE", "Parameter of the scaling type, named as in config.json; repeatable."
+    )
+    context: int | None = option("N", "Context length. [default: the model's]")
     layer: Layer = None
     sequence_length: SequenceLength = None
-    write: Annotated[
-        Path | None,
-        option("FILE", "Write the model's config.json with these values to a new file."),
-    ] = None
+    write: Path | None = option(
+        "FILE", "Write the model's config.json with these values to a new file."
+    )
 
     def overrides(self, base: float | None) -> Overrides:
         """Return the values that take the place of a model's."""
@@ -112,9 +110,9 @@ class RotaryOptions(OverrideOptions):
         "model": ("dim", "rotary_dim", "rotary_offset")
     }
     layout: Layout = None
-    rotary_dim: Annotated[
-        int | None, option("N", "Number of rotated coordinates, even. [default: all of --dim]")
-    ] = None
+    rotary_dim: int | None = option(
+        "N", "Number of rotated coordinates, even. [default: all of --dim]"
+    )
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -199,13 +197,12 @@ class EncodingOptions(RotaryOptions):
         ),
     }
 
-    dim: Annotated[int | None, option("N", "Head dim, even, at least 2. [default: 64]")] = None
-    base: Annotated[float | None, option("B", "Base (theta), above 0. [default: 10000]")] = None
-    model: Annotated[str | None, option("SOURCE", f"Model: {SOURCE}. Options override it.")] = None
-    inv_freq: Annotated[
-        Path | None,
-        option("FILE", "Table of inverse frequencies, (pairs,), or (axes, pairs) of several axes."),
-    ] = None
+    dim: int | None = option("N", "Head dim, even, at least 2. [default: 64]")
+    base: float | None = option("B", "Base (theta), above 0. [default: 10000]")
+    model: str | None = option("SOURCE", f"Model: {SOURCE}. Options override it.")
+    inv_freq: Path | None = option(
+        "FILE", "Table of inverse frequencies, (pairs,), or (axes, pairs) of several axes."
+    )
 
     def encoding(
         self, *, dim: int = 64, uses_context: bool = True, rotary_offset: int | None = None
@@ -247,16 +244,9 @@ class EncodingOptions(RotaryOptions):
 class EncodingListOptions(RotaryOptions):
     """The options that describe rotary encodings to compare: of models, or of dims and bases."""
 
-    dim: Annotated[list[int] | None, option("N", "Head dim, even; repeatable. [default: 64]")] = (
-        None
-    )
-    base: Annotated[
-        list[float] | None, option("B", "Base (theta), above 0; repeatable. [default: 10000]")
-    ] = None
-    model: Annotated[
-        list[str] | None,
-        option("SOURCE", f"Model: {SOURCE}; repeatable. Options override it."),
-    ] = None
+    dim: list[int] | None = option("N", "Head dim, even; repeatable. [default: 64]")
+    base: list[float] | None = option("B", "Base (theta), above 0; repeatable. [default: 10000]")
+    model: list[str] | None = option("SOURCE", f"Model: {SOURCE}; repeatable. Options override it.")
 
     def encodings(self, *, dim: int = 64, uses_context: bool = True) -> list[NamedRotary]:
         """Return the encodings that are described.
@@ -301,8 +291,8 @@ class PageOptions:
 
     heading: ClassVar[str] = "Output"
     parsed: Parsed
-    json: Annotated[bool, flag("--json", "Print one JSON document and nothing else.")] = False
-    quiet: Annotated[bool, flag("-q", "Print the answer alone.", "--quiet")] = False
+    json: bool = flag("--json", "Print one JSON document and nothing else.")
+    quiet: bool = flag("-q", "Print the answer alone.", "--quiet")
 
     def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
         """Return the `parameters` of the JSON document: the command line as it was parsed."""
@@ -363,7 +353,7 @@ class PageOptions:
 class FileOptions(PageOptions):
     """The options of a command that prints a result, and may write a file."""
 
-    output: Annotated[Path | None, option("FILE", "Output file.", "-o", "--output")] = None
+    output: Path | None = option("FILE", "Output file.", "-o", "--output")
     force: Force = False
 
     def _sources(self) -> Iterator[Path]:
@@ -397,30 +387,22 @@ class OutputOptions(FileOptions):
     """
 
     needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
-    output: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
-            "-o",
-            "--output",
-        ),
-    ] = None
-    force: Force = False
-    format: Annotated[str | None, option("FORM", "Form of -o in place of its suffix, e.g. md.")] = (
-        None
+    output: Path | None = option(
+        "FILE",
+        "Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
+        "-o",
+        "--output",
     )
-    width: Annotated[float | None, option("INCHES", "Width of the figure.", under=FIGURE)] = None
-    height: Annotated[float | None, option("INCHES", "Height of the figure.", under=FIGURE)] = None
-    dpi: Annotated[
-        float | None, option("N", "Pixels per inch of a .png. [default: 150]", under=FIGURE)
-    ] = None
-    log_x: Annotated[bool, flag("--log-x", "Logarithmic horizontal axis.", under=FIGURE)] = False
-    title: Annotated[str | None, option("TEXT", "Title of the figure.", under=FIGURE)] = None
-    style: Annotated[
-        str | None,
-        option("STYLE", "Matplotlib style, e.g. grayscale, or a .mplstyle file.", under=FIGURE),
-    ] = None
+    force: Force = False
+    format: str | None = option("FORM", "Form of -o in place of its suffix, e.g. md.")
+    width: float | None = option("INCHES", "Width of the figure.", under=FIGURE)
+    height: float | None = option("INCHES", "Height of the figure.", under=FIGURE)
+    dpi: float | None = option("N", "Pixels per inch of a .png. [default: 150]", under=FIGURE)
+    log_x: bool = flag("--log-x", "Logarithmic horizontal axis.", under=FIGURE)
+    title: str | None = option("TEXT", "Title of the figure.", under=FIGURE)
+    style: str | None = option(
+        "STYLE", "Matplotlib style, e.g. grayscale, or a .mplstyle file.", under=FIGURE
+    )
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".png", ".svg", ".pdf"),
         *(".csv", ".md", ".tex", ".json"),
@@ -490,8 +472,7 @@ class OutputOptions(FileOptions):
 class PictureOptions(OutputOptions):
     """The options of a command that prints a result and draws it."""
 
-    output: Annotated[
-        Path | None,
-        option("FILE", "Figure by suffix: .png .svg .pdf; - for stdout.", "-o", "--output"),
-    ] = None
+    output: Path | None = option(
+        "FILE", "Figure by suffix: .png .svg .pdf; - for stdout.", "-o", "--output"
+    )
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf")

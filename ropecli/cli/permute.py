@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from ropecli.cli import options
 from ropecli.cli.command import argument, command, option
@@ -19,35 +19,25 @@ from ropecli.errors import ArgumentError
     },
 )
 def permute(
-    input: Annotated[Path, argument("INPUT", "Weights, .safetensors.")],
-    output: Annotated[
-        Path | None, option("FILE", "Output file, .safetensors.", "-o", "--output", under="Output")
-    ] = None,
-    to: Annotated[
-        str | None, option("LAYOUT", "Layout of the output, half or interleaved.")
-    ] = None,
-    check: Annotated[
-        Path | None, option("OUT", "Prove a conversion of INPUT that was done elsewhere.")
-    ] = None,
-    heads: Annotated[int | None, option("N", "Number of query heads.")] = None,
-    kv_heads: Annotated[int | None, option("N", "Number of key heads. [default: --heads]")] = None,
-    head_dim: Annotated[int | None, option("N", "Head dim. [default: rows of q / --heads]")] = None,
-    rotary_dim: Annotated[
-        int | None, option("N", "Number of rotated rows of a head. [default: all]")
-    ] = None,
-    rotary_offset: Annotated[int | None, option("N", "First rotated row. [default: 0]")] = None,
-    tensor: Annotated[
-        list[str] | None,
-        option(
-            "GLOB",
-            "Tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
-            "*q_layernorm*, *query_layernorm* and those of k and key]",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        option("SOURCE", "Model that sets all sizes: config.json, its folder or example:NAME."),
-    ] = None,
+    input: Path = argument("INPUT", "Weights, .safetensors."),
+    output: Path | None = option(
+        "FILE", "Output file, .safetensors.", "-o", "--output", under="Output"
+    ),
+    to: str | None = option("LAYOUT", "Layout of the output, half or interleaved."),
+    check: Path | None = option("OUT", "Prove a conversion of INPUT that was done elsewhere."),
+    heads: int | None = option("N", "Number of query heads."),
+    kv_heads: int | None = option("N", "Number of key heads. [default: --heads]"),
+    head_dim: int | None = option("N", "Head dim. [default: rows of q / --heads]"),
+    rotary_dim: int | None = option("N", "Number of rotated rows of a head. [default: all]"),
+    rotary_offset: int | None = option("N", "First rotated row. [default: 0]"),
+    tensor: list[str] | None = option(
+        "GLOB",
+        "Tensors whose rows move; repeatable. [default: *q_proj*, *q_norm*, "
+        "*q_layernorm*, *query_layernorm* and those of k and key]",
+    ),
+    model: str | None = option(
+        "SOURCE", "Model that sets all sizes: config.json, its folder or example:NAME."
+    ),
     layer: options.Layer = None,
     seed: Seed = 0,
     force: Force = False,

@@ -26,15 +26,12 @@ SOURCES = ("lengths", "cu_seqlens", "mask", "tokens", "grid")
 class IdsOptions(OutputOptions):
     """The options of output, which may also be the right ids."""
 
-    output: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "The right ids, or those recovered (.npy); a figure, table or .json; - for stdout.",
-            "-o",
-            "--output",
-        ),
-    ] = None
+    output: Path | None = option(
+        "FILE",
+        "The right ids, or those recovered (.npy); a figure, table or .json; - for stdout.",
+        "-o",
+        "--output",
+    )
     suffixes: ClassVar[tuple[str, ...]] = (".npy", *OutputOptions.suffixes)
 
     def _save(
@@ -75,75 +72,47 @@ class IdsOptions(OutputOptions):
     },
 )
 def positions(
-    ids: Annotated[
-        Path | None, argument("IDS", "Position ids to judge: (tokens,) or (rows, tokens).")
-    ] = None,
+    ids: Path | None = argument("IDS", "Position ids to judge: (tokens,) or (rows, tokens)."),
     *,
-    lengths: Annotated[
-        str | None, option("N,N,...", "Tokens of each document of a packed row.", under=HELD)
-    ] = None,
-    cu_seqlens: Annotated[
-        Path | None, option("FILE", "The same as cumulative lengths, from 0.", under=HELD)
-    ] = None,
-    mask: Annotated[
-        Path | None,
-        option("FILE", "Attention mask: 0 is padding, 1, 2, ... documents.", under=HELD),
-    ] = None,
-    tokens: Annotated[
-        Path | None,
-        option("FILE", "Token ids of documents that end with --separator.", under=HELD),
-    ] = None,
-    separator: Annotated[
-        int | None, option("ID", "Token that ends a document.", under=HELD)
-    ] = None,
-    grid: Annotated[
-        list[str] | None,
-        option(
-            "T,H,W",
-            "Time, height and width of an image or a video in patches; repeatable.",
-            under=HELD,
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        option("N,N,...", "Tokens of text before the first grid, after it, ...", under=HELD),
-    ] = None,
-    mrope: Annotated[
-        str | None,
-        option(
-            "FAMILY",
-            "qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v or ernie4.5-vl. [default: the model's]",
-            under=HELD,
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        option("S", "Seconds between two steps in time (Qwen2.5-VL). [default: 1]", under=HELD),
-    ] = None,
-    context_parallel: Annotated[
-        int | None, option("N", "Ranks that share each row.", under=PART)
-    ] = None,
-    rank: Annotated[int | None, option("R", "The rank whose ids these are.", under=PART)] = None,
-    scheme: Annotated[
-        str | None,
-        option("SCHEME", "contiguous, zigzag or striped. [default: contiguous]", under=PART),
-    ] = None,
-    chunk: Annotated[
-        str | None,
-        option("FROM[,TO]", "Tokens of a chunk of each row, without TO itself.", under=PART),
-    ] = None,
-    before: Annotated[
-        Path | None,
-        option("FILE", "Vectors before rotation, of which positions are recovered.", under=VECTORS),
-    ] = None,
-    after: Annotated[Path | None, option("FILE", "The same after it.", under=VECTORS)] = None,
-    tensor: Annotated[
-        str | None, option("GLOB", "Tensors of both files, by name.", under=VECTORS)
-    ] = None,
-    sequence_axis: Annotated[
-        int | None,
-        option("N", "Axis of the tokens. [default: the one before the last]", under=VECTORS),
-    ] = None,
+    lengths: str | None = option("N,N,...", "Tokens of each document of a packed row.", under=HELD),
+    cu_seqlens: Path | None = option("FILE", "The same as cumulative lengths, from 0.", under=HELD),
+    mask: Path | None = option(
+        "FILE", "Attention mask: 0 is padding, 1, 2, ... documents.", under=HELD
+    ),
+    tokens: Path | None = option(
+        "FILE", "Token ids of documents that end with --separator.", under=HELD
+    ),
+    separator: int | None = option("ID", "Token that ends a document.", under=HELD),
+    grid: list[str] | None = option(
+        "T,H,W", "Time, height and width of an image or a video in patches; repeatable.", under=HELD
+    ),
+    text: str | None = option(
+        "N,N,...", "Tokens of text before the first grid, after it, ...", under=HELD
+    ),
+    mrope: str | None = option(
+        "FAMILY",
+        "qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v or ernie4.5-vl. [default: the model's]",
+        under=HELD,
+    ),
+    seconds: float | None = option(
+        "S", "Seconds between two steps in time (Qwen2.5-VL). [default: 1]", under=HELD
+    ),
+    context_parallel: int | None = option("N", "Ranks that share each row.", under=PART),
+    rank: int | None = option("R", "The rank whose ids these are.", under=PART),
+    scheme: str | None = option(
+        "SCHEME", "contiguous, zigzag or striped. [default: contiguous]", under=PART
+    ),
+    chunk: str | None = option(
+        "FROM[,TO]", "Tokens of a chunk of each row, without TO itself.", under=PART
+    ),
+    before: Path | None = option(
+        "FILE", "Vectors before rotation, of which positions are recovered.", under=VECTORS
+    ),
+    after: Path | None = option("FILE", "The same after it.", under=VECTORS),
+    tensor: str | None = option("GLOB", "Tensors of both files, by name.", under=VECTORS),
+    sequence_axis: int | None = option(
+        "N", "Axis of the tokens. [default: the one before the last]", under=VECTORS
+    ),
     rope: Annotated[
         EncodingOptions,
         Section("Encoding"),

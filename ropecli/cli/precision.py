@@ -10,17 +10,13 @@ from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
 
 @command()
 def precision(
-    policy: Annotated[
-        list[str] | None,
-        option(
-            "POLICY",
-            "Preset, or STAGE=DTYPE words joined by commas; repeatable. [default: eight presets]",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        list[float] | None,
-        option("R", "Phase error of a safe context, radians; repeatable. [default: 0.01, 0.1, 1]"),
-    ] = None,
+    policy: list[str] | None = option(
+        "POLICY",
+        "Preset, or STAGE=DTYPE words joined by commas; repeatable. [default: eight presets]",
+    ),
+    tolerance: list[float] | None = option(
+        "R", "Phase error of a safe context, radians; repeatable. [default: 0.01, 0.1, 1]"
+    ),
     *,
     rope: Annotated[
         EncodingListOptions,

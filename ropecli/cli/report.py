@@ -22,12 +22,8 @@ class HtmlOptions(FileOptions):
     """
 
     needs: ClassVar[dict[str, str]] = {"docs": "output"}
-    output: Annotated[
-        Path | None, option("FILE", "Page, .html; - for stdout.", "-o", "--output")
-    ] = None
-    docs: Annotated[
-        str | None, option("URL", "Address of ropecli's documentation, for links to it.")
-    ] = None
+    output: Path | None = option("FILE", "Page, .html; - for stdout.", "-o", "--output")
+    docs: str | None = option("URL", "Address of ropecli's documentation, for links to it.")
 
     def __post_init__(self) -> None:
         from ropecli.files.atomic import check_target
@@ -59,13 +55,10 @@ class HtmlOptions(FileOptions):
 
 @command()
 def report(
-    sources: Annotated[
-        list[str], argument("SOURCE", f"Models: {options.SOURCE}; a pattern of such.")
-    ],
-    base: Annotated[
-        float | None,
-        option("B", "Base (theta), above 0. [default: the model's]", under=OverrideOptions.heading),
-    ] = None,
+    sources: list[str] = argument("SOURCE", f"Models: {options.SOURCE}; a pattern of such."),
+    base: float | None = option(
+        "B", "Base (theta), above 0. [default: the model's]", under=OverrideOptions.heading
+    ),
     *,
     rope: Annotated[
         OverrideOptions,

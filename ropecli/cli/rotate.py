@@ -14,12 +14,10 @@ NEAR = 6  #: Positions up to which each one on the way is shown.
 
 @command()
 def rotate(
-    vector: Annotated[str, argument("VECTOR", "Numbers, e.g. 1,2,3,4, or a file of a vector.")],
-    position: Annotated[float, option("M", "Position of the vector, any real number.")] = 1,
-    pair: Annotated[
-        list[int] | None, option("N", "Pair to show, from 0; repeatable. [default: four]")
-    ] = None,
-    row: Annotated[int | None, option("N", "Row of a file with several vectors.")] = None,
+    vector: str = argument("VECTOR", "Numbers, e.g. 1,2,3,4, or a file of a vector."),
+    position: float = option("M", "Position of the vector, any real number.", default=1),
+    pair: list[int] | None = option("N", "Pair to show, from 0; repeatable. [default: four]"),
+    row: int | None = option("N", "Row of a file with several vectors."),
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: the length of VECTOR]")],
     rotary_offset: RotaryOffset = None,

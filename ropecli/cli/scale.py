@@ -21,21 +21,16 @@ KEY, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
 
 @command()
 def scale(
-    method: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            "Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3 or "
-            "longrope; repeatable. [default: all, longrope if its factors are known]",
-        ),
-    ] = None,
-    factor: Annotated[
-        float | None, option("S", "Factor of the methods. [default: --context over original]")
-    ] = None,
-    original: Annotated[
-        int | None, option("N", "Context length before scaling. [default: the model's, or 4096]")
-    ] = None,
-    pairs: Annotated[bool, flag("--pairs", "Show the frequency ratio of each pair.")] = False,
+    method: list[str] | None = option(
+        "NAME",
+        "Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3 or "
+        "longrope; repeatable. [default: all, longrope if its factors are known]",
+    ),
+    factor: float | None = option("S", "Factor of the methods. [default: --context over original]"),
+    original: int | None = option(
+        "N", "Context length before scaling. [default: the model's, or 4096]"
+    ),
+    pairs: bool = flag("--pairs", "Show the frequency ratio of each pair."),
     *,
     rope: Annotated[
         EncodingListOptions,

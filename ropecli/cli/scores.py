@@ -23,58 +23,38 @@ MODEL_DIM = 64
 
 @command(needs={"attention": "output"}, excludes={"x": ("same_token",)})
 def scores(
-    encodings: Annotated[
-        list[str] | None,
-        option(
-            "NAME,...",
-            f"Encodings, of {', '.join(ENCODINGS)}. [default: all]",
-            "--encoding",
-            "--encodings",
-        ),
-    ] = None,
-    x: Annotated[
-        Path | None, option("FILE", "Tokens (tokens, model dim), .npy. [default: random]")
-    ] = None,
-    model_dim: Annotated[
-        int | None, option("N", "Model dim. [default: 64, or that of --x]")
-    ] = None,
-    head: Annotated[int, option("N", "Index of the head to show.")] = 0,
-    heads: Annotated[int, option("N", "Number of heads.")] = 4,
-    dim: Annotated[
-        int | None, option("N", "Head dim. [default: model dim / heads]", "--head-dim", "--dim")
-    ] = None,
-    length: Annotated[
-        int | None, option("N", "Number of queries and keys. [default: 32, or all of --x]")
-    ] = None,
-    queries: Annotated[int | None, option("N", "Number of queries. [default: --length]")] = None,
-    keys: Annotated[int | None, option("N", "Number of keys. [default: --length]")] = None,
-    same_token: Annotated[
-        bool | None,
-        flag(
-            "--same-token/--random-tokens",
-            "Repeat one random token, to isolate the effect of position, or take different ones. "
-            "[default: same token]",
-        ),
-    ] = None,
-    causal: Annotated[
-        bool | None,
-        flag(
-            "--causal/--bidirectional",
-            "Mask keys after the query, or none. "
-            "[default: attention as in the models of each encoding]",
-        ),
-    ] = None,
-    attention: Annotated[
-        bool, flag("--attention", "Draw the softmax of the scores (Eq. 2).")
-    ] = False,
-    shift: Annotated[int, option("N", "Shift used by the translation-invariance check.")] = 37,
-    weights: Annotated[
-        Path | None,
-        option("FILE", "Weights named NAME.WEIGHT, .npz or .safetensors. [default: random]"),
-    ] = None,
-    set: Annotated[
-        list[str] | None, option("NAME.KEY=VALUE", "Option of an encoding; repeatable.")
-    ] = None,
+    encodings: list[str] | None = option(
+        "NAME,...",
+        f"Encodings, of {', '.join(ENCODINGS)}. [default: all]",
+        "--encoding",
+        "--encodings",
+    ),
+    x: Path | None = option("FILE", "Tokens (tokens, model dim), .npy. [default: random]"),
+    model_dim: int | None = option("N", "Model dim. [default: 64, or that of --x]"),
+    head: int = option("N", "Index of the head to show.", default=0),
+    heads: int = option("N", "Number of heads.", default=4),
+    dim: int | None = option("N", "Head dim. [default: model dim / heads]", "--head-dim", "--dim"),
+    length: int | None = option("N", "Number of queries and keys. [default: 32, or all of --x]"),
+    queries: int | None = option("N", "Number of queries. [default: --length]"),
+    keys: int | None = option("N", "Number of keys. [default: --length]"),
+    same_token: bool | None = flag(
+        "--same-token/--random-tokens",
+        "Repeat one random token, to isolate the effect of position, or take different ones. "
+        "[default: same token]",
+        default=None,
+    ),
+    causal: bool | None = flag(
+        "--causal/--bidirectional",
+        "Mask keys after the query, or none. "
+        "[default: attention as in the models of each encoding]",
+        default=None,
+    ),
+    attention: bool = flag("--attention", "Draw the softmax of the scores (Eq. 2)."),
+    shift: int = option("N", "Shift used by the translation-invariance check.", default=37),
+    weights: Path | None = option(
+        "FILE", "Weights named NAME.WEIGHT, .npz or .safetensors. [default: random]"
+    ),
+    set: list[str] | None = option("NAME.KEY=VALUE", "Option of an encoding; repeatable."),
     seed: Seed = 0,
     *,
     rope: Annotated[EncodingOptions, Section("The encoding rope")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from ropecli.cli import options
 from ropecli.cli.command import argument, command, option
@@ -20,15 +20,9 @@ class VectorOptions(FileOptions):
         FileError: The output exists, is a file that the command line names, or is in no folder.
     """
 
-    output: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Queries and keys before and after their rotation, .safetensors.",
-            "-o",
-            "--output",
-        ),
-    ] = None
+    output: Path | None = option(
+        "FILE", "Queries and keys before and after their rotation, .safetensors.", "-o", "--output"
+    )
 
     def __post_init__(self) -> None:
         from ropecli.render.save import check_savable
@@ -51,12 +45,12 @@ class VectorOptions(FileOptions):
 
 @command()
 def trace(
-    source: Annotated[
-        str, argument("SOURCE", "Model: config.json, its folder, example:NAME, or - for stdin.")
-    ],
+    source: str = argument(
+        "SOURCE", "Model: config.json, its folder, example:NAME, or - for stdin."
+    ),
     sequence_length: options.SequenceLength = None,
     seed: options.Seed = 0,
-    timeout: Annotated[float, option("S", "Seconds for building and running the model.")] = 300.0,
+    timeout: float = option("S", "Seconds for building and running the model.", default=300.0),
     *,
     page: VectorOptions,
 ) -> bool:

@@ -22,30 +22,19 @@ OTHER_ORDERS = ("chatglm", "codegen")
     excludes={"weights": ("q", "k", "q_tensor", "k_tensor", "sequence_axis", "average")},
 )
 def usage(
-    q: Annotated[
-        Path | None, argument("Q", "Queries, a tensor dump in any supported format.")
-    ] = None,
-    k: Annotated[Path | None, argument("K", "Keys, also a dump; may be the same file.")] = None,
-    weights: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Weights in place of Q and K: .safetensors, or a folder of them; of --model, or of the "
-            "config.json next to them.",
-        ),
-    ] = None,
-    q_tensor: Annotated[
-        str | None, option("GLOB", "Tensor of the queries, or of each layer's, by name.")
-    ] = None,
-    k_tensor: Annotated[
-        str | None, option("GLOB", "Tensor of the keys, or of each layer's, by name.")
-    ] = None,
-    sequence_axis: Annotated[
-        int | None, option("N", "Axis of the tokens. [default: the one before the last]")
-    ] = None,
-    average: Annotated[
-        list[int] | None, option("N", "Axis to average over, e.g. of the batch; repeatable.")
-    ] = None,
+    q: Path | None = argument("Q", "Queries, a tensor dump in any supported format."),
+    k: Path | None = argument("K", "Keys, also a dump; may be the same file."),
+    weights: Path | None = option(
+        "FILE",
+        "Weights in place of Q and K: .safetensors, or a folder of them; of --model, or of the "
+        "config.json next to them.",
+    ),
+    q_tensor: str | None = option("GLOB", "Tensor of the queries, or of each layer's, by name."),
+    k_tensor: str | None = option("GLOB", "Tensor of the keys, or of each layer's, by name."),
+    sequence_axis: int | None = option(
+        "N", "Axis of the tokens. [default: the one before the last]"
+    ),
+    average: list[int] | None = option("N", "Axis to average over, e.g. of the batch; repeatable."),
     *,
     rope: Annotated[
         EncodingOptions,

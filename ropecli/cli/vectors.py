@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from ropecli.cli.command import command, flag, option
 from ropecli.cli.options import EncodingOptions, PageOptions, RotaryOffset, Seed
@@ -26,29 +26,21 @@ MOST_POSITIONS = 2**22  #: More would not be rotated either.
 
 @command()
 def vectors(
-    output: Annotated[Path, option("FOLDER", "Output folder.", "-o", "--output", under="Output")],
-    format: Annotated[str, option("FORMAT", "File format: npy, safetensors, bin or json.")] = "npy",
+    output: Path = option("FOLDER", "Output folder.", "-o", "--output", under="Output"),
+    format: str = option("FORMAT", "File format: npy, safetensors, bin or json.", default="npy"),
     *,
     rope: EncodingOptions,
     rotary_offset: RotaryOffset = None,
-    positions: Annotated[
-        str | None, option("LIST", "Positions: 0,1,4095, ranges 0:64 or 0:64:2, or a file of them.")
-    ] = None,
-    length: Annotated[int | None, option("N", "Positions 0 ... N-1. [default: 16]")] = None,
-    dtype: Annotated[
-        list[str] | None, option("DTYPE", "Dtype to round to; repeatable. [default: all four]")
-    ] = None,
-    batch: Annotated[int | None, option("N", "Number of sequences. [default: 1]")] = None,
-    heads: Annotated[
-        int | None, option("N", "Heads of the queries. [default: the model's, or 2]")
-    ] = None,
-    key_heads: Annotated[
-        int | None, option("N", "Heads of the keys. [default: the model's, or --heads]")
-    ] = None,
+    positions: str | None = option(
+        "LIST", "Positions: 0,1,4095, ranges 0:64 or 0:64:2, or a file of them."
+    ),
+    length: int | None = option("N", "Positions 0 ... N-1. [default: 16]"),
+    dtype: list[str] | None = option("DTYPE", "Dtype to round to; repeatable. [default: all four]"),
+    batch: int | None = option("N", "Number of sequences. [default: 1]"),
+    heads: int | None = option("N", "Heads of the queries. [default: the model's, or 2]"),
+    key_heads: int | None = option("N", "Heads of the keys. [default: the model's, or --heads]"),
     seed: Seed = 0,
-    force: Annotated[
-        bool, flag("--force", "Replace a folder that this command wrote.", under="Output")
-    ] = False,
+    force: bool = flag("--force", "Replace a folder that this command wrote.", under="Output"),
     page: PageOptions,
 ) -> None:
     """\b

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from subprocess import DEVNULL
-from typing import Annotated
 
 from ropecli.cli import options
 from ropecli.cli.command import command, flag, option
@@ -27,34 +26,21 @@ SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
     },
 )
 def verify(
-    encoding: Annotated[
-        list[str] | None,
-        option(
-            "NAME,...", f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}."
-        ),
-    ] = None,
-    model_dim: Annotated[
-        int | None, option("N", "Model dim, with --encoding. [default: 64]")
-    ] = None,
-    heads: Annotated[
-        int | None, option("N", "Number of heads, with --encoding. [default: 4]")
-    ] = None,
+    encoding: list[str] | None = option(
+        "NAME,...", f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}."
+    ),
+    model_dim: int | None = option("N", "Model dim, with --encoding. [default: 64]"),
+    heads: int | None = option("N", "Number of heads, with --encoding. [default: 4]"),
     *,
     rope: EncodingOptions,
-    layout: Annotated[
-        str | None, option("LAYOUT", "Pairing: interleaved or half. [default: both]")
-    ] = None,
+    layout: str | None = option("LAYOUT", "Pairing: interleaved or half. [default: both]"),
     rotary_offset: options.RotaryOffset = None,
-    dtype: Annotated[
-        str | None, option("DTYPE", "Dtype: float64, float32, float16 or bfloat16. [default: all]")
-    ] = None,
-    max_position: Annotated[
-        int | None, option("M", "Largest position sampled. [default: 131072]")
-    ] = None,
-    errors: Annotated[
-        bool, flag("--errors", "Show errors and tolerances instead of their ratios.")
-    ] = False,
-    explain: Annotated[bool, flag("--explain", "Show how each tolerance is derived.")] = False,
+    dtype: str | None = option(
+        "DTYPE", "Dtype: float64, float32, float16 or bfloat16. [default: all]"
+    ),
+    max_position: int | None = option("M", "Largest position sampled. [default: 131072]"),
+    errors: bool = flag("--errors", "Show errors and tolerances instead of their ratios."),
+    explain: bool = flag("--explain", "Show how each tolerance is derived."),
     seed: Seed = 0,
     page: PageOptions,
 ) -> bool:
