@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ropecli.checks.implementation.convention import (
     COLUMNS,
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
 
 #: Headings of the options in the help.
-CALLED = "How it is called"
 EXPECTED = "What is expected"
-JUDGED = "What is judged"
 OUTPUT = "Output"
 #: Options that a project's file may set: they neither write nor run anything, nor name a file.
 FROM_PROJECT = (
@@ -35,7 +33,116 @@ FROM_PROJECT = (
 )
 
 
-@command(excludes={"fast": ("thorough",)})
+@dataclass(frozen=True, kw_only=True)
+class CallOptions:
+    """The options that say how an implementation is called."""
+
+    heading: ClassVar[str] = "How it is called"
+    command: str | None = option(
+        "COMMAND",
+        "Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
+    )
+    apply_with: str | None = option(
+        "TARGET", "Function that rotates by the tables that TARGET returns.", "--with"
+    )
+    call: str | None = option(
+        "EXPRESSION",
+        "The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
+    )
+    axes_of_x: str | None = option("AXES", "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.")
+    axes_of_positions: str | None = option(
+        "AXES", "Axes of positions, such as s, 'b s', 's b' or 'b*s'."
+    )
+    positions_dtype: str | None = option(
+        "DTYPE",
+        f"Dtype of positions: {choices(POSITIONS_DTYPES)}. [default: found by trial]",
+    )
+    axes_of_tables: str | None = option("AXES", "Axes of cos, sin and freqs, such as 's 1 d'.")
+    freqs: str | None = option(
+        "KIND", f"Form of freqs: {choices([*FREQS])}. [default: found by trial]"
+    )
+    tables: str | None = option(
+        "WIDTH", f"Columns of tables: {choices(COLUMNS)}. [default: found by trial]"
+    )
+    tables_dtype: str | None = option(
+        "DTYPE",
+        f"Dtype of tables and inv_freq: {choices([*UNIT])}. [default: found by trial]",
+    )
+    form: str | None = option(
+        "FORM", f"Call signature: {choices(FORMS)}. [default: found by trial]"
+    )
+    framework: str | None = option(
+        "NAME",
+        f"Framework of the arrays: {choices(FRAMEWORKS)}. [default: found by trial]",
+    )
+    device: str | None = option("NAME", "Device of the framework, e.g. cuda:0.")
+    init: list[str] | None = option(
+        "KEY=VALUE",
+        "Argument of the class or function: a literal such as 64, False or 'half', or a "
+        "plain word; repeatable.",
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `ropecli.check` that are given."""
+        from ropecli.cli.encoding import key_values
+
+        init = key_values("--init", self.init, python=True)
+        for key in init:
+            if not key.isidentifier():
+                raise ArgumentError(f"--init must be KEY=VALUE, KEY a Python name, got {key!r}")
+        return _given(self) | {"init": init}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """The options that say what is judged, and for how long."""
+
+    heading: ClassVar[str] = "What is judged"
+    excludes: ClassVar[dict[str, tuple[str, ...]]] = {"fast": ("thorough",)}
+    dtype: list[str] | None = option(
+        "DTYPE",
+        f"Dtype: {choices([*UNIT])}; repeatable. [default: those of the framework]",
+    )
+    result_dtype: str | None = option(
+        "DTYPE", f"Dtype of results: {choices([*UNIT])}. [default: that of the data]"
+    )
+    tolerance: list[str] | None = option(
+        "[DTYPE=]SIZE",
+        "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
+    )
+    select: list[str] | None = option("LAW", "Run only this check, e.g. norm; repeatable.")
+    ignore: list[str] | None = option("LAW", "Skip this law; repeatable.")
+    thorough: bool = flag("--thorough", "Make about ten times as many calls.")
+    fast: bool = flag("--fast", "Make about a tenth of the calls, as for a loop in an editor.")
+    timeout: float = option(
+        "SECONDS",
+        "Seconds for one call; loading the code may take five times as many.",
+        default=60.0,
+        least=0.01,
+    )
+    budget: float | None = option(
+        "SECONDS",
+        "Seconds for the whole run, after which nothing passes. [default: no limit]",
+        least=0.01,
+    )
+    memory: float | None = option(
+        "GB",
+        "Memory that the process of the code may use. [default: half of the machine's]",
+        least=0.01,
+    )
+    seed: int = option("N", "Random seed.", default=0)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `ropecli.check` that are given."""
+        found = _given(self)
+        return {"dtypes": found.pop("dtype", None), **found}
+
+
+def _given(group: object) -> dict[str, Any]:
+    return {name: value for name, value in vars(group).items() if value not in (None, [])}
+
+
+@command()
 def check(
     target: str | None = argument(
         "TARGET",
@@ -43,59 +150,7 @@ def check(
         "or a .onnx, .pt or .pt2 file.",
     ),
     *,
-    command: str | None = option(
-        "COMMAND",
-        "Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
-        under=CALLED,
-    ),
-    apply_with: str | None = option(
-        "TARGET", "Function that rotates by the tables that TARGET returns.", "--with", under=CALLED
-    ),
-    call: str | None = option(
-        "EXPRESSION",
-        "The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
-        under=CALLED,
-    ),
-    axes_of_x: str | None = option(
-        "AXES", "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.", under=CALLED
-    ),
-    axes_of_positions: str | None = option(
-        "AXES", "Axes of positions, such as s, 'b s', 's b' or 'b*s'.", under=CALLED
-    ),
-    positions_dtype: str | None = option(
-        "DTYPE",
-        f"Dtype of positions: {choices(POSITIONS_DTYPES)}. [default: found by trial]",
-        under=CALLED,
-    ),
-    axes_of_tables: str | None = option(
-        "AXES", "Axes of cos, sin and freqs, such as 's 1 d'.", under=CALLED
-    ),
-    freqs: str | None = option(
-        "KIND", f"Form of freqs: {choices([*FREQS])}. [default: found by trial]", under=CALLED
-    ),
-    tables: str | None = option(
-        "WIDTH", f"Columns of tables: {choices(COLUMNS)}. [default: found by trial]", under=CALLED
-    ),
-    tables_dtype: str | None = option(
-        "DTYPE",
-        f"Dtype of tables and inv_freq: {choices([*UNIT])}. [default: found by trial]",
-        under=CALLED,
-    ),
-    form: str | None = option(
-        "FORM", f"Call signature: {choices(FORMS)}. [default: found by trial]", under=CALLED
-    ),
-    framework: str | None = option(
-        "NAME",
-        f"Framework of the arrays: {choices(FRAMEWORKS)}. [default: found by trial]",
-        under=CALLED,
-    ),
-    device: str | None = option("NAME", "Device of the framework, e.g. cuda:0.", under=CALLED),
-    init: list[str] | None = option(
-        "KEY=VALUE",
-        "Argument of the class or function: a literal such as 64, False or 'half', or a "
-        "plain word; repeatable.",
-        under=CALLED,
-    ),
+    calling: CallOptions,
     rope: Annotated[EncodingOptions, Section(EXPECTED)],
     axes: int | None = option(
         "N", "Number of coordinates of a position. [default: 1]", under=EXPECTED
@@ -106,47 +161,7 @@ def check(
     original: int | None = option(
         "N", "Original context length, if frequencies change there.", under=EXPECTED
     ),
-    dtype: list[str] | None = option(
-        "DTYPE",
-        f"Dtype: {choices([*UNIT])}; repeatable. [default: those of the framework]",
-        under=JUDGED,
-    ),
-    result_dtype: str | None = option(
-        "DTYPE", f"Dtype of results: {choices([*UNIT])}. [default: that of the data]", under=JUDGED
-    ),
-    tolerance: list[str] | None = option(
-        "[DTYPE=]SIZE",
-        "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
-        under=JUDGED,
-    ),
-    select: list[str] | None = option(
-        "LAW", "Run only this check, e.g. norm; repeatable.", under=JUDGED
-    ),
-    ignore: list[str] | None = option("LAW", "Skip this law; repeatable.", under=JUDGED),
-    thorough: bool = flag("--thorough", "Make about ten times as many calls.", under=JUDGED),
-    fast: bool = flag(
-        "--fast", "Make about a tenth of the calls, as for a loop in an editor.", under=JUDGED
-    ),
-    timeout: float = option(
-        "SECONDS",
-        "Seconds for one call; loading the code may take five times as many.",
-        default=60.0,
-        least=0.01,
-        under=JUDGED,
-    ),
-    budget: float | None = option(
-        "SECONDS",
-        "Seconds for the whole run, after which nothing passes. [default: no limit]",
-        least=0.01,
-        under=JUDGED,
-    ),
-    memory: float | None = option(
-        "GB",
-        "Memory that the process of the code may use. [default: half of the machine's]",
-        least=0.01,
-        under=JUDGED,
-    ),
-    seed: int = option("N", "Random seed.", under=JUDGED, default=0),
+    judged: JudgeOptions,
     junit: Path | None = option("FILE", "Write JUnit XML for CI.", under=OUTPUT),
     sarif: Path | None = option("FILE", "Write SARIF 2.1.0 for code hosts.", under=OUTPUT),
     save_failure: Path | None = option(
@@ -155,7 +170,7 @@ def check(
         under=OUTPUT,
     ),
     force: bool = flag("--force", "Replace existing output files.", under=OUTPUT),
-    page: Annotated[PageOptions, Section(OUTPUT)],
+    page: PageOptions,
 ) -> bool:
     """\b
     Examples:
@@ -183,7 +198,7 @@ def check(
     outputs = [each for each in (junit, sarif) if each is not None]
     if save_failure is not None:
         outputs += [save_failure, save_failure.with_suffix(".py")]
-    sources = files_named(target, apply_with, *(command or "").split())
+    sources = files_named(target, calling.apply_with, *(calling.command or "").split())
     if outputs:
         from ropecli.render.check_reports import check_files
 
@@ -192,8 +207,9 @@ def check(
     expected = _expected_encoding(
         rope if rope.rope_type is None else replace(rope, context=context)
     )
-    name = target or command or ""
-    source_of(target, command, apply_with, {}, device)  # refuses what is not there
+    name = target or calling.command or ""
+    # Refuses what is not there.
+    source_of(target, calling.command, calling.apply_with, {}, calling.device)
     page.note(*(() if expected is None else expected.notes), f"running the code of {name}")
     if context is None and expected is not None:
         context = expected.context
@@ -201,37 +217,14 @@ def check(
         with progress_line(name, wanted=not page.quiet, after=1.0) as progress:
             result = judge(
                 target,
-                command=command,
-                apply_with=apply_with,
+                **calling.arguments(),
+                **judged.arguments(),
                 expect=None if expected is None else expected.rope,
-                framework=framework,
-                form=form,
-                call=call,
-                axes_of_x=axes_of_x,
-                axes_of_positions=axes_of_positions,
-                positions_dtype=positions_dtype,
-                axes_of_tables=axes_of_tables,
-                freqs=freqs,
-                tables=tables,
-                tables_dtype=tables_dtype,
                 head_dim=rope.dim,
                 context_length=context,
                 original_context_length=original,
-                dtypes=dtype,
-                device=device,
-                init=_arguments(init),
                 axes=axes,
-                result_dtype=result_dtype,
-                tolerance=tolerance or None,
-                select=select or None,
-                ignore=ignore or (),
-                thorough=thorough,
-                fast=fast,
-                timeout=timeout,
-                budget=budget,
-                memory=memory,
                 echo=lambda line: page.note(line, kind="target"),
-                seed=seed,
                 save_failure=save_failure,
                 force=force,
                 progress=progress,
@@ -272,14 +265,3 @@ def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
     if all(value in (None, []) for value in describes.values()):
         return None
     return rope.encoding()
-
-
-def _arguments(words: list[str] | None) -> dict[str, Any]:
-    """Parse the words of --init as keyword arguments."""
-    from ropecli.cli.encoding import key_values
-
-    found = key_values("--init", words, python=True)
-    for key in found:
-        if not key.isidentifier():
-            raise ArgumentError(f"--init must be KEY=VALUE, KEY a Python name, got {key!r}")
-    return found
