@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 from ropecli.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from ropecli.cli.encoding import NamedRotary
-
-DIM = 128
 
 
 @command(
@@ -26,11 +21,7 @@ def base_bound(
     grid: int | None = option("N", "Number of bases of --scan. [default: 1000]"),
     *,
     rope: Annotated[
-        EncodingListOptions,
-        Help(
-            dim="Head dim, even; repeatable. [default: 128]",
-            context="Context length asked about. [default: the model's]",
-        ),
+        EncodingListOptions, Help(context="Context length asked about. [default: the model's]")
     ],
     output: OutputOptions,
 ) -> None:
@@ -55,7 +46,7 @@ def base_bound(
     if scan:
         _scan(rope, bases, output)
         return
-    ropes = rope.encodings(dim=DIM)
+    ropes = rope.encodings()
     output.note_encodings(ropes)
     last = POSITIONS if positions is None else positions
     with output.working():
@@ -63,23 +54,17 @@ def base_bound(
             analyse(each.rope, context_length=each.reach, positions=last, name=each.name)
             for each in ropes
         ]
-    resolved = {
-        "positions": last,
-        **rope.as_parameters(ropes),
-    }
-    parameters = output.parameters(*bases, **resolved)
-    output.show_all(found, parameters)
+    resolved = rope.as_parameters(ropes) | {"positions": last}
+    output.show_all(found, output.parameters(*bases, **resolved))
 
 
 def _scan(
-    rope: EncodingListOptions,
-    bases: dict[str, float | int | None],
-    output: OutputOptions,
+    rope: EncodingListOptions, bases: dict[str, float | int | None], output: OutputOptions
 ) -> None:
     """Show which bases hold a context."""
     from ropecli.analyses.base_bound import base_scan
 
-    ropes: list[NamedRotary] = rope.encodings(dim=DIM)
+    ropes = rope.encodings()
     if len(ropes) != 1:
         raise ArgumentError(f"--scan takes one --dim, --model or --layer, got {len(ropes)}")
     (named,) = ropes

@@ -55,7 +55,7 @@ def construct(
 
     from ropecli.analyses.construct import construct as analyse
     from ropecli.files.load import load_vector
-    from ropecli.render.save import check_savable, write_npy
+    from ropecli.render.save import check_savable, npy, write_output
 
     if write_q is not None and write_q == write_k:
         raise ArgumentError(f"--write-q and --write-k must be two files, got {write_q} twice")
@@ -86,7 +86,7 @@ def construct(
         (write_k, [head.k for head in found[0].heads]),
     ):
         if path is not None:
-            write_npy(path, np.stack(rows), force=output.force)
+            write_output(path, npy(np.stack(rows)), force=output.force)
     lengths = list(dict.fromkeys(each.context_length for each in found))
     resolved = rope.as_parameters(ropes) | {
         "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),

@@ -15,20 +15,19 @@ if TYPE_CHECKING:
 
 DEFAULT = {"start": 0.0, "max_distance": 512.0, "step": 1.0}
 FIGURE_2 = {"start": 0.0, "max_distance": 256.0, "step": 0.02}  #: The paper's frame.
+#: Options of the bound and of scores, which neither a map nor expected scores have.
+OF_BOUND = (
+    *("start", "step", "reduce", "figure2"),
+    *("q", "k", "q_row", "k_row", "at", "contributions"),
+)
 
 
 @command(
     needs={"q": "k", "k": "q", "q_row": "q", "k_row": "k", "at": "q", "positions": "encoding"},
     excludes={
         "figure2": ("q", "k", "contributions"),
-        "axes": (
-            *("start", "step", "reduce", "figure2", "encoding"),
-            *("q", "k", "q_row", "k_row", "at", "contributions"),
-        ),
-        "encoding": (
-            *("start", "step", "reduce", "figure2"),
-            *("q", "k", "q_row", "k_row", "at", "contributions"),
-        ),
+        "axes": (*OF_BOUND, "encoding"),
+        "encoding": OF_BOUND,
     },
 )
 def decay(
@@ -169,10 +168,9 @@ def _show_map(
     if max_dist is not None and last != max_dist:
         raise ArgumentError(f"--axes requires an integer --max-dist, got {max_dist:g}")
     result = decay_map(named.rope, max_distance=last, name=named.name)
-    unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row", "contributions")
     resolved = rope.as_parameters([named]) | {"max_dist": last}
-    parameters = output.parameters(*unused, "at", "encoding", "positions", "seed", **resolved)
-    output.show(result, parameters)
+    unused = (*OF_BOUND, "encoding", "positions", "seed")
+    output.show(result, output.parameters(*unused, **resolved))
 
 
 def _show_expected(
@@ -222,10 +220,8 @@ def _show_expected(
         "dim": rope.head_dim,
         "base": rope.base,
     }
-    unused = ("start", "step", "reduce", "figure2", "q", "k", "q_row", "k_row", "contributions")
-    parameters = output.parameters(
-        *unused, "at", "axes", *(() if codes else ("positions",)), **resolved
-    )
+    unused = (*OF_BOUND, "axes", *(() if codes else ("positions",)))
+    parameters = output.parameters(*unused, **resolved)
     output.show(ExpectedCurves(curves=tuple(curves), bound=bound, similarity=codes), parameters)
 
 

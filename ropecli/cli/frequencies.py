@@ -7,7 +7,7 @@ from typing import Annotated
 from ropecli.cli.command import Help, command, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 
-DIM, CONTEXT = 128, 4096
+CONTEXT = 4096
 
 
 @command()
@@ -22,11 +22,7 @@ def frequencies(
     ),
     *,
     rope: Annotated[
-        EncodingListOptions,
-        Help(
-            dim="Head dim, even; repeatable. [default: 128]",
-            context="Context length. [default: the model's, or 4096]",
-        ),
+        EncodingListOptions, Help(context="Context length. [default: the model's, or 4096]")
     ],
     output: OutputOptions,
 ) -> None:
@@ -55,7 +51,7 @@ def frequencies(
     from ropecli.analyses.frequencies import frequency_table
     from ropecli.models.load import trained_length
 
-    ropes = rope.encodings(dim=DIM)
+    ropes = rope.encodings()
     output.note_encodings(ropes)
     found = []
     for each in ropes:
@@ -70,8 +66,6 @@ def frequencies(
             name=each.name,
         )
         found.append(result)
-    resolved = {
-        "context": rope.context if rope.model else rope.context or CONTEXT,
-        **rope.as_parameters(ropes),
-    }
+    context = rope.context if rope.model else rope.context or CONTEXT
+    resolved = rope.as_parameters(ropes) | {"context": context}
     output.show_all(found, output.parameters(**resolved))

@@ -244,11 +244,11 @@ class EncodingOptions(RotaryOptions):
 class EncodingListOptions(RotaryOptions):
     """The options that describe rotary encodings to compare: of models, or of dims and bases."""
 
-    dim: list[int] | None = option("N", "Head dim, even; repeatable. [default: 64]")
+    dim: list[int] | None = option("N", "Head dim, even; repeatable. [default: 128]")
     base: list[float] | None = option("B", "Base (theta), above 0; repeatable. [default: 10000]")
     model: list[str] | None = option("SOURCE", f"Model: {SOURCE}; repeatable. Options override it.")
 
-    def encodings(self, *, dim: int = 64, uses_context: bool = True) -> list[NamedRotary]:
+    def encodings(self, *, dim: int = 128, uses_context: bool = True) -> list[NamedRotary]:
         """Return the encodings that are described.
 
         There is one for each layer type of each model's text part, or of --layer, with each
@@ -343,7 +343,7 @@ class PageOptions:
         self.show(Several(results=tuple(results)), parameters, **options)
 
     def _save(
-        self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
+        self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
     ) -> Path | None:
         """Write the output, and return its path, of a command that has one."""
         return None
@@ -351,10 +351,53 @@ class PageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(PageOptions):
-    """The options of a command that prints a result, and may write a file."""
+    """The options of a command that prints a result, and may write a file.
 
+    Raises:
+        ArgumentError: The output has another suffix, or two things go to stdout.
+        FileError: The output exists, is a file that the command line names, or is in no folder.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]]  #: What the name of the output may end in.
     output: Path | None = option("FILE", "Output file.", "-o", "--output")
     force: Force = False
+
+    def __post_init__(self) -> None:
+        """Refuse an output that can't be written before anything is computed."""
+        if self.output is None:
+            return
+        from ropecli.render.save import STDOUT, check_savable
+
+        check_savable(
+            self.output,
+            force=self.force,
+            form=self._form,
+            sources=list(self._sources()),
+            suffixes=self.suffixes,
+        )
+        if self.json and self.output == STDOUT:
+            raise ArgumentError(
+                "--json needs stdout for its document, but -o - writes there; give -o FILE"
+            )
+
+    @property
+    def _form(self) -> str | None:
+        """The form of the output in place of its suffix."""
+        return None
+
+    def _content(self, result: Any, parameters: dict[str, Any], options: dict[str, Any]) -> bytes:
+        """Return the content of the output."""
+        raise NotImplementedError
+
+    def _save(
+        self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> Path | None:
+        if self.output is not None:
+            from ropecli.render.save import write_output
+
+            content = self._content(result, parameters, options)
+            write_output(self.output, content, force=self.force)
+        return self.output
 
     def _sources(self) -> Iterator[Path]:
         """Yield all files that the command line names, apart from the output."""
@@ -382,8 +425,7 @@ class OutputOptions(FileOptions):
     """The options of a command that prints a result, and writes its figure or its numbers.
 
     Raises:
-        ArgumentError: The output has another suffix, or an option has no effect on it.
-        FileError: The output exists, is a file that the command line names, or is in no folder.
+        ArgumentError: As of every output, or an option has no effect on it.
     """
 
     needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
@@ -409,38 +451,39 @@ class OutputOptions(FileOptions):
     )
 
     def __post_init__(self) -> None:
-        given = [name for name in ("format", *LOOK) if getattr(self, name) not in (None, False)]
         if self.output is None:
             return
-        from ropecli.render.save import FIGURES, STDOUT, check_savable, suffix_of
+        from ropecli.render.save import FIGURES
 
         write = self.parsed.parameters.get("write")
         if write is not None and os.path.realpath(write) == os.path.realpath(self.output):
             raise ArgumentError(f"-o and --write are the same file: {write}")
-        check_savable(
-            self.output,
-            force=self.force,
-            form=self.format,
-            sources=list(self._sources()),
-            suffixes=self.suffixes,
-        )
-        if suffix_of(self.output, self.format) in FIGURES:
+        super().__post_init__()
+        look = [name for name in LOOK if getattr(self, name) not in (None, False)]
+        if self._suffix in FIGURES:
             self._look  # noqa: B018  # refuses sizes before anything is computed
-        elif given[-1:] not in ([], ["format"]):
+        elif look:
             raise ArgumentError(
-                f"--{given[-1].replace('_', '-')} applies only to figures, not to {self.output}"
+                f"--{look[-1].replace('_', '-')} applies only to figures, not to {self.output}"
             )
-        if self.json and self.output == STDOUT:
-            raise ArgumentError(
-                "--json needs stdout for its document, but -o - writes there; give -o FILE"
-            )
+
+    @property
+    def _form(self) -> str | None:
+        return self.format
+
+    @property
+    def _suffix(self) -> str:
+        """The suffix that says what is written; none without an output."""
+        from ropecli.render.save import suffix_of
+
+        return "" if self.output is None else suffix_of(self.output, self.format)
 
     @property
     def writes_table(self) -> bool:
         """True if the output is a table."""
-        from ropecli.render.save import TABLES, suffix_of
+        from ropecli.render.save import TABLES
 
-        return self.output is not None and suffix_of(self.output, self.format) in TABLES
+        return self._suffix in TABLES
 
     @property
     def _look(self) -> Look:
@@ -448,24 +491,18 @@ class OutputOptions(FileOptions):
 
         return Look(**{name: getattr(self, name) for name in LOOK})
 
-    def _save(
-        self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
-    ) -> Path | None:
-        if self.output is None:
-            return None
-        from ropecli.render.save import content_of, suffix_of, write_output
+    def _content(self, result: Any, parameters: dict[str, Any], options: dict[str, Any]) -> bytes:
+        from ropecli.render.save import content_of
 
-        content = content_of(
+        return content_of(
             result,
-            suffix_of(self.output, self.format),
+            self._suffix,
             self.parsed.command,
             parameters,
             look=self._look,
             arguments=self.parsed.arguments,
             options=options,
         )
-        write_output(self.output, content, force=self.force)
-        return self.output
 
 
 @dataclass(frozen=True, kw_only=True)

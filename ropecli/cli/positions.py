@@ -13,7 +13,7 @@ from ropecli.cli.options import EncodingOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from ropecli.results import Result
+    from ropecli.checks.positions.check import PositionIds
 
 #: Headings of the options in the help.
 HELD = "What the rows hold"
@@ -34,19 +34,16 @@ class IdsOptions(OutputOptions):
     )
     suffixes: ClassVar[tuple[str, ...]] = (".npy", *OutputOptions.suffixes)
 
-    def _save(
-        self, result: Result, parameters: dict[str, Any], options: dict[str, Any]
-    ) -> Path | None:
-        from ropecli.checks.positions.check import PositionIds
-        from ropecli.render.save import suffix_of, write_npy
+    def _content(
+        self, result: PositionIds, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> bytes:
+        from ropecli.render.save import npy
 
-        if self.output is None or suffix_of(self.output, self.format) != ".npy":
-            return super()._save(result, parameters, options)
-        assert isinstance(result, PositionIds)
+        if self._suffix != ".npy":
+            return super()._content(result, parameters, options)
         array = result.ids if result.error is None else result.got
         assert array is not None
-        write_npy(self.output, array, force=self.force)
-        return self.output
+        return npy(array)
 
 
 @command(

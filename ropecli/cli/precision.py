@@ -19,11 +19,7 @@ def precision(
     ),
     *,
     rope: Annotated[
-        EncodingListOptions,
-        Help(
-            dim="Head dim, even; repeatable. [default: 128]",
-            context="Context length. [default: the model's, or 131072]",
-        ),
+        EncodingListOptions, Help(context="Context length. [default: the model's, or 131072]")
     ],
     seed: Seed = 0,
     output: OutputOptions,
@@ -49,7 +45,7 @@ def precision(
 
     policies = list(dict.fromkeys(policy or USUAL))
     tolerances = list(dict.fromkeys(tolerance or TOLERANCES))
-    encodings = rope.encodings(dim=128)
+    encodings = rope.encodings()
     output.note_encodings(encodings)
     with output.working():
         results = [

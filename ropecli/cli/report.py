@@ -4,53 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ropecli.cli import options
 from ropecli.cli.command import Help, argument, command, option
 from ropecli.cli.options import FileOptions, OverrideOptions
 from ropecli.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from ropecli.models.report import Report
+
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlOptions(FileOptions):
-    """The options of a command that prints a result, and writes its page of HTML.
-
-    Raises:
-        ArgumentError: The output has another suffix, or can't be made.
-        FileError: The output exists, is a file that the command line names, or is in no folder.
-    """
+    """The options of a command that prints a result, and writes its page of HTML."""
 
     needs: ClassVar[dict[str, str]] = {"docs": "output"}
     output: Path | None = option("FILE", "Page, .html; - for stdout.", "-o", "--output")
     docs: str | None = option("URL", "Address of ropecli's documentation, for links to it.")
 
+    suffixes: ClassVar[tuple[str, ...]] = (".html",)
+
     def __post_init__(self) -> None:
-        from ropecli.files.atomic import check_target
-        from ropecli.render.report import template
-        from ropecli.render.save import STDOUT
-
-        if self.output is None:
-            return
-        if self.output != STDOUT:
-            if self.output.suffix.lower() not in {".html", ".htm"}:
-                raise ArgumentError(f"output must end in .html, got {self.output.name!r}")
-            check_target(self.output, force=self.force, sources=list(self._sources()))
-        elif self.json:
-            raise ArgumentError(
-                "--json needs stdout for its document, but -o - writes there; give -o FILE"
-            )
-        template(self.docs)  # refuses before anything is computed
-
-    def _save(
-        self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
-    ) -> Path | None:
+        super().__post_init__()
         if self.output is not None:
-            from ropecli.render.save import write_output
+            from ropecli.render.report import template
 
-            content = result.html(docs=self.docs).encode()
-            write_output(self.output, content, force=self.force)
-        return self.output
+            template(self.docs)  # refuses before anything is computed
+
+    @property
+    def _form(self) -> str | None:
+        """The only form, on stdout and in a file of either suffix."""
+        short = self.output is not None and self.output.suffix.lower() == ".htm"
+        return "html" if short or str(self.output) == "-" else None
+
+    def _content(
+        self, result: Report, parameters: dict[str, Any], options: dict[str, Any]
+    ) -> bytes:
+        return result.html(docs=self.docs).encode()
 
 
 @command()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
     from ropecli.models.overrides import Overrides
 
-DIM, ORIGINAL = 128, 4096
+ORIGINAL = 4096
 KEY, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
 
 
@@ -35,7 +35,6 @@ def scale(
     rope: Annotated[
         EncodingListOptions,
         Help(
-            dim="Head dim, even; repeatable. [default: 128]",
             context="Context length wanted. [default: --factor times original, or the model's]",
             set="Parameter of the scaling type, or METHOD.KEY=VALUE of a method; repeatable.",
             sequence_length="Sequence length, for dynamic NTK and LongRoPE. [default: --context]",
@@ -74,7 +73,7 @@ def scale(
         sequence_length=1 if rope.model else None,
         write=None,
     )
-    ropes = own.encodings(dim=DIM)
+    ropes = own.encodings()
     output.note_encodings(ropes)
     if rope.write is not None:
         for name in method or ():

@@ -4,43 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ropecli.cli import options
 from ropecli.cli.command import argument, command, option
 from ropecli.cli.options import FileOptions
 
+if TYPE_CHECKING:
+    from ropecli.checks.trace import Trace
+
 
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions(FileOptions):
-    """The options of a command that prints a result, and writes the vectors that show it.
+    """The options of a command that prints a result, and writes the vectors that show it."""
 
-    Raises:
-        ArgumentError: The output has another suffix.
-        FileError: The output exists, is a file that the command line names, or is in no folder.
-    """
-
+    suffixes: ClassVar[tuple[str, ...]] = (".safetensors",)
     output: Path | None = option(
         "FILE", "Queries and keys before and after their rotation, .safetensors.", "-o", "--output"
     )
 
-    def __post_init__(self) -> None:
-        from ropecli.render.save import check_savable
-
-        if self.output is not None:
-            sources = list(self._sources())
-            suffixes = (".safetensors",)
-            check_savable(self.output, force=self.force, sources=sources, suffixes=suffixes)
-
-    def _save(
-        self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
-    ) -> Path | None:
+    def _content(self, result: Trace, parameters: dict[str, Any], options: dict[str, Any]) -> bytes:
         from ropecli.files.formats.safetensors import serialize
-        from ropecli.render.save import write_output
 
-        if self.output is not None:
-            write_output(self.output, serialize(result.seen.tensors()), force=self.force)
-        return self.output
+        return serialize(result.seen.tensors())
 
 
 @command()

@@ -100,11 +100,11 @@ def write_output(output: Path, content: bytes, *, force: bool) -> None:
         stream.write(content)
 
 
-def write_npy(output: Path, array: NDArray[Any], *, force: bool) -> None:
-    """Write an array as .npy."""
+def npy(array: NDArray[Any]) -> bytes:
+    """Return an array as .npy."""
     content = io.BytesIO()
     np.save(content, array)
-    write_output(output, content.getvalue(), force=force)
+    return content.getvalue()
 
 
 def csv(table: Table) -> str:
