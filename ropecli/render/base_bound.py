@@ -19,7 +19,7 @@ from ropecli.render.figure import (
     printable,
     with_style,
 )
-from ropecli.render.labels import curve_label, encoding_as_json, say_of_each
+from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.render.table import Cell, Column, align, texts
 from ropecli.results import Axes, Figure
 
@@ -27,7 +27,6 @@ CLOSE = 1.5  #: Contexts of a smaller ratio have labels one below the other.
 LABEL = 0.3  #: Height of a label, as a share of the axes'.
 HEADING = "Sum of the pairs' cosines against distance (Men et al. 2024, Eq. 10)"
 SAVE = "Save the figure: -o base-bound.png    the numbers: -o base-bound.csv"
-LEFT = 0  #: Columns of words in `rows`.
 LISTED = "encodings"
 CURVE = ("position", "last_position", "lowest", "highest")
 
@@ -58,23 +57,23 @@ def table(result: BaseBound) -> Table:
     return fields(result, *CURVE)
 
 
-def blocks(result: BaseBound, screen: Screen) -> list[list[str]]:
-    """Return the sums and the verdict of an encoding."""
-    sums = [plot([result], screen.width)] if screen.braille else align(_doublings(result))
-    return [[curve_label(result)], sums]
+def blocks(shown: Sequence[BaseBound], screen: Screen) -> list[list[str]]:
+    """Return the sums of an encoding, or a row for each of several."""
+    one = shown[0] if len(shown) == 1 else None
+    sums = [_plot(shown, screen.width)] if screen.braille else []
+    if one is not None:
+        sums = sums or align(_doublings(one))
+    rows = texts((Column("encoding", curve_label), *COLUMNS), shown)
+    return [
+        [HEADING, *([] if one is None else [curve_label(one)])],
+        sums,
+        screen.align(rows, left=1) if one is None else [],
+        screen.offer(SAVE),
+    ]
 
 
-def rows(result: BaseBound) -> list[list[str]]:
-    """Return the verdict as a row, below the headings."""
-    return texts(COLUMNS, [result])
-
-
-def answer(shown: Sequence[BaseBound]) -> list[str]:
-    """Return the longest context of each encoding, and whether the one asked about fits."""
-    return say_of_each(shown, _verdict)
-
-
-def _verdict(each: BaseBound) -> str:
+def verdict(each: BaseBound) -> str:
+    """Return the longest context of an encoding, and whether the one asked about fits."""
     if each.never_negative:
         said = (
             "holds every context: at least half of the pairs never rotate, so the sum cannot "
@@ -106,7 +105,7 @@ def _doublings(each: BaseBound) -> list[list[str]]:
     return rows
 
 
-def plot(shown: Sequence[BaseBound], width: int) -> str:
+def _plot(shown: Sequence[BaseBound], width: int) -> str:
     """Return the lowest sums of all encodings, for a terminal."""
     from ropecli.render.curves import Curve, draw
 

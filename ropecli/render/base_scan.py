@@ -61,7 +61,7 @@ def page(result: BaseScan, screen: Screen) -> list[str]:
             "with bases that do not, and the grid misses intervals narrower than its spacing."
         )
         lines += ["", *screen.wrap(text, indent=0)]
-    return lines + screen.offer(SAVE)
+    return [*lines, "", *screen.offer(SAVE)]
 
 
 def _answer(result: BaseScan) -> str:

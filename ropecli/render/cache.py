@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from ropecli.analyses.cache import CachedKeys, MixedKeys, QuantizedKeys, ShiftedKeys
 from ropecli.arrays import Array
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import columns_of_panels, curve_style, plot_curve, with_style
-from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.labels import counted, curve_label, encoding_as_json
+from ropecli.render.table import spread
 from ropecli.results import Figure
 from ropecli.rotary import Rotary
 
-ROWS = 9  #: Rows of each table of a page.
 SAFE = 0.01  #: Error of keys up to which shifts are called safe: that of a cache in int8, about.
 INSTEAD = {
     "shift": "Instead: keep keys unrotated and rotate them when they are read, or shift each time "
@@ -58,21 +58,21 @@ def _curves(result: CachedKeys) -> list[tuple[str, str, NDArray[np.number], Arra
 def page(result: CachedKeys, screen: Screen) -> list[str]:
     """Return the answer, and the errors by pair, and by number of shifts or distance."""
     answer, heading = _sentences(result)
-    lines = [answer, "", heading, curve_label(result)]
+    blocks = [[answer], [heading, curve_label(result)]]
     if result.key_error:
         if screen.braille and len(result.by_pair) > 1:
-            lines += ["", _plot(result, screen.width)]
-        for curve in _curves(result):
-            lines += ["", *screen.align(_rows(result.rope, *curve))]
+            blocks.append([_plot(result, screen.width)])
+        blocks += [screen.align(_rows(result.rope, *curve)) for curve in _curves(result)]
         if result.mode in INSTEAD and result.key_error > SAFE:
-            lines += ["", *screen.wrap(INSTEAD[result.mode], indent=0)]
-    return [*lines, *screen.offer("Save the figure: -o cache.png    the numbers: -o cache.csv")]
+            blocks.append(screen.wrap(INSTEAD[result.mode], indent=0))
+    save = screen.offer("Save the figure: -o cache.png    the numbers: -o cache.csv")
+    return paragraphs(*blocks, save)
 
 
 def _sentences(result: CachedKeys) -> tuple[str, str]:
     """Return the answer, and the heading of the numbers: what is compared with what."""
     if isinstance(result, ShiftedKeys):
-        times = f"{result.times:,} shift{'s' * (result.times != 1)} of {result.shift:,}"
+        times = f"{counted(result.times, 'shift')} of {result.shift:,}"
         off = f"keys are off by {_part(result.key_error)} their rms"
         error = f"after {times} in {result.dtype}, {off}."
         answer = f"{'Safe' if result.key_error <= SAFE else 'Not safe'}: {error}"
@@ -89,7 +89,7 @@ def _sentences(result: CachedKeys) -> tuple[str, str]:
     assert isinstance(result, QuantizedKeys)
     group = f" of {result.group} channels" if result.per == "group" else ""
     keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
-    count = f"{result.tokens:,} key{'s' * (result.tokens != 1)} in a head"
+    count = f"{counted(result.tokens, 'key')} in a head"
     return (
         f"{result.format} per {result.per}{group}, {result.when} rotation: {off}.",
         f"Quantized keys against exact ones; {count}, {keys}",
@@ -105,7 +105,7 @@ def _rows(
     rope: Rotary, name: str, label: str, x: NDArray[np.number], y: Array
 ) -> list[tuple[str, ...]]:
     """Return the rows of a table of a curve, at a few places, evenly spread."""
-    chosen = np.unique(np.linspace(0, len(x) - 1, ROWS).round().astype(int))
+    chosen = spread(len(x))
     columns = [[name, *(f"{x[i]:,.0f}" for i in chosen)]]
     if name == "pair":
         columns.append(["wavelength", *(f"{rope.wavelength[i]:,.4g}" for i in chosen)])

@@ -60,9 +60,9 @@ class Screen:
         width = min(self.width, 80)
         return [part for each in sentences for part in wrap_text(each, width, indent=indent)]
 
-    def offer(self, hint: str) -> list[str]:
-        """Return a hint at what can be saved, below a blank line; none if brief or saved."""
-        return [] if self.brief or self.saved is not None else ["", hint]
+    def offer(self, *hints: str) -> list[str]:
+        """Return hints at what can be saved; none if brief or saved."""
+        return [] if self.brief or self.saved is not None else [*hints]
 
 
 class _Console(Console):
@@ -119,6 +119,14 @@ def annotate(lines: Iterable[str]) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             sys.stderr.write("".join(f"{line}\n" for line in lines))
+
+
+def paragraphs(*blocks: Sequence[str]) -> list[str]:
+    """Return lines with a blank one between blocks; empty blocks are left out."""
+    lines: list[str] = []
+    for block in filter(None, blocks):
+        lines += ["", *block] if lines else block
+    return lines
 
 
 def visible(text: str) -> str:

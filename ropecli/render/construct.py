@@ -21,14 +21,11 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
-from ropecli.render.labels import curve_label, say_of_each
+from ropecli.render.labels import curve_label
 from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
 
 HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
-SAVE = "Save the figure: -o heads.png    the numbers: -o heads.csv"
-SAVE_ONE = "Save the figure: -o heads.png    the vectors: --write-q q.npy"
-LEFT = 1  #: Columns of words in `rows`.
 DOTS = 120  #: Values that a terminal shows.
 NAMES = {0: "diagonal", 1: "previous token"}
 
@@ -74,30 +71,31 @@ def table(result: Construct) -> Table:
     }
 
 
-def blocks(result: Construct, screen: Screen) -> list[list[str]]:
-    """Return a row for each head, their scores on a terminal, and what pairs keep of a match."""
-    title = f"context {result.context_length:,}, epsilon {result.epsilon:g}"
-    shows_plot = screen.braille and result.context_length > 1
+def blocks(shown: Sequence[Construct], screen: Screen) -> list[list[str]]:
+    """Return a row for each head, and scores on a terminal; of one encoding also the meaning."""
+    if len(shown) > 1:
+        rows = [
+            [curve_label(each), *row] for each in shown for row in texts(COLUMNS, each.heads)[1:]
+        ]
+        headings = ["encoding", *(column.heading for column in COLUMNS)]
+        plot = [_plot(shown, screen.width)] if screen.braille else []
+        save = screen.offer("Save the figure: -o heads.png    the numbers: -o heads.csv")
+        return [[HEADING], plot, screen.align([headings, *rows], left=2), save]
+    (one,) = shown
     scale = "Scores are not divided by sqrt(dim): a layer that does so needs |q|^2 times sqrt(dim)."
+    shows_plot = screen.braille and one.context_length > 1
+    title = f"context {one.context_length:,}, epsilon {one.epsilon:g}"
     return [
-        [f"{curve_label(result)}, {title}"],
-        screen.align(rows(result), left=LEFT),
-        [plot([result], screen.width)] if shows_plot else [],
-        screen.wrap(_meaning(result), *([] if screen.brief else [scale])),
+        [HEADING, f"{curve_label(one)}, {title}"],
+        screen.align(texts(COLUMNS, one.heads), left=1),
+        [_plot(shown, screen.width)] if shows_plot else [],
+        screen.wrap(_meaning(one), *([] if screen.brief else [scale])),
+        screen.offer("Save the figure: -o heads.png    the vectors: --write-q q.npy"),
     ]
 
 
-def rows(result: Construct) -> list[list[str]]:
-    """Return a row for each head, below the headings."""
-    return texts(COLUMNS, result.heads)
-
-
-def answer(results: Sequence[Construct]) -> list[str]:
+def verdict(result: Construct) -> str:
     """Return whether there are such heads, and how long their vectors are."""
-    return say_of_each(results, _verdict)
-
-
-def _verdict(result: Construct) -> str:
     if not result.rope.diagonal_inv_freq.any():
         return (
             "no pair rotates, so distance does not change a score: NoPE has no such head. A token "
@@ -135,7 +133,7 @@ def _shares(head: ConstructedHead) -> NDArray[np.float64]:
     return shares
 
 
-def plot(results: Sequence[Construct], width: int) -> str:
+def _plot(results: Sequence[Construct], width: int) -> str:
     """Return the scores of the last head of each encoding over the largest, for a terminal."""
     from ropecli.render.curves import Curve, draw
 

@@ -23,8 +23,8 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
-from ropecli.render.labels import curve_label, encoding_as_json, say_of_each, shortest_repr
-from ropecli.render.table import align
+from ropecli.render.labels import counted, curve_label, encoding_as_json, shortest_repr
+from ropecli.render.table import align, doublings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,37 +120,34 @@ def table(curve: Decay, **_: Any) -> Table:
     }
 
 
-def page(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) -> list[str]:
-    """Return a summary of each curve, below a plot on a terminal and a table elsewhere."""
+def blocks(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) -> list[list[str]]:
+    """Return a plot on a terminal and a table elsewhere, and a summary of each curve."""
     with_vectors = curves[0].score is not None
     subject = "The score and RoPE's upper bounds" if with_vectors else "RoPE's upper bound"
     source = "Eq. 35-37" if with_vectors else "Eq. 37, Figure 2"
-    lines = [*say_of_each(curves, _verdict), ""]
-    lines.append(f"{subject} against distance (RoFormer {source})")
+    heading = [f"{subject} against distance (RoFormer {source})"]
     if len(curves) == 1:
-        pairs = curves[0].rope.rotary_dim // 2
-        lines.append(f"{curve_label(curves[0])}, {pairs:,} pair{'s' * (pairs != 1)}")
-    lines.append("")
+        pairs = counted(curves[0].rope.rotary_dim // 2, "pair")
+        heading.append(f"{curve_label(curves[0])}, {pairs}")
     if screen.braille:
-        lines += _plots(curves, screen.width, figure2=figure2)
+        parts = [heading, _plots(curves, screen.width, figure2=figure2)]
     else:
-        lines += _values(curves, screen)
+        parts = [heading, _values(curves, screen)]
     for curve in curves:
-        lines += ["", *_summary(curve, named=len(curves) > 1)]
+        parts.append(_summary(curve, named=len(curves) > 1))
         if curve.bound is not None:
-            lines += ["", *_tightness(curve.summarised), "", *_pairs(curve, curve.bound)]
-            lines += _interpolation(curve, curve.bound)
-        lines += _contributions(curve)
-    if not screen.brief:
-        lines += ["", "A falling bound does not imply a falling score."]
-        if screen.saved is None:
-            lines += ["", "Save the figure: -o figure2.png    the numbers: -o decay.csv"]
-            if not figure2 and not with_vectors:
-                lines.append("The paper's own frame: --figure2")
-    return lines
+            parts += [_tightness(curve.summarised), _pairs(curve, curve.bound)]
+            parts.append(_interpolation(curve, curve.bound))
+        parts.append(_contributions(curve))
+    frame = [] if figure2 or with_vectors else ["The paper's own frame: --figure2"]
+    return [
+        *parts,
+        [] if screen.brief else ["A falling bound does not imply a falling score."],
+        screen.offer("Save the figure: -o figure2.png    the numbers: -o decay.csv", *frame),
+    ]
 
 
-def _verdict(curve: Decay) -> str:
+def verdict(curve: Decay) -> str:
     """Return how far the bound falls, or how near a score comes to it."""
     first, last = (f"{each:.10g}" for each in curve.relative_distance[[0, -1]])
     if curve.bound is not None:
@@ -201,7 +198,7 @@ def _values(curves: Sequence[Decay], screen: Screen) -> list[str]:
     """Return a table at distances that double from step to step, with every digit."""
     distances = curves[0].relative_distance
     count = len(distances)
-    rows = sorted({0, count - 1, *(2**power for power in range(40) if 2**power < count)})
+    rows = doublings(count - 1)
     columns = [["relative distance", *(shortest_repr(distances[i]) for i in rows)]]
     for curve in curves:
         suffix = f" ({curve_label(curve)})" if len(curves) > 1 else ""
@@ -245,7 +242,6 @@ def _interpolation(curve: Decay, bound: Bound) -> list[str]:
     worst = float(bound.interpolation_error[index])
     at = curve.relative_distance[index : index + 2].mean()
     lines = [
-        "",
         "Interpolation halfway between two distances (Chen et al. 2023, Theorem 2.1)",
         f"  largest error  {worst:<9.4g} at {at:,}",
         f"  bound          {bound.interpolation_bound:.4g}",
@@ -279,7 +275,7 @@ def _contributions(curve: Decay) -> list[str]:
         )
     vectors = "q = k of length 1 in each pair" if curve.score is None else "the vectors given"
     title = f"What each pair adds to the score of {vectors}"
-    return ["", title, *align(rows)]
+    return [title, *align(rows)]
 
 
 def _summary(curve: Decay, *, named: bool) -> list[str]:

@@ -9,9 +9,10 @@ import numpy as np
 from ropecli.analyses.decay_map import DecayMap
 from ropecli.names import join
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import blank_figure, with_style
 from ropecli.render.labels import curve_label
+from ropecli.render.table import doublings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,19 +37,15 @@ def table(result: DecayMap) -> Table:
 
 def page(result: DecayMap, screen: Screen) -> list[str]:
     """Return where the score is halved, and its course along the axes and diagonals."""
-    last = int(result.distance[-1])
-    shown = sorted({0, last, *(2**power for power in range(last.bit_length()))})
+    shown = doublings(int(result.distance[-1]))
     rows = [["distance", *result.lines]]
     rows += [[f"{at:,}", *(f"{line[at]:.4g}" for line in result.lines.values())] for at in shown]
-    return [
-        _answer(result),
-        "",
-        HEADING,
-        curve_label(result),
-        "",
-        *screen.align(rows),
-        *screen.offer("Save the map: -o map.png    the numbers: -o map.csv"),
-    ]
+    return paragraphs(
+        [_answer(result)],
+        [HEADING, curve_label(result)],
+        screen.align(rows),
+        screen.offer("Save the map: -o map.png    the numbers: -o map.csv"),
+    )
 
 
 def _answer(result: DecayMap) -> str:

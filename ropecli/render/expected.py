@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.expected import Expected, ExpectedCurves
 from ropecli.render import Table, similarity
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -23,6 +23,7 @@ from ropecli.render.figure import (
     with_style,
 )
 from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.table import doublings
 from ropecli.results import Figure
 
 FLAT = 1e-9  #: A smaller part of a score is its rounding.
@@ -75,27 +76,28 @@ def table(result: ExpectedCurves) -> Table:
 def page(result: ExpectedCurves, screen: Screen) -> list[str]:
     """Return the values at distances that double from step to step, and plots on a terminal."""
     columns = _columns(result)
-    last = len(result.curves[0].relative_distance) - 1
-    distances = sorted({0, last, *(2**power for power in range(20) if 2**power < last)})
     rows = [["distance", *columns]]
-    rows += [[f"{r:,}", *(f"{each[r]:.4g}" for each in columns.values())] for r in distances]
-    rope = "" if result.bound is None else f"{curve_label(result.bound)}, "
-    lines = [
-        _answer(result.curves),
-        "",
-        "Expected score of a token with its own copy, against distance",
-        f"W_k = W_q, random; {rope}seed {result.curves[0].seed}",
-        "",
-        *screen.align(rows),
+    rows += [
+        [f"{r:,}", *(f"{each[r]:.4g}" for each in columns.values())]
+        for r in doublings(len(result.curves[0].relative_distance) - 1)
     ]
-    if screen.braille and len(result.curves) <= MOST_CURVES:
-        lines += ["", *_plots(result, screen.width)]
-    if result.similarity is not None:
-        lines += ["", *similarity.page(result.similarity, screen)]
-    if not screen.brief:
-        scale = "scores have the scale of the tokens."
-        lines += ["", f"The bound is of RoPE's sums alone (RoFormer Eq. 37); {scale}"]
-    return lines + screen.offer(SAVE)[1:]
+    rope = "" if result.bound is None else f"{curve_label(result.bound)}, "
+    codes = result.similarity
+    scale = "scores have the scale of the tokens."
+    closing = f"The bound is of RoPE's sums alone (RoFormer Eq. 37); {scale}"
+    return paragraphs(
+        [_answer(result.curves)],
+        [
+            "Expected score of a token with its own copy, against distance",
+            f"W_k = W_q, random; {rope}seed {result.curves[0].seed}",
+        ],
+        screen.align(rows),
+        _plots(result, screen.width)
+        if screen.braille and len(result.curves) <= MOST_CURVES
+        else [],
+        [] if codes is None else similarity.page(codes, screen),
+        [*([] if screen.brief else [closing]), *screen.offer(SAVE)],
+    )
 
 
 def _columns(result: ExpectedCurves) -> dict[str, NDArray[np.float64]]:

@@ -20,7 +20,7 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
-from ropecli.render.labels import curve_label, encoding_as_json, say_of_each
+from ropecli.render.labels import counted, curve_label, encoding_as_json
 from ropecli.render.table import Column, align, texts
 
 if TYPE_CHECKING:
@@ -111,24 +111,28 @@ def table(result: FrequencyTable) -> Table:
     return columns | {f"inv_freq_{a}": row for a, row in enumerate(result.rope.inv_freq)}
 
 
-def page(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
-    """Return a plot on a terminal, the pairs, and the facts of each encoding."""
-    lines = [*say_of_each(shown, _verdict), ""]
-    lines.append("Frequency of each pair, and its turns within the context")
+def blocks(shown: Sequence[FrequencyTable], screen: Screen) -> list[list[str]]:
+    """Return a plot on a terminal, the facts of each encoding, and the pairs."""
+    heading = ["Frequency of each pair, and its turns within the context"]
     if len(shown) == 1:
-        lines.append(_title(shown[0]))
-    lines += ["theta in radians per position, wavelength in positions per turn", ""]
-    if screen.braille and all(each.slowest is not None for each in shown):
-        lines += [_plot(shown, screen.width), ""]
-    single = len(shown) == 1
-    facts = wrap_rows(_facts(shown[0]), screen.width) if single else _side_by_side(shown, screen)
-    lines += [*facts, "", *_pairs(shown, screen), ""]
-    if not screen.brief and screen.saved is None:
-        lines.append("Save it: -o frequencies.tex, .md or .csv    the figure: -o wavelengths.png")
-    return lines
+        pairs = counted(len(shown[0].turns), "pair")
+        context = f"context {shown[0].context_length:,}"
+        heading.append(f"{curve_label(shown[0])}, {pairs}, {context}")
+        facts = wrap_rows(_facts(shown[0]), screen.width)
+    else:
+        facts = _side_by_side(shown, screen)
+    turning = all(each.slowest is not None for each in shown)
+    return [
+        [*heading, "theta in radians per position, wavelength in positions per turn"],
+        [_plot(shown, screen.width)] if screen.braille and turning else [],
+        facts,
+        _pairs(shown, screen),
+        screen.offer("Save it: -o frequencies.tex, .md or .csv    the figure: -o wavelengths.png"),
+    ]
 
 
-def _verdict(each: FrequencyTable) -> str:
+def verdict(each: FrequencyTable) -> str:
+    """Return how many pairs turn within the context, and the critical dim."""
     count, few = len(each.turns), len(each.incomplete)
     within = f"a turn within {each.context_length:,} positions"
     if few:
@@ -142,13 +146,6 @@ def _verdict(each: FrequencyTable) -> str:
     trained = each.trained_length
     where = "" if trained == each.context_length else f" for the {trained:,} of training"
     return f"{said}; critical dim {each.critical_dim}{where}"
-
-
-def _title(each: FrequencyTable) -> str:
-    pairs = len(each.turns)
-    return (
-        f"{curve_label(each)}, {pairs:,} pair{'s' * (pairs != 1)}, context {each.context_length:,}"
-    )
 
 
 def pair_rows(each: FrequencyTable) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ropecli.render import fields
@@ -48,6 +47,11 @@ def shortest_repr(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: 1 pair, 2 pairs."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def label(rope: Rotary) -> str:
     """Return the dims, base and rope type of an encoding."""
     partial = "" if rope.rotary_dim == rope.head_dim else f", rotary dim {rope.rotary_dim}"
@@ -90,14 +94,6 @@ class NamedResult(Protocol):
     @property
     def rope(self) -> Rotary:
         """Return the encoding."""
-
-
-def say_of_each(results: Sequence[Any], say: Callable[[Any], str]) -> list[str]:
-    """Return a sentence about the only result, or about each of several by its label."""
-    if len(results) == 1:
-        said = say(results[0])
-        return [f"{said[0].upper()}{said[1:]}."]
-    return [f"{curve_label(each)}: {say(each)}." for each in results]
 
 
 def curve_label(curve: NamedResult) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ropecli.checks.positions.check import PositionIds, describe
 from ropecli.checks.positions.vision import axis_names
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -19,6 +19,7 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
+from ropecli.render.labels import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,47 +67,44 @@ def _ids(result: PositionIds) -> dict[str, dict[str, NDArray[Any]]]:
 
 def page(result: PositionIds, screen: Screen) -> list[str]:
     """Return the verdict with its cause, and the documents, those that are wrong first."""
-    lines = [_answer(result), ""]
-    if result.error is not None:
-        lines += [_certainty(result), ""]
-    lines += _documents(result, screen)
+    hints: list[str] = []
     if result.got is None:
-        lines += screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
+        hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
     elif not result.passed:
-        lines += screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
-    return lines
+        hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
+    certainty = [] if result.error is None else [_certainty(result.error, result.uncertain)]
+    return paragraphs([_answer(result)], certainty, _documents(result, screen), hints)
 
 
 def _answer(result: PositionIds) -> str:
     """Return the verdict, or what was made, in a sentence."""
     rows, count = result.counted.shape[0], len(result.documents.row)
-    held = f"{_number(count, 'document')} in {_number(rows, 'row')}"
+    held = f"{counted(count, 'document')} in {counted(rows, 'row')}"
     padding = result.counted.size - result.tokens
     if padding:
         held += f", {padding:,} of padding"
     if result.got is None:
         ids = result.expected[result.counted]
         span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
-        return f"{_number(result.tokens, 'position id')} {span}: {held}"
+        return f"{counted(result.tokens, 'position id')} {span}: {held}"
     what = "id" if result.error is None else "position"
     if result.passed:
-        return f"PASS  all {_number(result.tokens, what)} are right: {held}"
+        return f"PASS  all {counted(result.tokens, what)} are right: {held}"
     uncertain = result.uncertain or 0
     if uncertain > result.wrong:
-        some = f"{uncertain:,} of {_number(result.tokens, what)}"
+        some = f"{uncertain:,} of {counted(result.tokens, what)}"
         more = f", and {result.wrong:,} wrong" if result.wrong else ""
         return f"FAIL  {some} are uncertain{more}: none or several explain these vectors"
     cause = result.cause or f"no mistake that is known gives these: {describe(result)}"
-    wrong = f"{result.wrong:,} of {_number(result.tokens, what)}"
+    wrong = f"{result.wrong:,} of {counted(result.tokens, what)}"
     unknown = f", and {uncertain:,} uncertain" if uncertain else ""
     return f"FAIL  {wrong} {'is' if result.wrong == 1 else 'are'} wrong{unknown}: {cause}"
 
 
-def _certainty(result: PositionIds) -> str:
-    assert result.error is not None
-    known = result.error[np.isfinite(result.error)]
+def _certainty(error: NDArray[np.float64], uncertain: int | None) -> str:
+    known = error[np.isfinite(error)]
     said = [f"Positions are known to {known.max():.2g}"] if known.size else []
-    if result.uncertain:
+    if uncertain:
         said.append("Which RoPE rotated the others? `ropecli identify BEFORE AFTER`")
     return ". ".join(said)
 
@@ -124,10 +122,6 @@ def _documents(result: PositionIds, screen: Screen) -> list[str]:
         first = ", those with wrong ids first" if result.wrong else ""
         lines += ["", f"{len(order)} of {count:,} documents{first}"]
     return lines
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 @with_style
@@ -156,8 +150,8 @@ def figure(result: PositionIds) -> Figure:
     legend_below(picture)
     count = len(result.documents.row)
     axes.set_title(
-        f"{result.wrong:,} of {_number(result.tokens, 'id')} wrong"
+        f"{result.wrong:,} of {counted(result.tokens, 'id')} wrong"
         if result.got is not None
-        else f"position ids of {_number(count, 'document')}"
+        else f"position ids of {counted(count, 'document')}"
     )
     return picture

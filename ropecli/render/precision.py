@@ -19,7 +19,7 @@ from ropecli.render.figure import (
     legend_below,
     with_style,
 )
-from ropecli.render.labels import curve_label, say_of_each
+from ropecli.render.labels import curve_label
 from ropecli.render.table import Cell, Column, texts
 from ropecli.results import Axes, Figure
 
@@ -76,27 +76,28 @@ def table(result: Precision) -> Table:
     }
 
 
-def blocks(result: Precision, screen: Screen) -> list[list[str]]:
+def blocks(shown: Sequence[Precision], screen: Screen) -> list[list[str]]:
+    """Return the errors of each encoding, and what the rows mean."""
+    title, *others = [part for each in shown for part in _errors(each, screen)]
+    meaning = [] if screen.brief else screen.wrap(*_meaning(shown))
+    return [[HEADING, *title], *others, meaning, screen.offer(SAVE)]
+
+
+def _errors(result: Precision, screen: Screen) -> list[list[str]]:
     """Return two rows for each policy, angles and scores; on a terminal, a plot above them."""
     extent = f"positions 0 to {result.context_length - 1:,}, seed {result.seed}"
     plot = _plot(result, screen.width) if screen.braille else None
+    scores = screen.align(texts((POLICY, *SCORES), facts(result)), left=1)
     return [
         [f"{curve_label(result)}, {extent}"],
         [plot] if plot else [],
         ["Angles, in radians", *screen.align(texts(angles(result), facts(result)), left=1)],
-        [
-            "Tables, scores and positions",
-            *screen.align(texts((POLICY, *SCORES), facts(result)), left=1),
-        ],
+        ["Tables, scores and positions", *scores],
     ]
 
 
-def answer(results: Sequence[Precision]) -> list[str]:
-    """Return which policies keep the angles of each encoding, and the one that is worst."""
-    return say_of_each(results, _verdict)
-
-
-def _verdict(result: Precision) -> str:
+def verdict(result: Precision) -> str:
+    """Return which policies keep the angles of an encoding, and the one that is worst."""
     tolerance, whole = min(result.tolerances), result.context_length
     safe = {each.policy.name: each.safe_context[tolerance] for each in result.policies}
     kept = [name for name, length in safe.items() if length == whole]
@@ -154,7 +155,7 @@ def angles(result: Precision) -> list[Column]:
     ]
 
 
-def closing(results: Sequence[Precision], screen: Screen) -> list[str]:
+def _meaning(results: Sequence[Precision]) -> list[str]:
     """Return what the rows mean, and which policies only change frequencies."""
     sentences = [
         '"safe to": number of positions from 0 on within the tolerance, or "all" of the context. '
@@ -171,7 +172,7 @@ def closing(results: Sequence[Precision], screen: Screen) -> list[str]:
             "Shift-invariant, with frequencies that are not the encoding's: "
             f"{', '.join(invariant)}."
         )
-    return [] if screen.brief else screen.wrap(*sentences)
+    return sentences
 
 
 def _plot(result: Precision, width: int) -> str | None:

@@ -100,7 +100,7 @@ def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[
     for each in result.models:
         lines.append(f"{visible(each.source)}: {visible(each.problem or count(each.findings))}")
     lines += [f"{visible(each.name)}: {note}" for each in result.encodings for note in each.notes]
-    lines += screen.offer("Save the page: -o report.html    all numbers: --json")
+    lines += ["", *screen.offer("Save the page: -o report.html    all numbers: --json")]
     return [part for line in lines for part in _wrap(line, screen.width)]
 
 

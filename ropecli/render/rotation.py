@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import blank_figure, colour, count_across, ink, with_style
 from ropecli.render.labels import label, shortest_repr
 from ropecli.results import Axes, Figure
@@ -48,16 +48,18 @@ def page(result: Rotation, screen: Screen) -> list[str]:
     rotated = result.rotated[-1]
     numbers = ", ".join(f"{x + 0.0:.4g}" for x in rotated[:LARGEST_ANSWER])
     more = ", ..." if len(rotated) > LARGEST_ANSWER else ""
-    lines = [f"At position {m}, x becomes ({numbers}{more}).", ""]
-    lines += [f"R_m x, m = {m}, {label(result.rope)}", "", *_elements(result, screen)]
-    if len(result.pairs) < result.rope.rotary_dim // 2:
-        lines.append(f"{len(result.pairs)} of {result.rope.rotary_dim // 2:,} pairs")
+    pairs = result.rope.rotary_dim // 2
+    some = [f"{len(result.pairs)} of {pairs:,} pairs"] if len(result.pairs) < pairs else []
+    blocks = [
+        [f"At position {m}, x becomes ({numbers}{more})."],
+        [f"R_m x, m = {m}, {label(result.rope)}"],
+        [*_elements(result, screen), *some],
+    ]
     if not screen.brief:
-        lines += ["", *_complex(result, screen), "", *_matrix(result, screen)]
-        if screen.braille:
-            lines += ["", *_planes(result, screen.width)]
+        planes = _planes(result, screen.width) if screen.braille else []
+        blocks += [_complex(result, screen), _matrix(result, screen), planes]
     hint = "Save Figure 1: -o figure1.png    the numbers: -o rotation.csv, or --json"
-    return [*lines, "", *_walk(result, screen), *screen.offer(hint)]
+    return paragraphs(*blocks, _walk(result, screen), screen.offer(hint))
 
 
 def _elements(result: Rotation, screen: Screen) -> list[str]:

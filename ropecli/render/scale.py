@@ -20,7 +20,7 @@ from ropecli.render.figure import (
     whole_ticks,
     with_style,
 )
-from ropecli.render.labels import curve_label, say_of_each, shortest_repr
+from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
 
@@ -114,7 +114,14 @@ def table(result: Scale, *, pairs: bool = False) -> Table:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def blocks(result: Scale, screen: Screen, *, pairs: bool = False) -> list[list[str]]:
+def blocks(shown: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[list[str]]:
+    """Return the table of each encoding, and what its columns mean."""
+    title, *others = [part for each in shown for part in _table(each, screen, pairs=pairs)]
+    meaning = [] if pairs or screen.brief else _meaning(screen)
+    return [[HEADING, *title], *others, meaning, screen.offer(SAVE)]
+
+
+def _table(result: Scale, screen: Screen, *, pairs: bool) -> list[list[str]]:
     """Return a row for each method, or the ratios of pairs; on a terminal a plot of the ratios."""
     lengths = f"{result.original_length:,} to {result.context_length:,} positions"
     return [
@@ -124,12 +131,8 @@ def blocks(result: Scale, screen: Screen, *, pairs: bool = False) -> list[list[s
     ]
 
 
-def answer(shown: Sequence[Scale]) -> list[str]:
-    """Return which methods hold the context of each encoding, or which comes nearest."""
-    return say_of_each(shown, _verdict)
-
-
-def _verdict(result: Scale) -> str:
+def verdict(result: Scale) -> str:
+    """Return which methods hold the context of an encoding, or which comes nearest."""
     wanted = f"{result.context_length:,} positions"
     bounds = {each.method: each.base_bound for each in result.methods}
     if bounds[UNSCALED].holds:
@@ -144,11 +147,10 @@ def _verdict(result: Scale) -> str:
     return f"no method holds {wanted}; {best} comes nearest, up to distance {most}"
 
 
-def closing(_: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[str]:
+def _meaning(screen: Screen) -> list[str]:
     """Return what the columns mean."""
     width = max(len(name) for name, _ in MEANINGS)
-    lines = (f"{name:<{width}}  {meaning}" for name, meaning in MEANINGS)
-    return [] if pairs or screen.brief else screen.wrap(*lines, indent=width + 2)
+    return screen.wrap(*(f"{name:<{width}}  {said}" for name, said in MEANINGS), indent=width + 2)
 
 
 def _methods(result: Scale, screen: Screen) -> list[str]:

@@ -111,7 +111,7 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
         lines += ["", *properties(result.invariances, screen)]
         lines += ["", "The number is the largest error; decaying: the largest rise over a step."]
         lines += ["", *_attention(result, screen), "", *_terms(result, screen)]
-        lines += screen.offer("Save the heat maps: -o scores.png    all of it: --json")
+        lines += ["", *screen.offer("Save the heat maps: -o scores.png    all of it: --json")]
     return [
         part
         for line in lines  # a line of the table keeps its gaps

@@ -1,13 +1,9 @@
 """Page, table, document and figure of an analysis on one encoding, or on several side by side.
 
-The view of the analysis shows one result, and this module all of them. It has `HEADING`, `SAVE`
-(and `SAVE_ONE` if that differs), `table`, `as_json`, a `figure` of all results, and
+The view of the analysis has `table` and `as_json` of one result, and of all of them
 
-* `answer`, a sentence about each result, and `blocks`, the parts of the page of one result, the
-  first of which has its title; or else a `page` of all results, which needs none of the others;
-* `closing`, what is said once below the blocks of all results, if there is something to say;
-* for a page with a table of several encodings in place of their blocks, `rows` with `LEFT` columns
-  of words, and a `plot` of all of them if they have curves;
+* `verdict`, a sentence about each, and `blocks`, the rest of the page in parts;
+* `figure`;
 * `ABSENT`, the cells of columns that a result does not have, if they are not empty;
 * `LISTED`, the key of the results in the document if they are in a list even if there is one.
 """
@@ -21,7 +17,7 @@ import numpy as np
 from ropecli import render
 from ropecli.analyses.several import Several
 from ropecli.render import Table
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.labels import curve_label
 from ropecli.results import Figure
 
@@ -55,28 +51,17 @@ def table(result: Several, **options: Any) -> Table:
 
 
 def page(result: Several, screen: Screen, **options: Any) -> list[str]:
-    """Return the parts of each encoding's page, or the curves and rows of several."""
+    """Return the answer, and the parts of the page."""
     view, shown = _view(result), result.results
-    if hasattr(view, "page"):
-        return view.page(shown, screen, **options)  # type: ignore[no-any-return]
-    if len(shown) > 1 and hasattr(view, "rows"):
-        blocks = [[], *_side_by_side(view, shown, screen)]
-    else:
-        blocks = [block for each in shown for block in view.blocks(each, screen, **options)]
-    blocks = [view.answer(shown), [view.HEADING, *blocks[0]], *blocks[1:]]
-    if hasattr(view, "closing"):
-        blocks.append(view.closing(shown, screen, **options))
-    if not screen.brief and screen.saved is None:
-        blocks.append([getattr(view, "SAVE_ONE" if len(shown) == 1 else "SAVE", view.SAVE)])
-    return [line for block in blocks if block for line in (*block, "")]
+    return paragraphs(_answer(view, shown), *view.blocks(shown, screen, **options))
 
 
-def _side_by_side(view: Any, shown: tuple[Any, ...], screen: Screen) -> list[list[str]]:
-    """Return a plot of all encodings on a terminal, and a table of their rows."""
-    headings = view.rows(shown[0])[0]
-    rows = [[curve_label(each), *row] for each in shown for row in view.rows(each)[1:]]
-    plot = [view.plot(shown, screen.width)] if screen.braille and hasattr(view, "plot") else []
-    return [plot, screen.align([["encoding", *headings], *rows], left=1 + view.LEFT)]
+def _answer(view: Any, shown: tuple[Any, ...]) -> list[str]:
+    """Return a sentence about the only result, or about each of several by its label."""
+    if len(shown) > 1:
+        return [f"{curve_label(each)}: {view.verdict(each)}." for each in shown]
+    said = view.verdict(shown[0])
+    return [f"{said[0].upper()}{said[1:]}."]
 
 
 def figure(result: Several, **options: Any) -> Figure:

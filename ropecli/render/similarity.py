@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen, wrap_rows, wrap_text
+from ropecli.render.console import Screen, paragraphs, wrap_rows
 from ropecli.render.figure import (
     blank_figure,
     curve_style,
@@ -16,7 +16,7 @@ from ropecli.render.figure import (
     with_style,
 )
 from ropecli.render.labels import curve_label
-from ropecli.render.table import align
+from ropecli.render.table import align, doublings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,17 +51,16 @@ def table(result: Similarity) -> Table:
 
 def page(result: Similarity, screen: Screen) -> list[str]:
     """Return a plot on a terminal, rows at powers of two elsewhere, and a summary."""
-    lines = [HEADING, curve_label(result), ""]
-    lines += [_plot(result, screen.width)] if screen.braille else _values(result)
-    lines += ["", *wrap_rows(_summary(result), screen.width)]
-    if not screen.brief:
-        lines += ["", *wrap_text(MEANING, min(screen.width, 80), indent=0)]
-    return lines
+    return paragraphs(
+        [HEADING, curve_label(result)],
+        [_plot(result, screen.width)] if screen.braille else _values(result),
+        wrap_rows(_summary(result), screen.width),
+        [] if screen.brief else screen.wrap(MEANING, indent=0),
+    )
 
 
 def _values(result: Similarity) -> list[str]:
-    count = len(result.distance)
-    chosen = sorted({0, count - 1, *(2**power for power in range(40) if 2**power < count)})
+    chosen = doublings(len(result.distance) - 1)
     columns = [[name, *(f"{y[i]:.6g}" for i in chosen)] for name, y in table(result).items()]
     return align(list(zip(*columns, strict=True)))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 GAP = 2  #: Spaces between columns.
+SPREAD = 9  #: Rows of a long table that a page shows, evenly spread.
 
 
 def align(rows: Sequence[Sequence[str]], *, left: int = 0, width: float = math.inf) -> list[str]:
@@ -39,6 +40,16 @@ def _fold(widths: Sequence[int], kept: int, width: float) -> Iterator[list[int]]
             block = first
         block = [*block, index]
     yield block
+
+
+def doublings(last: int) -> list[int]:
+    """Return the rows of a long table that a page shows: 0, 1, 2, 4, ... and the last one."""
+    return sorted({0, last, *(2**power for power in range(last.bit_length()))})
+
+
+def spread(count: int) -> list[int]:
+    """Return some rows of a long table that a page shows, evenly spread."""
+    return sorted({round(place * (count - 1) / (SPREAD - 1)) for place in range(SPREAD)})
 
 
 class Cell(NamedTuple):

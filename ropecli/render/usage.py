@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import columns_of_panels, whole_ticks, with_style
-from ropecli.render.labels import curve_label
+from ropecli.render.labels import counted, curve_label
+from ropecli.render.table import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,26 +64,21 @@ def page(result: Usage, screen: Screen) -> list[str]:
     layers, heads, count = result.q_norms.shape
     keys = result.k_norms.shape[1]
     of = "expected for white input" if result.tokens is None else f"{result.tokens[0]:,} tokens"
-    lines = [
-        _answer(result),
-        "",
-        "Mean length of each pair of q and k (Barbero et al. 2024, Figures 3 and 4)",
-        curve_label(result),
-        f"{layers:,} layer{'s' * (layers != 1)}, {heads:,} heads of q, {keys:,} of k, "
-        f"{count:,} pairs, {of}",
-        "",
-    ]
     means = [norms.mean(axis=(0, 1)) for norms in (result.q_norms, result.k_norms)]
-    if screen.braille and count > 1:
-        lines += [_plot(means, screen.width), ""]
-    else:
-        lines += [*_values(result, means, screen), ""]
-    if count >= len(THIRDS):
-        lines += [*_thirds(result, screen), ""]
-    lines += _heads(result, screen)
-    if screen.saved is None and not screen.brief:
-        lines += ["", "Save the heat maps: -o usage.png    the numbers: -o usage.csv"]
-    return lines
+    plotted = screen.braille and count > 1
+    return paragraphs(
+        [_answer(result)],
+        [
+            "Mean length of each pair of q and k (Barbero et al. 2024, Figures 3 and 4)",
+            curve_label(result),
+            f"{counted(layers, 'layer')}, {heads:,} heads of q, {keys:,} of k, "
+            f"{count:,} pairs, {of}",
+        ],
+        [_plot(means, screen.width)] if plotted else _values(result, means, screen),
+        _thirds(result, screen) if count >= len(THIRDS) else [],
+        _heads(result, screen),
+        screen.offer("Save the heat maps: -o usage.png    the numbers: -o usage.csv"),
+    )
 
 
 def _answer(result: Usage) -> str:
@@ -103,7 +99,7 @@ def _answer(result: Usage) -> str:
 def _values(result: Usage, means: list[NDArray[np.float64]], screen: Screen) -> list[str]:
     """Return the means at a few pairs, evenly spread."""
     count = len(means[0])
-    chosen = np.unique(np.linspace(0, count - 1, 9).round().astype(int))
+    chosen = spread(count)
     wavelength = result.rope.wavelength
     rows = [["pair", "wavelength", "mean |q_i|", "mean |k_i|"]]
     rows += [
@@ -195,4 +191,4 @@ def _draw(axes: Axes, norms: NDArray[np.float64], indices: Sequence[int]) -> Non
     step = -(-layers // MOST_LAYERS)
     ticks = np.arange(0, layers, step)
     axes.set_yticks(ticks * heads + (heads - 1) / 2, [f"{indices[tick]}" for tick in ticks])
-    axes.set_ylabel(f"layer, {heads} head{'s' * (heads != 1)} each")
+    axes.set_ylabel(f"layer, {counted(heads, 'head')} each")

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from ropecli import Decay, Rotary, decay
 from ropecli.analyses.several import Several
 from ropecli.render import columns as columns_of
-from ropecli.render import decay as pages
+from ropecli.render import several
 from ropecli.render.console import Screen
+from ropecli.render.decay import COLUMNS
 from ropecli.render.save import csv as csv_text
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
@@ -58,7 +59,7 @@ def shown(
 ) -> str:
     """The page, on a terminal of 80 columns or elsewhere."""
     screen = Screen(brief=brief, saved=saved, braille=plots, width=80 if plots else 1000)
-    return "\n".join(pages.page(curves, screen, figure2=figure2))
+    return "\n".join(several.page(Several(results=tuple(curves)), screen, figure2=figure2))
 
 
 def table(text: str) -> tuple[list[str], list[list[str]]]:
@@ -216,7 +217,7 @@ def csv_rows(*curves: Decay) -> list[list[str]]:
 def test_csv_holds_every_value_exactly() -> None:
     scored = decay(Rotary(head_dim=4), max_distance=9, step=0.3, q=Q, k=K)
     heading, *rows = csv_rows(scored)
-    assert heading == ["relative_distance", *pages.COLUMNS, "norms", "envelope"]
+    assert heading == ["relative_distance", *COLUMNS, "norms", "envelope"]
     columns = np.array(rows, dtype=float).T
     for name, column in zip(heading, columns, strict=True):
         wanted = scored.bounds[name] if name in scored.bounds else getattr(scored, name)
