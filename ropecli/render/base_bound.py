@@ -10,6 +10,7 @@ import numpy as np
 from ropecli.analyses.base_bound import BaseBound, extend_curve
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     blank_figure,
     curve_style,
@@ -107,8 +108,6 @@ def _doublings(each: BaseBound) -> list[list[str]]:
 
 def _plot(shown: Sequence[BaseBound], width: int) -> str:
     """Return the lowest sums of all encodings, for a terminal."""
-    from ropecli.render.curves import Curve, draw
-
     first = max(shown, key=lambda each: int(each.position[-1]))
     ordered = [first, *(each for each in shown if each is not first)]
     lines = [

@@ -10,6 +10,7 @@ from ropecli.analyses.base_bound import BaseScan
 from ropecli.render import Table, fields
 from ropecli.render.base_bound import SAVE
 from ropecli.render.console import Screen
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import blank_figure, colour, ink, legend_below, with_style
 from ropecli.render.table import align
 from ropecli.results import Figure
@@ -96,8 +97,6 @@ def _held(result: BaseScan) -> np.ndarray[Any, Any]:
 
 
 def _plot(result: BaseScan, width: int) -> str:
-    from ropecli.render.curves import Curve, draw
-
     held = Curve(label="held", x=result.base, y=_held(result).astype(np.float64))
     return f"  positions held\n{draw([held], x_label='base', columns=width, log='x', least=0.0)}"
 

@@ -9,6 +9,7 @@ from ropecli.analyses.cache import CachedKeys, MixedKeys, QuantizedKeys, Shifted
 from ropecli.arrays import Array
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import columns_of_panels, curve_style, plot_curve, with_style
 from ropecli.render.labels import counted, curve_label, encoding_as_json
 from ropecli.render.table import spread
@@ -114,8 +115,6 @@ def _rows(
 
 
 def _plot(result: CachedKeys, width: int) -> str:
-    from ropecli.render.curves import Curve, draw
-
     x = np.arange(float(len(result.by_pair)))
     curve = Curve(label="error", x=x, y=result.by_pair)
     return draw([curve], x_label="pair", columns=width, least=0)

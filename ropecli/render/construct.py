@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ropecli.analyses.construct import Construct, ConstructedHead
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     colour,
     columns_of_panels,
@@ -135,8 +136,6 @@ def _shares(head: ConstructedHead) -> NDArray[np.float64]:
 
 def _plot(results: Sequence[Construct], width: int) -> str:
     """Return the scores of the last head of each encoding over the largest, for a terminal."""
-    from ropecli.render.curves import Curve, draw
-
     curves = []
     for each in results:
         head = each.heads[-1]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import plotille
 from numpy.typing import NDArray
 
 HEIGHT = 14  #: Characters; a character is 2 by 4 dots.
@@ -46,6 +46,8 @@ def draw(
     if "y" in log:
         curves = [replace(curve, y=np.log10(curve.y)) for curve in curves]
         least = None if least is None else math.log10(least)
+    import plotille
+
     height, width = HEIGHT, max(NARROWEST, columns - MARGIN)
     left, right = float(curves[0].x[0]), float(curves[0].x[-1])
     low = min(float(curve.y.min()) for curve in curves)
@@ -89,7 +91,7 @@ def draw(
 
 
 def _draw_curve(
-    canvas: plotille.Canvas,
+    canvas: Any,
     curve: Curve,
     columns: NDArray[np.float64],
     style: tuple[int, int],

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     blank_figure,
     colour,
     columns_of_panels,
     curve_style,
     distance_label,
+    heat_map,
     ink,
     label_rows,
     legend_below,
@@ -61,7 +63,7 @@ def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def as_json(curve: Decay, **_: Any) -> dict[str, Any]:
+def as_json(curve: Decay) -> dict[str, Any]:
     """Return the columns of one curve, what is known of its vectors, and its summary."""
     return {
         **encoding_as_json(curve, "relative_distance", *columns_of(curve)),
@@ -166,8 +168,6 @@ def verdict(curve: Decay) -> str:
 
 def _plots(curves: Sequence[Decay], width: int, *, figure2: bool) -> list[str]:
     """Return one plot of all bounds; with vectors, two of each curve, for they lie far apart."""
-    from ropecli.render.curves import Curve, draw
-
     if curves[0].score is None:
         lines = [
             Curve(
@@ -343,19 +343,16 @@ def _contribution_maps(curves: Sequence[Decay]) -> Figure:
         most = float(np.abs(terms).max()) or 1.0
         distances = curve.relative_distance
         half = float(np.diff(distances[:2]).sum() or 1.0) / 2
-        image = axes.imshow(
+        heat_map(
+            axes,
             terms,
+            most=most,
+            label="contribution to the score",
             aspect="auto",
-            interpolation="nearest",
-            cmap="RdBu_r",
-            vmin=-most,
-            vmax=most,
             extent=(distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5),
         )
-        axes.grid(visible=False)
         axes.set(xlabel="relative distance", ylabel="pair")
         whole_ticks(axes.yaxis)
-        picture.colorbar(image, ax=axes, label="contribution to the score")
     return picture
 
 

@@ -10,7 +10,7 @@ from ropecli.analyses.decay_map import DecayMap
 from ropecli.names import join
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
-from ropecli.render.figure import blank_figure, with_style
+from ropecli.render.figure import blank_figure, heat_map, with_style
 from ropecli.render.labels import curve_label
 from ropecli.render.table import doublings
 
@@ -68,19 +68,9 @@ def figure(result: DecayMap) -> Figure:
 
     picture = blank_figure(5.2, 4.4)
     axes = picture.subplots()
-    axes.grid(visible=False)
     first, last = result.distance[[0, -1]]
-    edges = (first - 0.5, last + 0.5)
-    image = axes.imshow(
-        result.score,
-        cmap="RdBu_r",
-        vmin=-1,
-        vmax=1,
-        origin="lower",
-        extent=(*edges, *edges),
-        interpolation="nearest",
-    )
-    picture.colorbar(image, ax=axes, shrink=0.8, label="score")
+    extent = (first - 0.5, last + 0.5) * 2
+    heat_map(axes, result.score, most=1, label="score", shrink=0.8, origin="lower", extent=extent)
     axes.set_xlabel("distance along axis 1")
     axes.set_ylabel("distance along axis 0")
     for axis in (axes.xaxis, axes.yaxis):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +36,7 @@ def as_json(result: Difference) -> dict[str, Any]:
         "same": result.same,
         "a": fields(result.a, *ORIGIN),
         "b": fields(result.b, *ORIGIN),
-        "layers": [dataclasses.asdict(layer) for layer in result.layers],
+        "layers": result.layers,
     }
 
 

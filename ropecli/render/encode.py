@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,9 +11,9 @@ from ropecli.arrays import dtype_name
 from ropecli.errors import RopecliError
 from ropecli.files.array_axes import Axes
 from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
-from ropecli.render import console
+from ropecli.render import console, fields
 from ropecli.render.console import Screen
-from ropecli.render.labels import frequencies
+from ropecli.render.labels import counted, frequencies, with_unit
 from ropecli.rotary import Rotary
 
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
@@ -26,8 +25,7 @@ def page(
 ) -> list[str]:
     """Return what was written, where if that is given, and how fast."""
     if isinstance(result, EncodedFiles):
-        count = len(result.files)
-        target = f"{count:,} file{'s' * (count != 1)}"
+        target = counted(len(result.files), "file")
     else:
         name = str(result.output)
         target = "stdout" if name == "-" else console.visible(name)
@@ -44,13 +42,11 @@ def as_json(
 ) -> dict[str, Any]:
     """Return the fields of a result, with the notes of the command."""
     if isinstance(result, Encoded):
-        return {**dataclasses.asdict(result), "notes": notes, "float32_table_error": tables}
-    failures = [{"input": each.input, "message": each.message} for each in result.failures]
+        return vars(result) | {"notes": notes, "float32_table_error": tables}
     return {
-        "files": [dataclasses.asdict(each) for each in result.files],
-        "failures": failures,
-        "bytes": result.bytes,
-        "seconds": result.seconds,
+        "files": result.files,
+        "failures": [fields(each, "input", "message") for each in result.failures],
+        **fields(result, "bytes", "seconds"),
         "notes": notes,
     }
 
@@ -58,7 +54,7 @@ def as_json(
 def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> list[str]:
     """Return the axes and the encoding, which are shown before the work begins."""
     file, label = axes.stored, console.visible(axes.stored.label)
-    heads = f"{axes.heads} head{'s' * (axes.heads != 1)} of {axes.head_dim}"
+    heads = f"{counted(axes.heads, 'head')} of {axes.head_dim}"
     start = f"from {offset}" if positions is None else f"from {console.visible(positions.name)}"
     shifted = f" plus {offset}" if positions is not None and offset else ""
     partial = ""
@@ -67,8 +63,9 @@ def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int)
     along = f"positions along axis {axes.sequence_axis} ({axes.sequence:,} long), {start}"
     if axes.sequence_axis is None:
         along = "one vector at position " + start.removeprefix("from ")
+    size = with_unit(file.nbytes, ("bytes", "kB", "MB", "GB", "TB"))
     return [
-        f"{label}  {file.shape} {dtype_name(file.dtype)}  {_size(file.nbytes)}",
+        f"{label}  {file.shape} {dtype_name(file.dtype)}  {size}",
         f"{along}{shifted}, {heads}",
         f"{_layout(rope)}, {_frequencies(rope)}{partial}",
     ]
@@ -79,7 +76,7 @@ def more_files(count: int, *, positions_continue: bool) -> list[str]:
     if not count:
         return []
     how = "continue from the previous file" if positions_continue else "each from the start"
-    return [f"and {count:,} {'file' if count == 1 else 'files'} more, positions {how}"]
+    return [f"and {counted(count, 'file')} more, positions {how}"]
 
 
 def warnings(arrays: Iterable[EncodedArray]) -> list[str]:
@@ -90,14 +87,11 @@ def warnings(arrays: Iterable[EncodedArray]) -> list[str]:
         overflowed[array.dtype] += array.overflowed
     lines = []
     if nonfinite:
-        values = "value" if nonfinite == 1 else "values"
-        lines.append(
-            f"{nonfinite:,} NaN or infinite {values} in the input; each affects only its own pair"
-        )
+        values = counted(nonfinite, "NaN or infinite value")
+        lines.append(f"{values} in the input; each affects only its own pair")
     for dtype, count in overflowed.items():
         if count:
-            pairs = "pair" if count == 1 else "pairs"
-            lines.append(f"{count:,} {pairs} overflowed {dtype} after rotation")
+            lines.append(f"{counted(count, 'pair')} overflowed {dtype} after rotation")
     return lines
 
 
@@ -107,7 +101,7 @@ def left_out_notes(result: Encoded) -> list[str]:
     if not count:
         return []
     return [
-        f"{count:,} other tensor{'s' * (count != 1)} of {result.input} "
+        f"{counted(count, 'other tensor')} of {result.input} "
         f"{'are' if count != 1 else 'is'} not in {result.output}, which is of another format"
     ]
 
@@ -170,11 +164,3 @@ def _layout(rope: Rotary) -> str:
 def _frequencies(rope: Rotary) -> str:
     factor = rope.attention_factor
     return frequencies(rope) + ("" if factor == 1 else f", attention factor {factor:g}")
-
-
-def _size(count: int) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:g} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
-        count = count / 1000  # type: ignore[assignment]
-    return f"{count:,.3g} TB"

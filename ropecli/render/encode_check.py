@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from typing import TYPE_CHECKING, Any
 
 from ropecli.files.array_axes import Axes
-from ropecli.render import console
+from ropecli.render import console, fields
 from ropecli.render.console import Screen
 from ropecli.render.encode import rate
 from ropecli.rotary import Rotary
@@ -18,13 +17,8 @@ if TYPE_CHECKING:
 
 def as_json(result: Compared, *, axes: Axes, rope: Rotary, **_others: object) -> dict[str, Any]:
     """Return the fields of a result, with those that `encode` has besides."""
-    return {
-        **dataclasses.asdict(result),
-        "layout": rope.layout,
-        "sequence_axis": axes.sequence_axis,
-        "heads": axes.heads,
-        "head_dim": axes.head_dim,
-    }
+    own = {"layout": rope.layout, "sequence_axis": axes.sequence_axis}
+    return vars(result) | own | fields(axes, "heads", "head_dim")
 
 
 def page(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ropecli.analyses.expected import Expected, ExpectedCurves
 from ropecli.render import Table, similarity
 from ropecli.render.console import Screen, paragraphs
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     blank_figure,
     colour,
@@ -123,8 +124,6 @@ def _answer(curves: Sequence[Expected]) -> str:
 
 def _plots(result: ExpectedCurves, width: int) -> list[str]:
     """Return the bound, and the scores apart from it, for they have a scale of their own."""
-    from ropecli.render.curves import Curve, draw
-
     axis: dict[str, Any] = {"x_label": "relative distance", "columns": width}
     x = result.curves[0].relative_distance.astype(np.float64)
     lines = [Curve(label=name, x=x, y=column) for name, column in _columns(result).items()]

@@ -448,6 +448,23 @@ def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **sty
     axes.plot(np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts, **style)
 
 
+def heat_map(
+    axes: Axes,
+    values: NDArray[Any],
+    *,
+    most: float | None = None,
+    label: str = "",
+    shrink: float = 1.0,
+    **style: Any,
+) -> None:
+    """Draw numbers as colours, with a bar of them; with `most`, blue below 0, red above."""
+    if most is not None:
+        style |= {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    axes.grid(visible=False)
+    image = axes.imshow(values, interpolation="nearest", **style)
+    axes.figure.colorbar(image, ax=axes, label=label, shrink=shrink)
+
+
 def distance_label(x: NDArray[np.float64]) -> str:
     """Return the label of the axis of distances, and what `plot_curve` made of the curves."""
     words = ";\nlines: mean of neighbours, bands: their range" if _is_dense(x) else ""

@@ -10,6 +10,7 @@ import numpy as np
 from ropecli.errors import ArgumentError
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_rows
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     blank_figure,
     curve_style,
@@ -199,8 +200,6 @@ def _describe_pairs(pairs: Sequence[int], count: int) -> str:
 
 def _plot(shown: Sequence[FrequencyTable], width: int) -> str:
     """Return wavelengths, and the longest context; pairs that never turn are left out."""
-    from ropecli.render.curves import Curve, draw
-
     longest = max(each.context_length for each in shown)
     last = max(len(each.turns) for each in shown) - 1
     lines = [

@@ -46,8 +46,7 @@ def as_json(result: Identification, *, models: Models | None = None, **_: object
     rope, parting = result.rotary, result.parting
     return fields(result, *ATTRIBUTES) | {
         "parameters": dict(result.parameters),
-        "parting": parting
-        and {"count": parting.count, "where": parting.where, "first": parting.first},
+        "parting": parting and fields(parting, "count", "where", "first"),
         "pairs_in": None if rope is None else rope.pairs_in,
         "pairs_out": None if rope is None else rope.pairs_out,
         "flags": flags(result, models),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from ropecli.models.lint.run import Inspection, Inspections
 from ropecli.models.model import Layer, Model
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.frequencies import wavelengths_figure
 from ropecli.render.labels import ROPE_FIELDS, axes, label, rope_as_json, sequences, shortest_repr
@@ -40,33 +39,24 @@ def as_json(result: Inspection | Inspections) -> dict[str, Any]:
         return {"models": [as_json(part) for part in result.parts]}
     model = result.model
     return {
-        "source": model.source,
-        "format": model.format,
-        "model_type": model.model_type,
-        "reading": model.reading,
-        "reading_version": model.reading_version,
+        **fields(model, "source", "format", "model_type", "reading", "reading_version"),
         "layers": [_layer_as_json(layer) for layer in model.layers],
-        "findings": [dataclasses.asdict(finding) for finding in result.findings],
+        "findings": result.findings,
     }
 
 
 def _layer_as_json(layer: Layer) -> dict[str, Any]:
-    rope = layer.rotary
-    settings = layer.settings
+    rope, settings = layer.rotary, layer.settings
     temperature = settings.temperature
     return {
         "name": layer.name,
         **(dict.fromkeys(ROPE_FIELDS) if rope is None else rope_as_json(rope)),
         "parameters": None if rope is None else dict(rope.parameters),
-        "context_length": layer.context_length,
-        "original_context_length": layer.original_context_length,
+        **fields(layer, "context_length", "original_context_length"),
         "window": settings.window,
         "incomplete_pairs": layer.incomplete_pairs,
-        "temperature": None
-        if temperature is None
-        else {"beta": temperature.beta, "length": temperature.length, "shift": temperature.shift},
-        "layers": settings.layers,
-        "assumed": settings.assumed,
+        "temperature": temperature and fields(temperature, "beta", "length", "shift"),
+        **fields(settings, "layers", "assumed"),
     }
 
 

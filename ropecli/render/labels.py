@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ropecli.render import fields
@@ -50,6 +51,15 @@ def shortest_repr(number: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number of things: 1 pair, 2 pairs."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def with_unit(number: float, units: Sequence[str]) -> str:
+    """Return a number with three digits, in the unit that fits, each 1000 times the one before."""
+    for unit in units[:-1]:
+        if number < 999.5:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} {units[-1]}" if number < 999.5 else f"{number:,.0f} {units[-1]}"
 
 
 def label(rope: Rotary) -> str:

@@ -14,7 +14,7 @@ from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
 from ropecli.render.figure import colour, columns_of_panels, ink, legend_below, with_style
-from ropecli.render.labels import label
+from ropecli.render.labels import counted, label, with_unit
 from ropecli.render.table import align
 from ropecli.results import Axes, Figure
 
@@ -123,11 +123,11 @@ def cost_table(costs: Sequence[Cost]) -> list[str]:
     """Return seconds, then memory: a line for each number of tokens, a column for each form."""
     lines = []
     columns = (("time", "seconds", with_seconds), ("memory", "peak_bytes", with_bytes))
-    for heading, field, with_unit in columns:
+    for heading, field, spell in columns:
         rows = [[f"{heading}, N", *(HEADINGS[each.form] for each in costs)]]
         for i, tokens in enumerate(costs[0].sequence_length):
             marks = ["~" if each.extrapolated[i] else "" for each in costs]
-            values = [with_unit(getattr(each, field)[i]) for each in costs]
+            values = [spell(getattr(each, field)[i]) for each in costs]
             rows.append([f"{tokens:,}", *map("".join, zip(marks, values, strict=True))])
         lines += [*align(rows), ""]
     source = extrapolated_from(costs)
@@ -142,25 +142,17 @@ def extrapolated_from(costs: Sequence[Cost]) -> str | None:
         return None
     if len(counts) > 1:
         return f"from {counts[0]:,} to {counts[-1]:,} rows"
-    return f"from {counts[0]:,} row{'s' * (counts[0] != 1)}"
+    return f"from {counted(counts[0], 'row')}"
 
 
 def with_seconds(number: float) -> str:
     """Return a time with three digits, in the unit that fits."""
-    return _with_unit(number * 1e6, ("us", "ms", "s"))
+    return with_unit(number * 1e6, ("us", "ms", "s"))
 
 
 def with_bytes(count: float) -> str:
     """Return a size with three digits, in the unit that fits."""
-    return _with_unit(count, ("B", "kB", "MB", "GB", "TB"))
-
-
-def _with_unit(number: float, units: tuple[str, ...]) -> str:
-    for unit in units[:-1]:
-        if number < 999.5:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} {units[-1]}" if number < 999.5 else f"{number:,.0f} {units[-1]}"
+    return with_unit(count, ("B", "kB", "MB", "GB", "TB"))
 
 
 @with_style

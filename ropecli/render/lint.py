@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from ropecli.models.source import name_of
 from ropecli.render import fields
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.github import annotation
+from ropecli.render.labels import counted
 from ropecli.render.table import align
 
 INDENT = 17  #: Columns of level and id; messages are below the key.
@@ -27,10 +27,10 @@ def as_json(result: LintReport | RuleList | Rule) -> dict[str, Any]:
     for file in result.files:
         for finding in file.findings:
             line, column = file.place(finding) or (None, None)
-            own = {"source": file.source, **dataclasses.asdict(finding)}
-            found["findings"].append({**own, "line": line, "column": column})
+            own = {"source": file.source, **vars(finding)}
+            found["findings"].append(own | {"line": line, "column": column})
     if result.fixed is not None:
-        found["fixed"] = {name: getattr(result.fixed, name) for name in ("rules", "output", "diff")}
+        found["fixed"] = fields(result.fixed, "rules", "output", "diff")
     return found
 
 
@@ -101,8 +101,7 @@ def lines_of(findings: Sequence[Finding], width: int) -> list[str]:
 def count(findings: Sequence[Finding]) -> str:
     """Return the number of findings of each level in words."""
     counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
-    counted = [f"{n} {level}{'s' * (n > 1)}" for level, n in counts.items() if n]
-    return ", ".join(counted) or "no findings"
+    return ", ".join(counted(n, level) for level, n in counts.items() if n) or "no findings"
 
 
 def _summary(finding: Finding) -> str:

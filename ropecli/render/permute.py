@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from ropecli.render import fields
 from ropecli.render.console import Screen, visible
 from ropecli.render.table import align
 
@@ -22,20 +22,14 @@ LISTED = 12  #: Tensors on the page; large models have hundreds, all in --json.
 
 def as_json(result: Permuted) -> dict[str, Any]:
     """Return the `result` of the document."""
+    proof = result.proof
     return {
-        "input": result.input,
-        "output": result.output,
-        "to": result.to,
-        "tensors": [dataclasses.asdict(tensor) for tensor in result.tensors],
-        "scores": result.proof.scores,
-        "max_score_error": result.proof.max_score_error,
-        "max_tolerance_share": result.proof.max_share,
-        "largest_score": result.proof.largest_score,
-        "passed": result.proof.holds,
-        "written": result.written,
-        "checked": result.checked,
-        "bytes": result.bytes,
-        "seconds": result.seconds,
+        **fields(result, "input", "output", "to", "tensors"),
+        **fields(proof, "scores", "max_score_error"),
+        "max_tolerance_share": proof.max_share,
+        "largest_score": proof.largest_score,
+        "passed": proof.holds,
+        **fields(result, "written", "checked", "bytes", "seconds"),
     }
 
 

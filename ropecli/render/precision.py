@@ -11,6 +11,7 @@ from ropecli.analyses.precision import PolicyPrecision, Precision
 from ropecli.arrays import Array
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     columns_of_panels,
     curve_style,
@@ -177,8 +178,6 @@ def _meaning(results: Sequence[Precision]) -> list[str]:
 
 def _plot(result: Precision, width: int) -> str | None:
     """Return the phase errors on a logarithmic scale; None where all are 0."""
-    from ropecli.render.curves import Curve, draw
-
     x = result.positions[1:].astype(np.float64)
     groups = _same_curves(result.policies, "max_phase_error")
     errors = {names: values[1:] for names, values in groups.items() if values.any()}

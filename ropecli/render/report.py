@@ -26,10 +26,11 @@ from ropecli.models.lint.run import Inspection
 from ropecli.models.report import DISTANCE as LAST
 from ropecli.models.report import MOST_ENCODINGS as ALL
 from ropecli.models.report import Report, ReportedEncoding
-from ropecli.render import Table, sheets
+from ropecli.render import Table, fields, sheets
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
+from ropecli.render.labels import counted
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
 from ropecli.results import Figure
@@ -57,18 +58,14 @@ def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
     """Return the `result` of the document: those of the commands that it gathers."""
     models = [
         {
-            "source": each.source,
-            "name": each.name,
-            "problem": each.problem,
-            "notes": each.notes,
-            "inspect": None
-            if each.model is None
-            else render.as_json(Inspection(model=each.model, findings=each.findings)),
+            **fields(each, "source", "name", "problem", "notes"),
+            "inspect": each.model
+            and render.as_json(Inspection(model=each.model, findings=each.findings)),
             "findings": each.findings,
         }
         for each in result.models
     ]
-    encodings = [{"name": each.name, "notes": each.notes} for each in result.encodings]
+    encodings = [fields(each, "name", "notes") for each in result.encodings]
     found = {name: tuple(result.results(name)) for name in ANALYSES}
     return {
         "output": output,
@@ -108,8 +105,7 @@ def _answer(result: Report) -> str:
     """Return how many models there are, and what is found in them."""
     found = [each for model in result.models for each in model.findings]
     unread = sum(each.problem is not None for each in result.models)
-    models = len(result.models)
-    said = f"{models} model{'s' * (models != 1)}: {count(found)}"
+    said = f"{counted(len(result.models), 'model')}: {count(found)}"
     return f"{said}; {unread} cannot be read" if unread else said
 
 

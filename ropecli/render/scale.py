@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.scale import METHODS, OWN, UNSCALED, Scale, ScaledEncoding
-from ropecli.render import Table
+from ropecli.render import Table, fields
 from ropecli.render.console import Screen
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     colour,
     columns_of_panels,
@@ -52,15 +53,11 @@ def as_json(result: Scale) -> dict[str, Any]:
     """Return the lengths of an encoding, and what each method makes of it."""
     return {
         "label": curve_label(result),
-        "original_length": result.original_length,
-        "context_length": result.context_length,
-        "factor": result.factor,
-        "distance": result.distance,
+        **fields(result, "original_length", "context_length", "factor", "distance"),
         "methods": [
             {
                 "method": each.method,
-                "rope_type": each.rope.rope_type,
-                "base": each.rope.base,
+                **fields(each.rope, "rope_type", "base"),
                 **facts(result, each),
                 "new_angle_pairs": each.new_angles,
                 **_pairs(each),
@@ -84,9 +81,7 @@ def facts(result: Scale, each: ScaledEncoding) -> dict[str, Any]:
         "granularity": each.coverage.granularity,
         "attention_factor": each.attention_factor,
         "last_upper_bound": each.upper_bound[-1],
-        "longest_context": each.base_bound.longest_context,
-        "searched": each.base_bound.searched,
-        "holds": each.base_bound.holds,
+        **fields(each.base_bound, "longest_context", "searched", "holds"),
     }
 
 
@@ -190,8 +185,6 @@ def _distinct(one: Scale) -> list[tuple[str, ScaledEncoding]]:
 
 
 def _plot(one: Scale, width: int) -> str:
-    from ropecli.render.curves import Curve, draw
-
     pairs = np.arange(float(len(one.methods[0].frequency_ratio)))
     curves = [
         Curve(label=names, x=pairs, y=each.frequency_ratio)

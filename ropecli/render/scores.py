@@ -13,7 +13,8 @@ from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_text
-from ropecli.render.figure import columns_of_panels, with_style
+from ropecli.render.figure import columns_of_panels, heat_map, with_style
+from ropecli.render.labels import counted
 from ropecli.results import Figure
 
 HEADINGS = {
@@ -98,14 +99,13 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
     """Return the verdict; then the properties, attention and terms of each encoding."""
     if not isinstance(result, Scores):
         return properties([result], screen)
-    count = len(result.invariances)
     wrong = [line for each in result.invariances for line in _disagreements(each)]
     if wrong:
-        plural = "s" * (len(wrong) != 1)
-        lines = [f"FAIL: {len(wrong)} disagreement{plural} with theory, seed {result.seed}", ""]
+        disagreements = counted(len(wrong), "disagreement")
+        lines = [f"FAIL: {disagreements} with theory, seed {result.seed}", ""]
         lines += wrong
     else:
-        encodings = f"{count} encoding{'s' * (count != 1)}"
+        encodings = counted(len(result.invariances), "encoding")
         lines = [f"PASS: measurement and theory agree on {encodings}, seed {result.seed}"]
     if not screen.brief:
         lines += ["", *properties(result.invariances, screen)]
@@ -212,11 +212,9 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
     )
     picture.suptitle(title)
     for axes, each in zip(panels[0], result.maps, strict=True):
-        axes.grid(visible=False)
         weights = np.where(np.isneginf(each.seen), np.nan, each.attention)
         values = np.ma.masked_invalid(weights if attention else each.scores)
-        image = axes.imshow(values, interpolation="nearest", **_scale(values.compressed()))
-        picture.colorbar(image, ax=axes, shrink=0.8)
+        heat_map(axes, values, shrink=0.8, **_scale(values.compressed()))
         axes.set(xlabel="key n", ylabel="query m")
     return picture
 
@@ -227,8 +225,7 @@ def _scale(values: NDArray[np.float64]) -> dict[str, Any]:
         return {"vmin": 0.0, "vmax": 1.0}
     low, high = float(values.min()), float(values.max())
     if low < 0 < high:
-        most = max(-low, high)
-        return {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+        return {"most": max(-low, high)}
     if high - low <= FLAT * max(abs(low), abs(high)):  # rounding alone would fill the scale
         middle, spread = (low + high) / 2, abs(high) or 1.0
         low, high = middle - spread / 2, middle + spread / 2

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs, wrap_rows
+from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import (
     blank_figure,
     curve_style,
     distance_label,
+    heat_map,
     ink,
     legend_below,
     plot_curve,
@@ -71,8 +73,6 @@ def _curves(result: Similarity) -> dict[str, Any]:
 
 
 def _plot(result: Similarity, width: int) -> str:
-    from ropecli.render.curves import Curve, draw
-
     curves = [Curve(label=name, x=result.distance, y=y) for name, y in _curves(result).items()]
     return draw(curves, x_label="distance", columns=width)
 
@@ -115,10 +115,6 @@ def draw_curves(axes: Axes, result: Similarity) -> None:
 
 def draw_codes(axes: Axes, result: Similarity) -> None:
     """Draw the heat map of the codes."""
-    image = axes.imshow(
-        result.codes, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
-    )
-    axes.grid(visible=False)
+    heat_map(axes, result.codes, most=1, label="value", aspect="auto")
     axes.set_xlabel("coordinate of the code")
     axes.set_ylabel("position")
-    axes.figure.colorbar(image, ax=axes, label="value")

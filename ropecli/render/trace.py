@@ -6,7 +6,7 @@ from typing import Any
 
 from ropecli.checks.identify import Identification
 from ropecli.checks.trace import Trace, TracedLayer
-from ropecli.render import identify
+from ropecli.render import fields, identify
 from ropecli.render.console import Screen, visible, wrap_rows
 from ropecli.render.labels import frequencies, rope_as_json
 from ropecli.render.table import align
@@ -17,14 +17,8 @@ LISTED = 4  #: Indices of layers that are written out.
 
 def as_json(result: Trace) -> dict[str, Any]:
     """Return the `result` of the document."""
-    return {
-        "passed": result.passed,
-        "source": result.source,
-        "model_type": result.model_type,
-        "built": result.built,
-        "calls": result.calls,
-        "layers": [_layer_as_json(layer) for layer in result.layers],
-    }
+    names = ("passed", "source", "model_type", "built", "calls")
+    return fields(result, *names) | {"layers": [_layer_as_json(each) for each in result.layers]}
 
 
 def _layer_as_json(layer: TracedLayer) -> dict[str, Any]:
@@ -33,15 +27,10 @@ def _layer_as_json(layer: TracedLayer) -> dict[str, Any]:
         for role, each in (("query", layer.query), ("key", layer.key))
     }
     return {
-        "index": layer.index,
-        "module": layer.module,
-        "name": layer.name,
+        **fields(layer, "index", "module", "name"),
         "expected": None if layer.expected is None else rope_as_json(layer.expected),
         **found,
-        "softmax_scale": layer.softmax_scale,
-        "expected_scale": layer.expected_scale,
-        "agrees": layer.agrees,
-        "note": layer.note,
+        **fields(layer, "softmax_scale", "expected_scale", "agrees", "note"),
     }
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
-from ropecli.render.figure import columns_of_panels, whole_ticks, with_style
+from ropecli.render.curves import Curve, draw
+from ropecli.render.figure import columns_of_panels, heat_map, whole_ticks, with_style
 from ropecli.render.labels import counted, curve_label
 from ropecli.render.table import spread
 
@@ -156,8 +157,6 @@ def _heads(result: Usage, screen: Screen) -> list[str]:
 
 
 def _plot(means: list[NDArray[np.float64]], width: int) -> str:
-    from ropecli.render.curves import Curve, draw
-
     x = np.arange(float(len(means[0])))
     curves = [
         Curve(label=f"mean |{name}_i|", x=x, y=mean) for name, mean in zip("qk", means, strict=True)
@@ -177,11 +176,8 @@ def figure(result: Usage) -> Figure:
 
 def _draw(axes: Axes, norms: NDArray[np.float64], indices: Sequence[int]) -> None:
     layers, heads, count = norms.shape
-    axes.grid(visible=False)
-    image = axes.imshow(
-        norms.reshape(-1, count), aspect="auto", interpolation="nearest", cmap="viridis", vmin=0
-    )
-    axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    flat = norms.reshape(-1, count)
+    heat_map(axes, flat, shrink=0.8, aspect="auto", cmap="viridis", vmin=0)
     axes.set_xlabel("pair")
     whole_ticks(axes.xaxis)
     if layers == 1:

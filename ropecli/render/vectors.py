@@ -8,18 +8,18 @@ from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.folder import README, VectorFolder
 from ropecli.files.atomic import MANIFEST
 from ropecli.render.console import Screen, visible
+from ropecli.render.labels import counted
 
 
 def as_json(result: VectorFolder) -> dict[str, Any]:
     """Return the `result` of the document."""
+    own = [case for case in result.cases if case.kind == "qk"]
     return {
         "output": result.output,
-        "files": list(result.files),
+        "files": [*result.files],
         "cases": [case.name for case in result.cases],
         "bytes": result.bytes,
-        "tolerances": {
-            case.name: case.facts["tolerance"] for case in result.cases if case.kind == "qk"
-        },
+        "tolerances": {case.name: case.facts["tolerance"] for case in own},
     }
 
 
@@ -30,11 +30,10 @@ def page(result: VectorFolder | Case, screen: Screen) -> list[str]:
         return [f"{result.name}: {result.kind}", *shapes]
     if screen.brief:
         return []
-    count = len(result.cases)
     own = [case for case in result.cases if case.kind == "qk"]
     lines = [
-        f"{visible(str(result.output))}: {count} case{'s' * (count > 1)} in {len(result.files)} "
-        f"files, {result.bytes / 1000:,.0f} kB, seed {result.seed}",
+        f"{visible(str(result.output))}: {counted(len(result.cases), 'case')} in "
+        f"{len(result.files)} files, {result.bytes / 1000:,.0f} kB, seed {result.seed}",
         "",
     ]
     for case in own:
@@ -43,7 +42,7 @@ def page(result: VectorFolder | Case, screen: Screen) -> list[str]:
         rotations = sum(case.kind == "rotation" for case in result.cases)
         lines += [
             f"  {rotations} rotations: every rope type in both layouts, and conventions",
-            f"  {count - rotations} inputs of ONNX's RotaryEmbedding (opset 23)",
+            f"  {len(result.cases) - rotations} inputs of ONNX's RotaryEmbedding (opset 23)",
             "",
         ]
     return [*lines, f"How to read and compare them: {README}    the list of them: {MANIFEST}"]

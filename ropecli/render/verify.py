@@ -7,16 +7,16 @@ from typing import Any
 
 from ropecli.checks.law import Check
 from ropecli.checks.verify import Verification
-from ropecli.render import console
+from ropecli.render import console, fields
 from ropecli.render.console import Screen
-from ropecli.render.labels import label
+from ropecli.render.labels import counted, label
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
 
 def as_json(result: Verification, **_: object) -> dict[str, Any]:
     """Return the `result` of the document."""
-    return {"passed": result.passed, "checks": result.checks, "seconds": result.seconds}
+    return fields(result, "passed", "checks", "seconds")
 
 
 def page(
@@ -145,13 +145,10 @@ def _count(result: Verification) -> str:
     judged = [check for check in result.checks if check.passed is not None]
     laws = _by_law(judged)
     failed = [law for law, checks in laws.items() if verdict(checks) == "FAIL"]
-    dtypes = len({check.dtype for check in judged})
-    layouts = len({check.layout for check in judged})
+    dtypes = counted(len({check.dtype for check in judged}), "dtype")
+    layouts = counted(len({check.layout for check in judged}), "layout")
     samples = sum(check.samples for check in judged)
-    where = (
-        f"in {dtypes} dtype{'s' * (dtypes > 1)} and {layouts} layout{'s' * (layouts > 1)} "
-        f"({samples:,} samples, {result.seconds:.1f} s)"
-    )
+    where = f"in {dtypes} and {layouts} ({samples:,} samples, {result.seconds:.1f} s)"
     if failed:
         fail = "law fails" if len(failed) == 1 else "laws fail"
         return f"FAIL  {len(failed)} {fail} of {len(laws)} {where}"
