@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ropecli import Rotary, base_bound, construct, decay, frequency_table, rope, rotation, scale
-from ropecli.render.figure import figure_bytes
-from ropecli.render.frequencies import wavelengths_figure as figure
+from ropecli.render.figure import figure_bytes, with_style
+from ropecli.render.frequencies import wavelengths_figure
 
+figure = with_style(wavelengths_figure)
 Curves = Sequence[tuple[str, Rotary]]
 Contexts = Sequence[tuple[str, int]]
 

@@ -12,8 +12,8 @@ from copy import copy
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -205,10 +205,9 @@ def _kind_and_info(hint: Any) -> tuple[Any, Any]:
     """Return the type of one value of an annotation, and Typer's description of it."""
     if get_origin(hint) is not Annotated:
         return None, None
-    kind, info, *_ = get_args(hint)
-    if get_origin(kind) in {Union, UnionType}:
-        kind = next(each for each in get_args(kind) if each is not NoneType)
-    return (get_args(kind)[0] if get_origin(kind) is list else kind), info
+    kind, info = get_args(hint)
+    (kind,) = _kinds(kind) - {NoneType}
+    return kind, info
 
 
 def _plain(kind: Any, info: Any, value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ropecli.cli import options
 from ropecli.cli.command import argument, command, flag, option
-from ropecli.cli.options import PictureOptions
+from ropecli.cli.options import PictureOptions, raise_last
 from ropecli.errors import ArgumentError, FileError, NoRotaryError
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def inspect(
     from ropecli.models.lint.run import Inspections
     from ropecli.models.load import check_length
     from ropecli.models.source import expand
-    from ropecli.render import console
 
     if examples:
         from ropecli.models.examples import examples as list_examples
@@ -62,10 +61,7 @@ def inspect(
     named = {"source": names[0]} if len(names) == 1 else {"sources": names}
     used = {**named, "as": found[0].model.reading}
     output.show(result, output.parameters("source", "reading", "examples", **used))
-    for error in refused[:-1]:
-        console.note(str(error), kind="error")
-    if refused:
-        raise refused[-1]
+    raise_last(refused)
     return not any(finding.level == "error" for each in found for finding in each.findings)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ropecli.cli.command import Help, argument, command, flag, option
-from ropecli.cli.options import SOURCE, FileOptions, choices
+from ropecli.cli.options import SOURCE, FileOptions, choices, raise_last
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -152,7 +152,6 @@ def lint(
     from ropecli.models.lint.rule import rules as all_rules
     from ropecli.models.source import expand
     from ropecli.names import one_of
-    from ropecli.render import console
 
     one_of("--fail-on", fail_on, (*LEVELS, "never"))
     if explain is not None:
@@ -180,10 +179,7 @@ def lint(
         ignore=ignore or [],
     )
     page.show(report, parameters)
-    for error in refused[:-1]:
-        console.note(str(error), kind="error")
-    if refused:
-        raise refused[-1]
+    raise_last(refused)
     return fail_on == "never" or not report.has(fail_on)
 
 

@@ -407,6 +407,16 @@ class FileOptions(PageOptions):
                     yield from named_files(each)
 
 
+def raise_last(errors: Sequence[FileError]) -> None:
+    """Raise the last of the errors of files that were left out, and write the others."""
+    from ropecli.render import console
+
+    for error in errors[:-1]:
+        console.note(str(error), kind="error")
+    if errors:
+        raise errors[-1]
+
+
 def named_files(value: object) -> Iterator[Path]:
     """Yield the file that a value of the command line names, if there is one."""
     from ropecli.models.source import STDIN, locate

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ropecli.errors import RopecliError
-from ropecli.results import Drawable, HtmlResult, Result
+from ropecli.results import HtmlResult, Result
 
 Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
 
@@ -48,12 +48,12 @@ def text(result: Result) -> str:
     return "\n".join(view_of(shown).page(shown, Screen(brief=True))).rstrip()
 
 
-def draw(result: Drawable, ax: Axes | None = None, **options: Any) -> Figure:
+def draw(result: Result, ax: Axes | None = None, **options: Any) -> Figure:
     """Return the picture of a result, in the place of axes if there are some."""
-    from ropecli.render.figure import in_place_of
+    from ropecli.render.figure import in_place_of, with_style
 
     with in_place_of(ax) as whole:
-        picture: Figure = view_of(result).figure(result, **options)
+        picture: Figure = with_style(view_of(result).figure)(result, **options)
     return whole or picture
 
 

@@ -18,7 +18,6 @@ from ropecli.render.figure import (
     legend_below,
     legend_label,
     printable,
-    with_style,
 )
 from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.render.table import Cell, Column, align, texts
@@ -122,7 +121,6 @@ def _plot(shown: Sequence[BaseBound], width: int) -> str:
     return draw([zero, *lines], x_label="distance", columns=width, log="x")
 
 
-@with_style
 def figure(*shown: BaseBound) -> Figure:
     """Return the sums against distance."""
     picture = blank_figure(6.4, 4.0)

@@ -11,7 +11,7 @@ from ropecli.render import Table, fields
 from ropecli.render.base_bound import SAVE
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import blank_figure, colour, ink, legend_below, with_style
+from ropecli.render.figure import blank_figure, colour, ink, legend_below
 from ropecli.render.table import align
 from ropecli.results import Figure
 
@@ -101,7 +101,6 @@ def _plot(result: BaseScan, width: int) -> str:
     return f"  positions held\n{draw([held], x_label='base', columns=width, log='x', least=0.0)}"
 
 
-@with_style
 def figure(result: BaseScan) -> Figure:
     """Return the positions held against the base."""
     picture = blank_figure(6.4, 4.0)

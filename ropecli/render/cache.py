@@ -10,7 +10,7 @@ from ropecli.arrays import Array
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import columns_of_panels, curve_style, plot_curve, with_style
+from ropecli.render.figure import columns_of_panels, curve_style, plot_curve
 from ropecli.render.labels import counted, curve_label, encoding_as_json
 from ropecli.render.table import spread
 from ropecli.results import Figure
@@ -120,7 +120,6 @@ def _plot(result: CachedKeys, width: int) -> str:
     return draw([curve], x_label="pair", columns=width, least=0)
 
 
-@with_style
 def figure(result: CachedKeys) -> Figure:
     """Return a panel for each curve."""
     curves = _curves(result)

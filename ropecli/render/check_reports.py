@@ -5,21 +5,20 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from ropecli._version import __version__
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, resolve_target
 from ropecli.render.console import visible
 from ropecli.render.github import annotation
-from ropecli.render.sarif import SCHEMA, file_uri
+from ropecli.render.sarif import document, file_uri
+from ropecli.render.sarif import place as sarif_place
 
 PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the documentation.
 
@@ -92,9 +91,8 @@ def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
     place = _place(target, code)
     where: dict[str, Any] = {}
     if place is not None:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": file_uri(_relative(place[0]))}}
-        physical |= {} if place[1] is None else {"region": {"startLine": place[1]}}
-        where = {"locations": [{"physicalLocation": physical}]}
+        region = {} if place[1] is None else {"startLine": place[1]}
+        where = {"locations": [sarif_place(file_uri(_relative(place[0])), region)]}
     results = [
         {
             "ruleId": rule,
@@ -105,10 +103,7 @@ def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
         }
         for rule, level, text in _results(result)
     ]
-    driver = {"name": "ropecli", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return (json.dumps(document, indent=2) + "\n").encode()
+    return document(rules, results).encode()
 
 
 def github_annotations(result: Verdict, target: str, code: Any = None) -> list[str]:

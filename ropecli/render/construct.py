@@ -20,7 +20,6 @@ from ropecli.render.figure import (
     label_rows,
     plot_curve,
     whole_ticks,
-    with_style,
 )
 from ropecli.render.labels import curve_label
 from ropecli.render.table import Column, texts
@@ -154,7 +153,6 @@ def _plot(results: Sequence[Construct], width: int) -> str:
     return title + "\n" + draw(curves, x_label="relative distance", columns=width)
 
 
-@with_style
 def figure(*results: Construct) -> Figure:
     """Return the scores of each head against distance, and what each pair keeps of a match.
 

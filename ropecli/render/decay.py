@@ -23,7 +23,6 @@ from ropecli.render.figure import (
     legend_below,
     plot_curve,
     whole_ticks,
-    with_style,
 )
 from ropecli.render.labels import counted, curve_label, encoding_as_json, shortest_repr
 from ropecli.render.table import align, doublings
@@ -312,7 +311,6 @@ def _distance(distance: float | None) -> str:
     return "not in this range" if distance is None else f"{distance:.10g}"
 
 
-@with_style
 def figure(*curves: Decay, figure2: bool = False) -> Figure:
     """Return bound against relative distance; with vectors, their score and what bounds it.
 

@@ -10,7 +10,7 @@ from ropecli.analyses.decay_map import DecayMap
 from ropecli.names import join
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
-from ropecli.render.figure import blank_figure, heat_map, with_style
+from ropecli.render.figure import blank_figure, heat_map
 from ropecli.render.labels import curve_label
 from ropecli.render.table import doublings
 
@@ -61,7 +61,6 @@ def _answer(result: DecayMap) -> str:
     return f"Half of the score is gone {', and '.join(parts)}."
 
 
-@with_style
 def figure(result: DecayMap) -> Figure:
     """Return a heat map of the score, distance 0 in the middle."""
     from matplotlib.ticker import MaxNLocator

@@ -17,7 +17,6 @@ from ropecli.render.figure import (
     legend_below,
     legend_label,
     whole_ticks,
-    with_style,
 )
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import align
@@ -141,7 +140,6 @@ def table(result: Difference) -> Table:
     }
 
 
-@with_style
 def figure(result: Difference) -> Figure:
     """Draw the largest phase difference by position, and the frequency difference by pair."""
     differing = [layer for layer in result.layers if any(layer.per_pair)]

@@ -21,7 +21,6 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     plot_curve,
-    with_style,
 )
 from ropecli.render.labels import curve_label, encoding_as_json
 from ropecli.render.table import doublings
@@ -133,7 +132,6 @@ def _plots(result: ExpectedCurves, width: int) -> list[str]:
     return [*above, f"  {title}", draw(scores, **axis)]
 
 
-@with_style
 def figure(result: ExpectedCurves) -> Figure:
     """Return the expected scores over distance, below RoPE's bound if there is one.
 

@@ -19,7 +19,6 @@ from ropecli.render.figure import (
     legend_label,
     printable,
     whole_ticks,
-    with_style,
 )
 from ropecli.render.labels import counted, curve_label, encoding_as_json
 from ropecli.render.table import Column, align, texts
@@ -225,7 +224,6 @@ def figure(*shown: FrequencyTable) -> Figure:
     )
 
 
-@with_style
 def wavelengths_figure(curves: Curves, contexts: Contexts = (), *, title: str = "") -> Figure:
     """Draw the wavelength against the index of the pair, with a line for each encoding.
 

@@ -13,7 +13,7 @@ from ropecli.analyses.linear import Attention, Linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen
-from ropecli.render.figure import colour, columns_of_panels, ink, legend_below, with_style
+from ropecli.render.figure import colour, columns_of_panels, ink, legend_below
 from ropecli.render.labels import counted, label, with_unit
 from ropecli.render.table import align
 from ropecli.results import Axes, Figure
@@ -155,7 +155,6 @@ def with_bytes(count: float) -> str:
     return with_unit(count, ("B", "kB", "MB", "GB", "TB"))
 
 
-@with_style
 def figure(result: LinearCost) -> Figure:
     """Return seconds, and bytes, against N on logarithmic scales; dashed where extrapolated."""
     from matplotlib.lines import Line2D

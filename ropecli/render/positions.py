@@ -17,7 +17,6 @@ from ropecli.render.figure import (
     legend_below,
     plot_curve,
     whole_ticks,
-    with_style,
 )
 from ropecli.render.labels import counted
 
@@ -124,7 +123,6 @@ def _documents(result: PositionIds, screen: Screen) -> list[str]:
     return lines
 
 
-@with_style
 def figure(result: PositionIds) -> Figure:
     """Return the ids of the first row that has wrong ones, or else of the first, by token."""
     picture = blank_figure(6.4, 3.6)

@@ -18,7 +18,6 @@ from ropecli.render.figure import (
     ink,
     label_rows,
     legend_below,
-    with_style,
 )
 from ropecli.render.labels import curve_label
 from ropecli.render.table import Cell, Column, texts
@@ -205,7 +204,6 @@ def _same_curves(policies: tuple[PolicyPrecision, ...], name: str) -> dict[str, 
     return {", ".join(names[key]): values for key, values in curves.items()}
 
 
-@with_style
 def figure(*results: Precision) -> Figure:
     """Return phase and table errors against position, a column of panels for each encoding."""
     names = dict.fromkeys(

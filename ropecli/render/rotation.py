@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
-from ropecli.render.figure import blank_figure, colour, count_across, ink, with_style
+from ropecli.render.figure import blank_figure, colour, count_across, ink
 from ropecli.render.labels import label, shortest_repr
 from ropecli.results import Axes, Figure
 
@@ -160,7 +160,6 @@ def _spell(z: complex) -> str:
     return f"{z.real:.4g} {'-' if z.imag < 0 else '+'} {abs(z.imag):.4g}i"
 
 
-@with_style
 def figure(result: Rotation) -> Figure:
     """Return both halves of Figure 1: a panel for each pair, and the vector at each position."""
     count, rows = len(result.pairs), len(result.positions)

@@ -25,15 +25,22 @@ def show(document: str) -> None:
 
 
 def text(report: LintReport) -> str:
-    """Return the document of a report, with a line break at its end."""
+    """Return the document of a report."""
     results = [_result(file, finding) for file in report.files for finding in file.findings]
-    driver = {
-        "name": "ropecli",
-        "version": __version__,
-        "rules": [_rule(each) for each in rules().values()],
-    }
+    return document([_rule(each) for each in rules().values()], results)
+
+
+def document(rules: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:
+    """Return a document of what ropecli found by its rules, with a line break at its end."""
+    driver = {"name": "ropecli", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def place(uri: str, region: dict[str, int]) -> dict[str, Any]:
+    """Return the place of a result: a file, and the line of it that is known."""
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    return {"physicalLocation": physical | ({"region": region} if region else {})}
 
 
 def _rule(each: Rule) -> dict[str, Any]:
@@ -52,11 +59,9 @@ def _result(file: LintedFile, finding: Finding) -> dict[str, Any]:
     if finding.key:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.key}]
     if file.path is not None:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": file_uri(str(file.path))}}
-        place = file.place(finding)
-        if place is not None:
-            physical["region"] = {"startLine": place[0], "startColumn": place[1]}
-        location["physicalLocation"] = physical
+        line_and_column = file.place(finding) or ()
+        region = dict(zip(("startLine", "startColumn"), line_and_column, strict=False))
+        location |= place(file_uri(str(file.path)), region)
     return {
         "ruleId": finding.rule,
         "ruleIndex": list(rules()).index(finding.rule),

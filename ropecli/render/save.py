@@ -85,7 +85,7 @@ def content_of(
 
     drawn = command_line(command, parameters | look.changes, arguments)
     with look.apply():
-        picture = render.view_of(result).figure(result, **options)
+        picture = render.draw(result, **options)
         return figure_bytes(picture, suffix=suffix, command=drawn, dpi=look.dpi)
 
 

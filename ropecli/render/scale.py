@@ -19,7 +19,6 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     whole_ticks,
-    with_style,
 )
 from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import Column, texts
@@ -197,7 +196,6 @@ def _plot(one: Scale, width: int) -> str:
     return f"{title}\n{draw(curves, x_label='pair', columns=width, log='y')}"
 
 
-@with_style
 def figure(*shown: Scale, pairs: bool = False) -> Figure:
     """Return ratio by pair, bound by distance, and longest context, a column for each encoding."""
     names = list(dict.fromkeys(name for one in shown for name, _ in _distinct(one)))

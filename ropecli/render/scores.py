@@ -13,7 +13,7 @@ from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, wrap_text
-from ropecli.render.figure import columns_of_panels, heat_map, with_style
+from ropecli.render.figure import columns_of_panels, heat_map
 from ropecli.render.labels import counted
 from ropecli.results import Figure
 
@@ -196,7 +196,6 @@ def _disagreements(encoding: Invariance) -> list[str]:
     ]
 
 
-@with_style
 def figure(result: Scores, *, attention: bool = False) -> Figure:
     """Return a heat map for each encoding, each with its own scale.
 

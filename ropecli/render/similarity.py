@@ -15,7 +15,6 @@ from ropecli.render.figure import (
     ink,
     legend_below,
     plot_curve,
-    with_style,
 )
 from ropecli.render.labels import curve_label
 from ropecli.render.table import align, doublings
@@ -90,7 +89,6 @@ def _summary(result: Similarity) -> list[str]:
     return [f"  {name:<{width}}    {value}" for name, value in facts.items()]
 
 
-@with_style
 def figure(result: Similarity) -> Figure:
     """Return the similarities next to their limit, above the heat map of the codes."""
     picture = blank_figure(6.4, 7.2)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import columns_of_panels, heat_map, whole_ticks, with_style
+from ropecli.render.figure import columns_of_panels, heat_map, whole_ticks
 from ropecli.render.labels import counted, curve_label
 from ropecli.render.table import spread
 
@@ -164,7 +164,6 @@ def _plot(means: list[NDArray[np.float64]], width: int) -> str:
     return draw(curves, x_label="pair", columns=width, least=0)
 
 
-@with_style
 def figure(result: Usage) -> Figure:
     """Return a heat map for q and one for k: one row per head, one column per pair."""
     picture, panels = columns_of_panels(["mean |q_i|", "mean |k_i|"], [4.4], share=False)

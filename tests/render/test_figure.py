@@ -24,14 +24,16 @@ import ropecli
 from ropecli import Rotary, __version__, decay, rotation
 from ropecli.analyses.linear import linear
 from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
-from ropecli.render.figure import COLOURS, LINES, Look, curve_style, figure_bytes
-from ropecli.render.frequencies import wavelengths_figure as frequencies
+from ropecli.render.figure import COLOURS, LINES, Look, curve_style, figure_bytes, with_style
+from ropecli.render.frequencies import wavelengths_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 COMMAND = "ropecli decay --dim 16 --base 10000"
 BEGIN = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 ROPE = Rotary(head_dim=16)
 Q, K = np.random.default_rng(4).standard_normal((2, 16))
+
+frequencies = with_style(wavelengths_figure)
 
 
 def cost() -> Figure:
@@ -75,8 +77,9 @@ def test_same_bytes_in_another_process_elsewhere() -> None:
 import hashlib
 import sys
 from ropecli import Rotary, decay
-from ropecli.render.figure import figure_bytes
-from ropecli.render.frequencies import wavelengths_figure as figure
+from ropecli.render.figure import figure_bytes, with_style
+from ropecli.render.frequencies import wavelengths_figure
+figure = with_style(wavelengths_figure)
 rope = Rotary(head_dim=16)
 for picture in (decay(rope, max_distance=64).figure(), figure([("p", rope)], [("c", 2048)])):
     for suffix in (".png", ".svg", ".pdf"):

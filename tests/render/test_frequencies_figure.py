@@ -10,9 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ropecli import ArgumentError, Rotary, rope
-from ropecli.render.frequencies import wavelengths_figure as figure
+from ropecli.render.figure import with_style
+from ropecli.render.frequencies import wavelengths_figure
 
 pytestmark = pytest.mark.slow
+
+figure = with_style(wavelengths_figure)
 
 PLAIN = Rotary(head_dim=32)
 LINEAR = rope("linear", head_dim=32, factor=8.0)

@@ -17,7 +17,7 @@ import ropecli
 from ropecli import Rotary
 from ropecli.analyses.expected import ExpectedCurves
 from ropecli.encodings import with_table
-from ropecli.render import scores
+from ropecli.render import draw
 from ropecli.render.figure import COLOURS, Look
 from ropecli.results import Drawable
 
@@ -133,7 +133,7 @@ OUTLINES: dict[str, Callable[[], Figure]] = {
     ).figure(),
     "scales": lambda: _several(ropecli.scale, factor=4.0, original_length=64),
     "scores": lambda: _scores().figure(),
-    "scores-attention": lambda: scores.figure(_scores(), attention=True),
+    "scores-attention": lambda: draw(_scores(), attention=True),
 }
 
 
