@@ -9,7 +9,7 @@ import numpy as np
 from ropecli.models.diff import THRESHOLDS, Difference, FieldDifference, LayerDifference
 from ropecli.models.model import Model
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen, visible, wrap_text
+from ropecli.render.console import Screen, paragraphs, visible, wrap_text
 from ropecli.render.figure import (
     blank_figure,
     curve_style,
@@ -41,14 +41,15 @@ def as_json(result: Difference) -> dict[str, Any]:
 
 def page(result: Difference, screen: Screen) -> list[str]:
     """Return the verdict, then each kind of layer that differs."""
-    lines = [f"{'Same' if result.same else 'Different'}: {_headline(result)}"]
-    if not screen.brief:
-        lines += ["", f"  a  {_model_label(result.a)}", f"  b  {_model_label(result.b)}"]
-    for layer in result.layers:
-        if layer.fields or not layer.same:
-            lines += ["", *_layer(layer, screen, titled=len(result.layers) > 1)]
-    if screen.saved is None and not screen.brief and not result.same:
-        lines += ["", "Save the picture: -o diff.png    all of it: --json"]
+    models = [f"  a  {_model_label(result.a)}", f"  b  {_model_label(result.b)}"]
+    titled = len(result.layers) > 1
+    differing = (each for each in result.layers if each.fields or not each.same)
+    lines = paragraphs(
+        [f"{'Same' if result.same else 'Different'}: {_headline(result)}"],
+        [] if screen.brief else models,
+        *(_layer(each, screen, titled=titled) for each in differing),
+        [] if result.same else screen.offer("Save the picture: -o diff.png    all of it: --json"),
+    )
     return [part for line in lines for part in wrap_text(line, screen.width, indent=4) or [""]]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ropecli.models.lint.run import Inspection, Inspections
 from ropecli.models.model import Layer, Model
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen, visible, wrap_rows
+from ropecli.render.console import Screen, paragraphs, visible, wrap_rows
 from ropecli.render.frequencies import wavelengths_figure
 from ropecli.render.labels import ROPE_FIELDS, axes, label, rope_as_json, sequences, shortest_repr
 from ropecli.render.lint import lines_of
@@ -91,15 +91,15 @@ def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
         pages = (["", *page(part, alone)] for part in result.parts)
         return [*answers, *(line for lines in pages for line in lines)]
     model = _model(result)
-    lines = [_answer(model)]
+    blocks = [[_answer(model)]]
     for layer in model.layers:
-        lines += ["", *([layer_title(layer)] if len(model.layers) > 1 else [])]
-        lines += [f"  {line}" for line in align(layer_facts(layer, model), left=2)]
+        title = [layer_title(layer)] if len(model.layers) > 1 else []
+        facts = align(layer_facts(layer, model), left=2)
+        blocks.append([*title, *(f"  {line}" for line in facts)])
     if isinstance(result, Inspection):
-        lines += ["", *lines_of(result.findings, screen.folded)]
-    if screen.saved is None and not screen.brief:
-        lines += ["", "Save the picture: -o wavelengths.png    all of it: --json"]
-    return wrap_rows(lines, screen.width)
+        blocks.append(lines_of(result.findings, screen.folded))
+    save = screen.offer("Save the picture: -o wavelengths.png    all of it: --json")
+    return wrap_rows(paragraphs(*blocks, save), screen.width)
 
 
 def _answer(model: Model) -> str:

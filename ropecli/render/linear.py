@@ -12,7 +12,7 @@ import numpy as np
 from ropecli.analyses.linear import Attention, Linear
 from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import colour, columns_of_panels, ink, legend_below
 from ropecli.render.labels import counted, label, with_unit
 from ropecli.render.table import align
@@ -103,8 +103,8 @@ def page(result: Linear | LinearCost, _: Screen) -> list[str]:
     for heading, form in ROWS.items():
         rows.append([heading, *(form.format(each).replace("%", " %") for each in forms)])
     title = f"{attention.feature_map}, {attention.sequence_length:,} tokens"
-    costs_shown = ["", *cost_table(costs)] if costs else []
-    return [f"{_answer(attention, costs)}.", "", title, "", *align(rows, left=1), *costs_shown]
+    shown = cost_table(costs) if costs else []
+    return paragraphs([f"{_answer(attention, costs)}."], [title], align(rows, left=1), shown)
 
 
 def _answer(result: Linear, costs: Sequence[Cost]) -> str:

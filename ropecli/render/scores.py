@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import Table, fields
-from ropecli.render.console import Screen, wrap_text
+from ropecli.render.console import Screen, paragraphs, wrap_text
 from ropecli.render.figure import columns_of_panels, heat_map
 from ropecli.render.labels import counted
 from ropecli.results import Figure
@@ -102,19 +102,22 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
     wrong = [line for each in result.invariances for line in _disagreements(each)]
     if wrong:
         disagreements = counted(len(wrong), "disagreement")
-        lines = [f"FAIL: {disagreements} with theory, seed {result.seed}", ""]
-        lines += wrong
+        answer = f"FAIL: {disagreements} with theory, seed {result.seed}"
     else:
         encodings = counted(len(result.invariances), "encoding")
-        lines = [f"PASS: measurement and theory agree on {encodings}, seed {result.seed}"]
+        answer = f"PASS: measurement and theory agree on {encodings}, seed {result.seed}"
+    blocks = [[answer], wrong]
     if not screen.brief:
-        lines += ["", *properties(result.invariances, screen)]
-        lines += ["", "The number is the largest error; decaying: the largest rise over a step."]
-        lines += ["", *_attention(result, screen), "", *_terms(result, screen)]
-        lines += ["", *screen.offer("Save the heat maps: -o scores.png    all of it: --json")]
+        blocks += [
+            properties(result.invariances, screen),
+            ["The number is the largest error; decaying: the largest rise over a step."],
+            _attention(result, screen),
+            _terms(result, screen),
+            screen.offer("Save the heat maps: -o scores.png    all of it: --json"),
+        ]
     return [
         part
-        for line in lines  # a line of the table keeps its gaps
+        for line in paragraphs(*blocks)  # a line of the table keeps its gaps
         for part in (
             [line] if len(line) <= screen.width else wrap_text(line, screen.width, indent=4)
         )

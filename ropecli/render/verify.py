@@ -8,7 +8,7 @@ from typing import Any
 from ropecli.checks.law import Check
 from ropecli.checks.verify import Verification
 from ropecli.render import console, fields
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.labels import counted, label
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
@@ -31,11 +31,11 @@ def page(
     """Return a row for each law, what failed, and the count."""
     heading = _heading(result, ropes, name, screen.width) if ropes else None
     tables = _errors(result) if errors else [_ratios(result)]
-    rest = assemble(result, screen, heading, tables, errors=errors, explain=explain)
-    return [_count(result), "", *rest]
+    rest = parts(result, screen, heading, tables, errors=errors, explain=explain)
+    return paragraphs([_count(result)], *rest)
 
 
-def assemble(
+def parts(
     result: Verification,
     screen: Screen,
     heading: list[str] | None,
@@ -43,7 +43,7 @@ def assemble(
     *,
     errors: bool,
     explain: bool,
-) -> list[str]:
+) -> list[list[str]]:
     """Return the rest of a page: heading unless it is brief, tables, failures, derivations."""
     blocks = [*([heading] if heading and not screen.brief else []), *tables]
     blocks += [_failure(check, screen.width) for check in result.checks if check.passed is False]
@@ -51,7 +51,7 @@ def assemble(
         blocks.append(_explanations(result, screen.width))
     if not (screen.brief or errors or explain):
         blocks.append(["The errors and tolerances: --errors    where they come from: --explain"])
-    return "\n\n".join("\n".join(block) for block in blocks).splitlines()
+    return blocks
 
 
 def _heading(

@@ -6,7 +6,7 @@ from typing import Any
 
 from ropecli.checks.verify_encoding import EncodingVerification, EncodingVerifications
 from ropecli.render import verify
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.table import align
 from ropecli.render.verify import source_of, verdict
 
@@ -33,15 +33,14 @@ def page(
 ) -> list[str]:
     """Return the count, then a row for each law, measured and in theory, and the failures."""
     parts = (result,) if isinstance(result, EncodingVerification) else result.parts
-    lines = [_count(part) for part in parts]
+    blocks = [[_count(part) for part in parts]]
     for part in parts:
         facts = f"model dim {part.model_dim}, heads {part.heads}, float64"
         reach = f"positions up to {part.max_position}, seed {part.seed}"
         heading = [f"Checking {part.encoding} against its published formula", f"{facts}, {reach}"]
         tables = [_against_theory(part, errors=errors)]
-        rest = verify.assemble(part, screen, heading, tables, errors=errors, explain=explain)
-        lines += ["", *rest]
-    return lines
+        blocks += verify.parts(part, screen, heading, tables, errors=errors, explain=explain)
+    return paragraphs(*blocks)
 
 
 def _against_theory(result: EncodingVerification, *, errors: bool) -> list[str]:
