@@ -22,12 +22,7 @@ FROM_PROJECT = ("select", "ignore", "fail-on", "output-format", "json", "quiet")
 
 @dataclass(frozen=True, kw_only=True)
 class LintOptions(FileOptions):
-    """The options of a command that prints findings, and writes SARIF or a copy without them.
-
-    Raises:
-        ArgumentError: No such format, two forms for stdout, or an output of nothing.
-        FileError: The output exists, is a file that the command line names, or is in no folder.
-    """
+    """The options of a command that prints findings, and writes SARIF or a copy without them."""
 
     output_format: str | None = option(
         "FORM", f"Form of stdout: {choices(FORMATS)}. [default: text]"

@@ -351,12 +351,7 @@ class PageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(PageOptions):
-    """The options of a command that prints a result, and may write a file.
-
-    Raises:
-        ArgumentError: The output has another suffix, or two things go to stdout.
-        FileError: The output exists, is a file that the command line names, or is in no folder.
-    """
+    """The options of a command that prints a result, and may write a file."""
 
     suffixes: ClassVar[tuple[str, ...]]  #: What the name of the output may end in.
     output: Path | None = option("FILE", "Output file.", "-o", "--output")
@@ -432,11 +427,7 @@ LOOK = ("width", "height", "dpi", "log_x", "title", "style")  #: Options that ch
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(FileOptions):
-    """The options of a command that prints a result, and writes its figure or its numbers.
-
-    Raises:
-        ArgumentError: As of every output, or an option has no effect on it.
-    """
+    """The options of a command that prints a result, and writes its figure or its numbers."""
 
     needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
     output: Path | None = option(

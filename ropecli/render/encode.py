@@ -117,11 +117,7 @@ def float32_notes(error: float | None) -> list[str]:
 
 
 def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str, ...]:
-    """Return notes on files and tensors beyond the first.
-
-    Returns:
-        Each note once, with the name of the first that it is about.
-    """
+    """Return notes on files and tensors beyond the first, once each with the name of its first."""
     found: dict[str, str] = {}
     for result in results:
         for array in result.arrays:
