@@ -57,6 +57,7 @@ class IdsOptions(OutputOptions):
         "before": "after",
         "after": "before",
         "sequence_axis": "before",
+        "tensor": "before",
         **dict.fromkeys(("dim", "base", "layout", "rotary_dim", "rope_type"), "before"),
     },
     excludes={

@@ -9,7 +9,7 @@ import numpy as np
 from ropecli.analyses.base_bound import BaseScan
 from ropecli.render import Table, fields
 from ropecli.render.base_bound import SAVE
-from ropecli.render.console import Screen
+from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import blank_figure, colour, ink, legend_below
 from ropecli.render.table import align
@@ -41,28 +41,26 @@ def table(result: BaseScan) -> Table:
 def page(result: BaseScan, screen: Screen) -> list[str]:
     """Return the smallest base that holds, the largest that fails, and the runs that hold."""
     spacing = f"each {100 * (result.ratio - 1):.3g} % above the one before"
-    lines = [
-        f"{_answer(result)}.",
-        "",
+    heading = [
         f"Bases that hold a context of {result.context_length:,} (Men et al. 2024, Eq. 11)",
         f"{_dims(result)}, {len(result.base):,} bases from {_base(result.base[0])} to "
         f"{_base(result.base[-1])}, {spacing}",
-        "",
     ]
-    if screen.braille:
-        lines += [_plot(result, screen.width), ""]
-    runs = [["from", "to"], *([_base(a), _base(b)] for a, b in result.runs[-MOST_RUNS:])]
-    if len(runs) > 1:
-        lines += ["Runs of bases that hold", *align(runs)]
-    if len(result.runs) > MOST_RUNS:
-        lines += ["", f"the last {MOST_RUNS} of {len(result.runs):,} runs"]
-    if not screen.brief:
-        text = (
-            "A larger base may hold less: below the largest that fails, bases that hold alternate "
-            "with bases that do not, and the grid misses intervals narrower than its spacing."
-        )
-        lines += ["", *screen.wrap(text, indent=0)]
-    return [*lines, "", *screen.offer(SAVE)]
+    rows = [(_base(a), _base(b)) for a, b in result.runs[-MOST_RUNS:]]
+    hidden = len(result.runs) > MOST_RUNS
+    text = (
+        "A larger base may hold less: below the largest that fails, bases that hold alternate "
+        "with bases that do not, and the grid misses intervals narrower than its spacing."
+    )
+    return paragraphs(
+        [f"{_answer(result)}."],
+        heading,
+        [_plot(result, screen.width)] if screen.braille else [],
+        ["Runs of bases that hold", *align([("from", "to"), *rows])] if rows else [],
+        [f"the last {MOST_RUNS} of {len(result.runs):,} runs"] if hidden else [],
+        [] if screen.brief else screen.wrap(text, indent=0),
+        screen.offer(SAVE),
+    )
 
 
 def _answer(result: BaseScan) -> str:

@@ -43,7 +43,7 @@ def check_savable(
     """Refuse a file that can't be written before anything is computed."""
     suffix = suffix_of(output, form)
     forms = ", ".join(each.removeprefix(".") for each in suffixes)
-    if form is None and output == STDOUT:
+    if form is None and output == STDOUT and len(suffixes) > 1:
         raise ArgumentError(f"-o - needs --format, one of {forms}")
     if suffix not in suffixes:
         if form is None:

@@ -42,6 +42,7 @@ def test_a_mask_may_have_booleans(here: Path) -> None:
         ("--lengths 5.5", "--lengths must be whole numbers such as 5,3,8, got '5.5'"),
         ("--lengths 4 --chunk 1,2,3", "--chunk must be FROM or FROM,TO, got '1,2,3'"),
         ("--lengths 4 --base 3", "--base requires --before"),
+        ("--lengths 4 --tensor q", "--tensor requires --before"),
         ("--grid 1,2,2", "--grid requires --mrope"),
         ("--grid 1,2,2 --model example:llama-3-8b", "the ids of llama are not known"),
         ("--lengths 4 --rank 1", "--rank requires --context-parallel"),
