@@ -43,14 +43,6 @@ def lists(x, positions):
     return split(x, positions).tolist()
 
 
-def complexes(x, positions):
-    return split(x, positions).astype(complex)
-
-
-def objects(x, positions):
-    return split(x, positions).astype(object)
-
-
 def nans(x, positions):
     return split(x, positions) * np.nan
 
@@ -65,21 +57,12 @@ def view(x, positions):
     return x[...]
 
 
-def in_place(x, positions):
-    x[...] = split(x, positions)
-    return x
-
-
 def generator(x, positions):
     yield split(x, positions)
 
 
 async def coroutine(x, positions):
     return split(x, positions)
-
-
-def leaves(x, positions):
-    raise SystemExit(0)
 
 
 def speechless(x, positions):
@@ -95,10 +78,6 @@ def beyond_exception(x, positions):
         pass
 
     raise Own("mine")
-
-
-def recursive(x, positions):
-    return recursive(x, positions)
 
 
 def masked(x, positions):

@@ -12,7 +12,6 @@ import typer
 from helpers import assert_refused
 
 from ropecli import ArgumentError, ArgumentTypeError, FileError, RopecliError, __version__
-from ropecli.cli import app as module
 from ropecli.cli.app import run
 
 Raise = Callable[[BaseException], None]
@@ -111,16 +110,6 @@ def test_usage_error_says_what_and_where_to_read_on(line: str, parts: list[str])
     got = assert_refused(*line.split())
     for part in parts:
         assert part in got
-
-
-def test_main_without_arguments_is_help(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["ropecli"])
-    with pytest.raises(SystemExit) as done:
-        module.main()
-    assert done.value.code == 0
-    assert capsys.readouterr().out.startswith("Usage: ropecli")
 
 
 def test_closed_stdout_is_said(

@@ -14,6 +14,7 @@ import pytest
 from cli.kernel import KERNEL
 from helpers import assert_refused, run_cli, run_in_terminal, slow_rows
 from judging import MANY_CALLS
+from models.configs import TINY
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.convention import (
@@ -81,13 +82,7 @@ def test_a_model_says_what_is_expected(
     kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "config.json"
-    given = {
-        "model_type": "llama",
-        "hidden_size": 128,
-        "num_attention_heads": 4,
-        "rope_theta": 10000.0,
-        "max_position_embeddings": 2048,
-    }
+    given = TINY | {"head_dim": 32, "max_position_embeddings": 2048}
     config.write_text(json.dumps(given))
     out, _ = assert_checked(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY)
     assert out.startswith(f"PASS  {kernel}:split is the RoPE of {config} by the laws ")
@@ -100,13 +95,14 @@ def test_a_model_says_what_is_expected(
 def test_the_document_holds_checks_and_what_was_identified(
     kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out, err = assert_checked(capfd, f"{kernel}:split", "--dim", "32", "--json", "-q", *QUICKLY)
+    words = ["--dim", "32", "--dtype", "bfloat16", "--json", "-q", *QUICKLY]
+    out, err = assert_checked(capfd, f"{kernel}:split", *words)
     assert err == []
     document = json.loads(out)  # nothing of the kernel's is on stdout
     assert document["schema"] == "ropecli.check/1"
     assert document["parameters"]["target"] == f"{kernel}:split"
     taken = {
-        "dim": 32, "axes": 1, "dtype": ["float32", "float64", "float16"], "context": 131_072,
+        "dim": 32, "axes": 1, "dtype": ["bfloat16"], "context": 131_072,
         "original": None, "base": None, "seed": 0,
     }  # fmt: skip
     assert {name: document["parameters"][name] for name in taken} == taken
@@ -114,10 +110,11 @@ def test_the_document_holds_checks_and_what_was_identified(
     assert result["passed"] is True
     assert result["diagnosis"] is None
     assert result["identified"]["layout"] == "half"
-    assert result["identified"]["base"] == pytest.approx(10_000)
+    assert result["identified"]["base"] == pytest.approx(10_000, rel=0.02)  # from 8 bits
     names = {check["name"] for check in result["checks"]}
     assert {"rotation", "long positions", "long, short, long", "input untouched"} <= names
     assert {check["expected"] for check in result["checks"]} == {"holds"}
+    assert {check["dtype"] for check in result["checks"]} == {"bfloat16"}
 
 
 @pytest.mark.slow
@@ -175,8 +172,6 @@ def test_what_can_not_be_called_is_wrong_usage(
             ("nans", "it gives NaN in 16 of 16 rows, first in row 0"),
             ("lists", "x of float32: the result is float64"),
             ("infinite", "it gives infinite values in 1 of 16 rows, first in row 15"),
-            ("view", "after equals before: nothing is rotated"),
-            ("in_place", "the input is written into"),
             ("gives_up", "a call that must be answered failed: RuntimeError: enough"),
         ),
     ],
@@ -202,14 +197,10 @@ def test_whatever_it_does_is_a_failure_in_a_sentence(
         *slow_rows(
             ("nothing", "must be an array of numbers, got NoneType"),
             ("shorter", "it returned shape (4, 3, 5, 15) for x of shape (4, 3, 5, 16)"),
-            ("objects", "it returned object for x of float32"),
-            ("complexes", "it returned complex128 for x of float32"),
             ("generator", "must be an array of numbers, got generator"),
             ("coroutine", "must be an array of numbers, got coroutine"),
-            ("leaves", "SystemExit: 0"),
             ("speechless", "Odd"),
             ("beyond_exception", "Own: mine"),
-            ("recursive", "RecursionError"),
             ("NeedsSize", "it has no method whose parameters are known; give the call with --call"),
         ),
     ],
@@ -232,31 +223,6 @@ def test_subclasses_of_arrays_are_arrays(
     name: str, kernel: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert_checked(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q", *QUICKLY)
-
-
-@pytest.mark.slow
-def test_without_colour_and_in_eighty_columns(
-    kernel: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
-    target = f"{kernel}:split"
-    out, _ = assert_checked(
-        capfd, target, "--dim", "16", "--layout", "interleaved", *QUICKLY, code=1
-    )
-    assert "\x1b" not in out
-    assert max(len(line) for line in out.splitlines()[1:]) <= 80
-
-
-@pytest.mark.slow
-def test_one_dtype_and_a_context_may_be_chosen(
-    kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    target = f"{kernel}:split"
-    arguments = [target, "--dim", "32", "--dtype", "bfloat16", "--context", "512", "--json"]
-    out, _ = assert_checked(capfd, *arguments, *QUICKLY)
-    checks = json.loads(out)["result"]["checks"]
-    assert {check["dtype"] for check in checks} == {"bfloat16"}
 
 
 @pytest.mark.slow
@@ -407,24 +373,6 @@ def test_an_option_lists_all_its_values(option: str, values: Iterable[str]) -> N
 def test_a_sequence_length_is_not_ignored(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
     _, err = assert_checked(capfd, f"{kernel}:split", "--sequence-length", "4096", code=2)
     assert err[-1].startswith("error: rope type default has no parameter sequence_length")
-
-
-def test_help_is_in_sections_of_eighty_columns() -> None:
-    done = run_cli("check", "--help", COLUMNS="80")
-    lines = done.stdout.splitlines()
-    headings = [line for line in lines if line and not line.startswith(" ")]
-    assert headings[1:] == [
-        "Arguments:",
-        "How it is called:",
-        "What is expected:",
-        "What is judged:",
-        "Output:",
-    ]
-    assert max(map(len, lines)) <= 80
-    sections = done.stdout.split("\n\n")
-    expected = next(part for part in sections if part.startswith("What is expected:"))
-    assert "--base B" in expected
-    assert "--json" in sections[-1]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import assert_refused, assert_same_bits, read_json, read_output, read_stdout
+from models.configs import TINY
 
 from ropecli import Rotary, construct, decay
 
@@ -34,13 +35,6 @@ def test_document_holds_the_very_values_of_the_library() -> None:
     assert (got["parameters"]["dim"], got["parameters"]["context"]) == ([8], 32)
 
 
-def test_what_does_not_exist_is_null() -> None:
-    words = ["--dim", "4", "--context", "8", "--rope-type", "p-rope", "--set", "p=0"]
-    got = read_json("construct", *words)
-    assert got["result"]["heads"][0]["squared_norm"] is None
-    assert got["result"]["quarter_turn"] == [None, None]
-
-
 def test_a_direction_from_a_file_sets_the_head_dim(here: Path) -> None:
     psi = np.array([0.0, 0.0, 3.0, 4.0])
     np.save(here / "psi.npy", psi)
@@ -55,17 +49,9 @@ def test_a_direction_from_a_file_sets_the_head_dim(here: Path) -> None:
 
 
 def test_the_context_of_a_model(here: Path) -> None:
-    config = {
-        "model_type": "llama",
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 256,
-        "rope_theta": 10000.0,
-    }
-    (here / "config.json").write_text(json.dumps(config))
-    assert "llama: dim 16, base 10000, context 256, " in read_stdout(
-        "construct", "--model", "config.json"
-    )
+    (here / "config.json").write_text(json.dumps(TINY))
+    page = read_stdout("construct", "--model", "config.json")
+    assert "llama: dim 8, base 10000, context 64, " in page
 
 
 def test_what_is_refused(here: Path) -> None:
@@ -79,9 +65,6 @@ def test_what_is_refused(here: Path) -> None:
     )
     assert "--write-k take one encoding, got 2" in assert_refused(
         "construct", "--base", "10", "--base", "20", "--write-q", "q.npy"
-    )
-    assert "distance must be from 0 to 7" in assert_refused(
-        "construct", "--context", "8", "--distance", "8"
     )
     assert_same_bits("psi", got=np.load(here / "psi.npy"), expected=np.ones(8))
     assert not (here / "k.npy").exists()

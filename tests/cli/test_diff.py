@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import read_stdout
-from models.configs import DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, QWEN3_VL, SMOLLM3
+from models.configs import DYNAMIC, GEMMA_3, GPT_OSS, LLAMA_31, SMOLLM3
 
 from ropecli import diff as compare
 from ropecli import load_model
@@ -28,11 +28,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_model_and_itself(folder: Path) -> None:
-    text = read_stdout("diff", "llama.json", "llama.json", code=0)
-    assert text.startswith("Same: the rotations agree in every layer.\n")
-
-
 def test_document_has_the_keys_of_the_contract(folder: Path) -> None:
     text = read_stdout("diff", "llama.json", "plain.json", "--json", "--position", "4095", code=1)
     got = json.loads(text)
@@ -46,47 +41,12 @@ def test_document_has_the_keys_of_the_contract(folder: Path) -> None:
     assert not layer["same"]
 
 
-def test_one_source_under_two_readings(folder: Path) -> None:
-    text = read_stdout("diff", "gpt-oss.json", "--as", "transformers", "--as", "llama.cpp", code=1)
-    assert "Different: the phases differ by more than 1 radian from position 4,530 on." in text
-    assert "a  gpt-oss.json (gpt_oss), as transformers 5.23.0 reads it" in text
-    assert "b  gpt-oss.json (gpt_oss), as llama.cpp 0c1e570 reads it" in text
-    assert "0.01 from 46, 0.1 from 453, 1 from 4,530" in text
-    one = read_stdout("diff", "gpt-oss.json", "--as", "llama.cpp", code=1)
-    assert one == text
-
-
-def test_two_sources_under_one_reading(folder: Path) -> None:
-    text = read_stdout("diff", "dynamic.json", "dynamic.json", "--as", "vllm", code=0)
-    assert text.count("as vllm 0.33.0 reads it") == 2
-
-
 def test_a_sequence_length(folder: Path) -> None:
     """Without a trained length, vLLM has one table, of the context."""
     readings = ["--as", "transformers", "--as", "vllm"]
     read_stdout("diff", "dynamic.json", *readings, code=0)
     text = read_stdout("diff", "dynamic.json", *readings, "--sequence-length", "8192", code=1)
     assert "8,192 positions" in text
-
-
-def test_one_kind_of_layer(folder: Path) -> None:
-    text = read_stdout("diff", "gemma.json", "llama.json", code=1)
-    assert text.count("layers ") == 2
-    text = read_stdout(
-        "diff", "gemma.json", "--layer", "sliding_attention", "--as", "paper", code=0
-    )
-    assert text.startswith("Same")
-
-
-def test_names_alone_are_no_difference(folder: Path) -> None:
-    other = LLAMA_31 | {"rope_scaling": {"rope_type": "linear", "factor": 1.0}}
-    (folder / "linear.json").write_text(json.dumps(other))
-    text = read_stdout("diff", "plain.json", "linear.json", code=0)
-    assert text.startswith("Same: the differences do not change any rotation.\n")
-    assert "rope_type  default  linear  has no effect by itself" in text
-    (folder / "other.json").write_text(json.dumps(LLAMA_31 | {"rope_theta": 1e4}))
-    text = read_stdout("diff", "plain.json", "other.json", code=1)
-    assert "acts through inv_freq" in text
 
 
 def test_a_picture_says_what_it_compares(folder: Path) -> None:
@@ -117,14 +77,3 @@ def test_a_picture_has_a_line_for_each_kind() -> None:
     two = load_model(plain | {"rope_parameters": kinds})
     (legend,) = compare(two, load_model(plain)).figure().legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", " _b"]
-
-
-def test_axes_are_told_by_their_pairs(folder: Path) -> None:
-    (folder / "vl.json").write_text(json.dumps(QWEN3_VL))
-    text = read_stdout("diff", "vl.json", "--as", "llama.cpp", code=1)
-    assert "  axis  24 + 20 + 20 pairs  22 + 20 + 20 + 2 pairs\n" in text
-    plain = QWEN3_VL | {"rope_scaling": {"mrope_section": [24, 20, 20], "mrope_interleaved": False}}
-    (folder / "runs.json").write_text(json.dumps(plain))
-    read_stdout("diff", "vl.json", "runs.json")  # no code of Transformers reads that key
-    text = read_stdout("diff", "vl.json", "runs.json", "--as", "vllm", code=1)
-    assert "  axis  24 + 20 + 20 pairs  24 + 20 + 20 pairs  in another order\n" in text

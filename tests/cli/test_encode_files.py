@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -22,7 +20,6 @@ from helpers import (
 from safetensors.numpy import load_file, save_file
 
 from ropecli import Rotary, encode_files, rotate
-from ropecli.cli.app import run
 
 ROPE = Rotary(head_dim=8)
 LLAMA = {"model_type": "llama", "hidden_size": 16, "num_attention_heads": 2, "rope_theta": 1e4}
@@ -90,14 +87,6 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     _, err = read_output("encode", *words, code=2)
     assert err.count("exists; pass --force to replace it") == 3
     read_output("encode", *words, "--force")
-
-
-def test_no_other_file_is_announced_of_a_folder_with_one() -> None:
-    Path("one").mkdir()
-    Path("dump/1.safetensors").rename("one/1.safetensors")
-    out = read_stdout("encode", "one", "--tensor", "h.q", "-o", "out")
-    assert "more" not in out
-    assert re.search(r"\b1 file written to out in \d", out)
 
 
 def test_a_failure_is_told_at_the_end_and_loses_nothing() -> None:
@@ -174,11 +163,6 @@ def test_a_folder_of_a_format_may_end_in_a_slash() -> None:
     assert np.abs(np.load("back.npy") - x).max() <= 5 * 2.0**-23 * np.sqrt(2) * np.abs(x).max()
 
 
-def test_a_pattern_stands_for_several_even_if_one_file_matches() -> None:
-    out, _ = read_output("encode", "a*.npy", "-o", "out", "--json")
-    assert [each["output"] for each in json.loads(out)["result"]["files"]] == ["out/a.npy"]
-
-
 def test_a_slash_at_the_end_makes_the_folder_of_one_file() -> None:
     out, _ = read_output("encode", "a.npy", "-o", "new/", "--json")
     assert [each["output"] for each in json.loads(out)["result"]["files"]] == ["new/a.npy"]
@@ -199,17 +183,6 @@ def test_a_file_that_does_not_fit_keeps_no_other_from_it(names: list[str]) -> No
     assert err.startswith("error: the last axis must be a multiple of the head dim 8, got 7")
     assert (err.count("\n"), "odd.npy" in err) == (1, True)
     assert_same_bits("a", got=np.load("a.rope.npy"), expected=rotate(np.load("a.npy"), ROPE))
-
-
-def test_a_second_tensor_that_does_not_fit_keeps_no_other_file_from_it() -> None:
-    save_file({"k": random_array(4, 8), "q": random_array(4, 7)}, "1.safetensors")
-    save_file({"k": random_array(4, 8), "q": random_array(4, 8)}, "2.safetensors")
-    words = ["1.safetensors", "2.safetensors", "--tensor", "*", "--dim", "8"]
-    out, err = read_output("encode", *words, code=2)
-    assert out.startswith("2.safetensors: k  (4, 8)")
-    assert "got 7 in shape (4, 7) of 1.safetensors: q" in err
-    expected = rotate(load_file("2.safetensors")["q"], ROPE)
-    assert_same_bits("q", got=load_file("2.rope.safetensors")["q"], expected=expected)
 
 
 def test_positions_that_fit_one_file_are_not_held_against_another() -> None:
@@ -301,18 +274,6 @@ def test_what_overflowed_is_counted_by_dtype() -> None:
     ]
 
 
-@pytest.mark.parametrize("names", [["a.npy"], ["a.npy", "b.npy"]])
-def test_an_interrupt_is_said(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from ropecli.files import array_job
-
-    def interrupt(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(array_job, "rotate_into", interrupt)
-    _, err = read_output("encode", *names, code=130)
-    assert err == "error: interrupted\n"
-
-
 # Names that no terminal should get.
 
 
@@ -379,19 +340,6 @@ def test_the_command_that_is_proposed_has_the_options_it_needs() -> None:
 # Streams that are not there.
 
 
-def test_words_where_stderr_is_closed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stderr", None)
-    assert run(["encode", "wide.npy", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["result"]["output"] == "wide.rope.npy"
-    assert run(["encode", "wide.npy", "--force"]) == 0
-    assert "note" not in capsys.readouterr().out
-    assert run(["encode", "wide.npy"]) == 2
-    assert run(["encode", "a.npy", "wide.npy", "-o", "out"]) == 0
-    assert run(["encode", "a.npy", "--check", "a.npy"]) == 1
-
-
 # How far float32 angles may be off.
 
 
@@ -425,10 +373,3 @@ def test_furthest_counts_offset_sign_and_every_axis() -> None:
 
 
 # What is refused is refused before a word is said.
-
-
-def test_a_library_that_is_missing_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("pyarrow", "pyarrow.parquet"):
-        monkeypatch.setitem(sys.modules, module, None)
-    said = assert_refused("encode", "a.npy", "-o", "y.parquet")
-    assert said.endswith("pip install pyarrow")

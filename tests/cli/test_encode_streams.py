@@ -260,20 +260,3 @@ def test_names_that_are_too_long(here: Path) -> None:
     Path("x.npy").rename("n" * 251 + ".npy")
     said = assert_refused("encode", "n" * 251 + ".npy")  # its own output would be longer
     assert "File name too long" in said
-
-
-def test_paths_beyond_255_bytes(here: Path) -> None:
-    folder = Path(*["deep folder"] * 60)
-    folder.mkdir(parents=True)
-    Path("x.npy").rename(folder / "x.npy")
-    assert run(["encode", str(folder / "x.npy"), "-q"]) == 0
-    assert (folder / "x.rope.npy").read_bytes() == Path("y.npy").read_bytes()
-
-
-def test_inputs_that_are_links(here: Path) -> None:
-    for link, target in {"in": "x.npy", "dangling": "nowhere.npy", "loop": "loop.npy"}.items():
-        Path(f"{link}.npy").symlink_to(target)
-    assert run(["encode", "in.npy", "-o", "z.npy", "-q"]) == 0
-    assert Path("z.npy").read_bytes() == Path("y.npy").read_bytes()
-    assert "No such file" in assert_refused("encode", "dangling.npy")
-    assert "loop.npy" in assert_refused("encode", "loop.npy")

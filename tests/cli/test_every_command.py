@@ -6,14 +6,12 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli.samples import FAILING, RUNS, write_files
 from helpers import (
     ROOT,
     assert_refused,
-    for_each,
     oracle,
     read_json,
     read_output,
@@ -29,11 +27,6 @@ from ropecli.cli import completion
 from ropecli.cli.app import COMMANDS, GROUPS, RENAMED, build
 
 GROUP = build()
-OPTIONS = [
-    (name, option)
-    for name, command in [("", GROUP), *GROUP.commands.items()]
-    for option in command.params
-]
 SLOW = ("check", "identify", "vectors", "permute")
 EACH = pytest.mark.parametrize("command", COMMANDS)
 #: Of runs, of which some take half a second.
@@ -78,7 +71,11 @@ def test_help_begins_with_examples_and_fits_80_columns(command: str) -> None:
     assert examples.strip().startswith("Examples:\n")
     assert f"ropecli {command}".strip() in examples
     assert max(map(len, text.splitlines())) <= 80
+    assert not set("{}<>") & set(usage)  # arguments are named as a user would
+    assert "[[" not in usage
+    assert "<list" not in text
     assert read_stdout(*command.split(), "-h") == text
+    assert read_stdout("help", *command.split()) == text
 
 
 @pytest.mark.parametrize("command", [*sorted({*COMMANDS} - {"report"}), *slow("report")])
@@ -100,25 +97,6 @@ def test_output_in_the_help_is_what_the_example_prints(
         else:
             assert each in printed, f"{line} does not print {each!r}"
             outputs.pop(0)
-
-
-@for_each("command, option", OPTIONS)
-def test_every_option_says_what_it_does(command: str, option: Any) -> None:
-    assert option.help, f"ropecli {command}: {option.name}"
-
-
-@EACH
-def test_usage_names_arguments_as_a_user_would(command: str) -> None:
-    text = read_stdout(command, "--help")
-    usage = text.split("\n\n")[0]
-    assert not set("{}<>") & set(usage)
-    assert "[[" not in usage
-    assert "<list" not in text
-
-
-@EACH
-def test_help_command_is_another_spelling_of_help(command: str) -> None:
-    assert read_stdout("help", command) == read_stdout(command, "--help")
 
 
 @pytest.mark.parametrize(("text", "number"), [("8k", 8192), ("0.25M", 2**18), ("128K", 2**17)])
@@ -143,10 +121,6 @@ def test_an_option_is_found_by_the_name_that_people_guess(
     assert meant in line
 
 
-def test_version_is_a_command_too() -> None:
-    assert read_stdout("version") == read_stdout("--version") == f"ropecli {ropecli.__version__}\n"
-
-
 @EACH
 def test_an_option_given_twice_is_a_list_or_refused(command: str) -> None:
     for option in GROUP.commands[command].params:
@@ -166,13 +140,6 @@ def test_every_option_is_in_the_help(command: str) -> None:
             assert spelling in text or option.metavar in text
 
 
-@EACH
-def test_an_unknown_option_is_named_with_the_page_to_read(command: str) -> None:
-    line = assert_refused(command, "--frobnicate")
-    assert "--frobnicate" in line
-    assert line.endswith(f"; see ropecli {command} --help")
-
-
 @pytest.mark.parametrize("words", [["table"], ["table", "--dim", "4"], ["help", "table"]])
 def test_an_old_name_is_answered_with_the_new_one(words: list[str]) -> None:
     assert assert_refused(*words) == "'table' is now 'frequencies'"
@@ -188,7 +155,7 @@ def test_new_names_are_commands(old: str, new: str) -> None:
 
 def test_version() -> None:
     assert read_stdout("--version") == f"ropecli {ropecli.__version__}\n"
-    assert read_stdout("-V") == read_stdout("--version")
+    assert read_stdout("-V") == read_stdout("version") == read_stdout("--version")
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", ropecli.__version__)
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers import assert_refused, read_json, read_output
+from helpers import read_json, read_output
 from models.configs import GPT_OSS, LLAMA_31
 
 from ropecli import frequency_table, load_model
@@ -59,12 +59,6 @@ def test_context_and_dims_without_a_model() -> None:
         4096,
         [500.0, 1e4],
     )
-
-
-def test_refusals() -> None:
-    for option, what in (("--trained", "trained length"), ("--context", "context")):
-        line = assert_refused("frequencies", option, "0")
-        assert line == f"{what} must be from 1 to 2^53, got 0"
 
 
 def test_wavelengths_beyond_all_digits_have_an_exponent() -> None:

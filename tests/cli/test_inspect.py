@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers import assert_refused, read_json, read_output, read_stdout, run_here
-from models.configs import ALL, DYNAMIC, GEMMA_3, LLAMA_31, PHI_3, QWEN2_VL, SMOLLM3
+from models.configs import ALL, LLAMA_31, PHI_3
 
 from ropecli import load_model
 
@@ -40,86 +40,6 @@ def test_document_has_the_keys_of_the_contract(name: str, tmp_path: Path) -> Non
         assert shown["softmax_factor"] == rope.softmax_factor
         assert shown["inv_freq"] == rope.compact_inv_freq.tolist()
         assert shown["wavelength"] == rope.wavelength.tolist()
-
-
-@pytest.mark.parametrize(
-    ("config", "rows"),
-    [
-        (LLAMA_31 | {"rope_theta": 10_000_000.0}, ["  base              10000000\n"]),
-        (
-            LLAMA_31 | {"model_type": "cohere"},
-            ["  layout            interleaved: pairs (0, 1), (2, 3), ...\n"],
-        ),
-        (QWEN2_VL, ["  axes              3, with 16, 24, 24 pairs\n"]),
-        (SMOLLM3, ["layers nope: 2 (3, 7)\n  no position  these layers rotate nothing (NoPE)\n"]),
-    ],
-)
-def test_what_is_used_stands_in_words(
-    config: dict[str, Any], rows: list[str], tmp_path: Path
-) -> None:
-    text = read_stdout("inspect", save(tmp_path, config))
-    assert [row for row in rows if row not in text] == []
-    assert bool(re.search(r"^ +axes ", text, re.MULTILINE)) is (config is QWEN2_VL)
-
-
-def test_each_kind_of_layer_has_its_rows(tmp_path: Path) -> None:
-    text = read_stdout("inspect", save(tmp_path, GEMMA_3))
-    assert {line for line in text.splitlines() if line.startswith("layers ")} == {
-        "layers full_attention",
-        "layers sliding_attention",
-    }
-    one = read_stdout("inspect", save(tmp_path, GEMMA_3), "--layer", "full_attention")
-    assert "linear: factor 8" in one
-    assert "sliding_attention\n" not in one.partition("lint:")[0]
-
-
-def test_a_table_that_changes_with_length(tmp_path: Path) -> None:
-    path = save(tmp_path, PHI_3)
-    short = read_stdout("inspect", path)
-    assert "the table for short sequences" in short
-    assert "within the context, with this table\n" in short
-    long = read_stdout("inspect", path, "--sequence-length", "131072")
-    assert "the table for sequences of 131,072\n" in long
-    assert "within the context\n" in long
-
-
-@pytest.mark.parametrize(
-    ("config", "reading", "row"),
-    [
-        (PHI_3, "vllm", "the table for sequences of 4,096; --sequence-length N for others"),
-        (PHI_3, "llama.cpp", "the table for sequences of 131,072; --sequence-length N for others"),
-        (PHI_3, "mlx-lm", None),  # the long list at every length
-        (DYNAMIC, "transformers", "the table for short sequences; --sequence-length N for others"),
-        (DYNAMIC, "vllm", None),  # one table
-    ],
-)
-def test_which_sequences_a_table_is_for(
-    config: dict[str, Any], reading: str, row: str | None, tmp_path: Path
-) -> None:
-    text = read_stdout("inspect", save(tmp_path, config), "--as", reading)
-    assert ("at length" in text) is (row is not None)
-    assert row is None or f"  at length         {row}\n" in text
-
-
-def test_window_of_sliding_layers_counts_for_complete_turns(tmp_path: Path) -> None:
-    keys = {
-        "model_type": "gemma3_text",
-        "head_dim": 64,
-        "hidden_size": 256,
-        "num_attention_heads": 4,
-        "num_hidden_layers": 6,
-        "max_position_embeddings": 32768,
-        "rope_theta": 1e6,
-        "rope_local_base_freq": 1e4,
-        "sliding_window": 512,
-    }
-    text = read_stdout("inspect", save(tmp_path, keys))
-    sliding, full = re.findall(r"slow pairs +(.*)\n", text)
-    assert full.endswith("within the context")
-    # 512 / 10000^(i/32) < 2 pi from i = 15.3 on: 16 of 32 pairs.
-    assert sliding == "16 of 32 never complete a turn within the window"
-    one = read_stdout("inspect", save(tmp_path, keys), "--layer", "sliding_attention")
-    assert re.search(r"window +512 positions\n", one)
 
 
 # Several models.

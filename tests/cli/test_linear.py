@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import assert_refused, read_json, read_output, read_stdout, run_cli, run_in_terminal
-from models.configs import GPT_OSS, PHI_3
+from models.configs import GPT_OSS
 
-from ropecli import load_model
 from ropecli.analyses.linear import linear
 from ropecli.rotary import Rotary
 
@@ -24,12 +23,11 @@ MODEL = ["--model", "gpt-oss.json", "--length", "3"]
 
 @pytest.fixture(autouse=True)
 def folder(here: Path) -> Path:
-    """Queries, keys and values of 6 tokens, 3 values each, and models; the current folder."""
+    """Queries, keys and values of 6 tokens, 3 values each, and a model; the current folder."""
     random = np.random.default_rng(1)
     for name, width in (("q", 4), ("k", 4), ("v", 3)):
         np.save(here / f"{name}.npy", random.standard_normal((6, width)))
-    for name, model in (("gpt-oss", GPT_OSS), ("phi", PHI_3)):
-        (here / f"{name}.json").write_text(json.dumps(model))
+    (here / "gpt-oss.json").write_text(json.dumps(GPT_OSS))
     return here
 
 
@@ -99,26 +97,6 @@ def test_files_are_read() -> None:
     assert same["result"] == got["result"]
 
 
-def test_a_model_sets_the_encoding() -> None:
-    got = read_json("linear", "--model", "gpt-oss.json", "--length", "3")
-    made = load_model(GPT_OSS).layer().rotary
-    assert made is not None
-    q, k, v = np.random.default_rng(0).standard_normal((3, 3, made.head_dim))
-    expected = linear(q, k, v, made)
-    assert got["result"]["row_sum"]["mean"] == expected.bidirectional.row_sum.mean
-    assert got["parameters"]["model"] == "gpt-oss.json"
-    assert got["parameters"]["dim"] is None
-
-
-def test_the_sequence_length_chooses_a_model_s_table() -> None:
-    words = ["linear", "--model", "phi.json", "--length", "3"]
-    short, long = (read_json(*words, "--sequence-length", n) for n in ("4096", "4097"))
-    assert short["result"]["row_sum"]["mean"] != long["result"]["row_sum"]["mean"]
-    _, noted = read_output(*words)
-    assert noted.startswith("note: longrope changes with the length of the sequence")
-    assert read_stdout(*words, "-q")
-
-
 @pytest.mark.slow
 def test_cost_is_measured_with_an_output_only() -> None:
     assert "cost" not in read_json(*SMALL)["result"]
@@ -136,14 +114,6 @@ def test_cost_is_measured_with_an_output_only() -> None:
     for row, each in zip(rows, cost, strict=True):
         assert float(row["seconds"]) == each["seconds"][0]
         assert int(row["peak_bytes"]) == each["peak_bytes"][0]
-
-
-@pytest.mark.slow
-def test_the_table_of_the_cost_is_printed_beside_the_picture() -> None:
-    text, _ = read_output(*SMALL, "--rows", "2", "-o", "x.png")
-    assert text.endswith("\n~ extrapolated from 2 rows\n\nWritten: x.png\n")
-    for what in ("time", "memory"):
-        assert f"{what}, N" in text
 
 
 @pytest.mark.slow

@@ -77,16 +77,6 @@ def test_rules_are_listed() -> None:
     assert [each["id"] for each in listed] == list(rules())
 
 
-def test_sarif_on_stdout() -> None:
-    got = json.loads(read_stdout("lint", "wrong", "sound", "--sarif", code=1))
-    (result,) = got["runs"][0]["results"]
-    assert result["locations"][0]["physicalLocation"] == {
-        "artifactLocation": {"uri": "wrong/config.json"},
-        "region": {"startLine": 11, "startColumn": 3},
-    }
-    assert '"attn_factor"' in Path("wrong/config.json").read_text().splitlines()[10]
-
-
 def test_sarif_in_a_file_beside_the_words() -> None:
     text = read_stdout("lint", "wrong", "--sarif", "-o", "out.sarif", code=1)
     assert text.startswith("wrong/config.json: 1 error")

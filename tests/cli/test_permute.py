@@ -33,13 +33,14 @@ def here(here: Path) -> Path:
 
 
 def test_weights_are_converted_and_back(here: Path) -> None:
-    lines = read_stdout("permute", *WORDS, *SIZES).splitlines()
-    assert lines[0] == "PASS  out.safetensors: 14 tensors in layout half, scores are equal"
-    assert "  4 query and 2 key heads of 8" in lines
-    assert any(line.startswith("  largest score error") for line in lines)
-    assert "  scores compared        700, seed 0" in lines
-    assert "  ... and 2 more: --json" in lines
-    assert "  7 other tensors, and the metadata, unchanged" in lines
+    page = read_stdout("permute", *WORDS, *SIZES)
+    for row in (
+        "PASS  out.safetensors: 14 tensors in layout half, scores are equal\n",
+        "  4 query and 2 key heads of 8\n",
+        "  ... and 2 more: --json\n",
+        "  7 other tensors, and the metadata, unchanged\n",
+    ):
+        assert row in page
     back = ["out.safetensors", "-o", "back.safetensors", "--to", "interleaved", *SIZES]
     read_stdout("permute", *back)
     assert (here / "back.safetensors").read_bytes() == (here / "m.safetensors").read_bytes()
@@ -84,10 +85,6 @@ def test_scores_that_differ_end_with_1_and_no_file(here: Path) -> None:
     document = read_json("permute", *WORDS, "--heads", "4", code=1)
     assert document["result"]["passed"] is False
     assert not (here / "out.safetensors").exists()
-
-
-def test_quiet_says_the_verdict_alone(here: Path) -> None:
-    assert len(read_stdout("permute", *WORDS, *SIZES, "-q").splitlines()) == 1
 
 
 def test_a_conversion_by_others_is_checked(here: Path) -> None:

@@ -50,13 +50,6 @@ def test_without_options_the_usual_policies_are_shown_on_131072_positions() -> N
     assert list(got["result"]["policies"][0]["safe_context"]) == ["0.01", "0.1", "1"]
 
 
-def test_errors_that_are_not_finite_are_null() -> None:
-    words = ["--dim", "2", "--policy", "fp16-positions", "--context", "66000"]
-    (policy,) = read_json("precision", *words)["result"]["policies"]
-    assert policy["deviation"] is None
-    assert policy["worst_position"] == 65_520
-
-
 def test_every_model_has_its_context_and_its_rows(here: Path) -> None:
     (here / "llama.json").write_text(json.dumps(LLAMA_31))
     small = LLAMA_31 | {"max_position_embeddings": 2048, "rope_scaling": None}

@@ -37,8 +37,7 @@ def write_models() -> None:
 def write_vectors() -> None:
     write_models()
     q, k, *rows = random_array(5, 8, dtype="f8")
-    save_all(q=q, k=k, rows=rows, short=q[:6], odd=q[:7], none=np.ones((0, 8)), scalar=3.0)
-    save_all(nan=[1, np.nan] * 4, huge=np.full(8, 1e200), bool=q > 0)
+    save_all(q=q, k=k, rows=rows, none=np.ones((0, 8)), scalar=3.0, bool=q > 0)
     save_all(void=np.ones(8, "V2"), wide=np.ones(128))
     np.save("objects.npy", np.array([1, "a"], dtype=object), allow_pickle=True)
     Path("words.npy").write_text("these are words")
@@ -90,9 +89,7 @@ def write_rotated() -> None:
 
 def write_sources() -> None:
     write_models()
-    Path("long.json").write_text('{"hidden_size": ' + "9" * 5000 + "}")
     Path("bad.json").write_text(json.dumps(LLAMA_31 | {"rope_scaling": {"rope_type": "lama3"}}))
-    save_all(x=np.ones((3, 8)))
 
 
 def write_weights() -> None:
@@ -131,32 +128,12 @@ FILES: dict[str, Callable[[], None]] = {
 REFUSED: dict[str, list[tuple[str, str]]] = {
     "decay": [
         ("--dim 7", "head dim must be an even number of at least 2, got 7"),
-        (
-            "--dim 99999999999999999999999999999",
-            "head dim must be an even number of at least 2, got 99999999999999999999999999999",
-        ),
-        ("--dtype float32", "No such option: --dtype; see ropecli decay --help"),
-        (
-            "--max-distance 5",
-            "No such option: --max-distance (Possible options: --max-dist); see...",
-        ),
         ("-o dir.png/", "-o/--output must be a file, got 'dir.png/'"),
         ("--width 4", "--width requires -o"),
         ("--rope-type linear --set factor=abc", "--set factor must be a number, got 'abc'"),
         ("--base -1", "base must be finite and above 0, got -1"),
-        ("--base 1e400", "base must be finite and above 0, got inf"),
-        ("--max-dist -1", "max distance must be finite and at least 0, got -1"),
-        ("--max-dist 1e18", "max distance must be from start, 0, to 2^53, got 1e+18"),
-        ("--max-dist 1e9", "at most 100,000,001 distances, got 1000000001; take a larger step"),
-        ("--start 513", "max distance must be from start, 513, to 2^53, got 512"),
-        ("--start -1", "start must be finite and at least 0, got -1"),
-        ("--reduce median", "reduce must be mean or sum, got 'median'"),
         ("--layout sideways", "layout must be interleaved or half, got 'sideways'"),
         ("--rotary-dim 3", "rotary dim must be an even number of at least 2, got 3"),
-        (
-            "--rotary-dim 256",
-            "the rotated coordinates must lie within the head dim 128, got rotary dim 256...",
-        ),
         ("--figure2 --max-dist 9", "--start, --max-dist and --step are those of --figure2;..."),
         ("--figure2 --reduce sum", "--reduce cannot be combined with --figure2"),
         ("--figure2 --q q.npy --k k.npy", "--q, --k cannot be combined with --figure2"),
@@ -164,10 +141,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "-o figure.bmp",
             "output must end in .png, .svg, .pdf, .csv, .md, .tex, .json, got 'figure.bmp'",
         ),
-        ("--dim abc", "...--dim...'abc'..."),
         ("--dim 64 --dim 1.5", "...--dim...'1.5'..."),
-        ("--max-dist far", "...--max-dist...'far'..."),
-        ("--q-row first", "...--q-row...'first'..."),
         ("--q q.npy", "--q requires --k"),
         ("--k k.npy", "--k requires --q"),
         ("--q-row 0", "--q-row requires --q"),
@@ -183,10 +157,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--q bool.npy --k k.npy", "bool.npy holds booleans; expected integers or floats"),
         ("--q none.npy --k k.npy", "none.npy has shape (0, 8); expected a vector, or a..."),
         ("--q scalar.npy --k k.npy", "scalar.npy has shape (); expected a vector, or a..."),
-        ("--q nan.npy --k k.npy", "q must be finite, got nan"),
-        ("--q huge.npy --k huge.npy", "q and k are too large: the bound of their products..."),
-        ("--q odd.npy --k odd.npy", "head dim must be an even number of at least 2, got 7"),
-        ("--q q.npy --k short.npy", "k must have shape (8,), got (6,)"),
         ("--q q.npy --k k.npy --dim 6", "q must have shape (6,), got (8,)"),
         ("--q q.npy --k k.npy --q-row 0", "q.npy holds one vector and no rows, got row 0"),
         ("--q rows.npy --k k.npy --q-row 3", "rows.npy has rows 0 to 2, or -3 to -1, got row 3"),
@@ -211,7 +181,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--encoding sinusoidal --positions 0", "positions must be from 1 to 4,096, got 0"),
         ("--encoding t5 --seed -1", "seed must be at least 0, got -1"),
         ("--dim 8 --seed -1", "seed must be at least 0, got -1"),
-        ("--encoding t5 --max-dist 0", "max_distance must be from 1 to 100,000, got 0"),
         ("--layer all", "--layer requires --model"),
         ("--set factor", "--set must be KEY=VALUE, got 'factor'"),
         ("--set =4", "--set must be KEY=VALUE, got '=4'"),
@@ -228,14 +197,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ),
         ("--model config.json --dim 0", "--dim cannot be combined with --model"),
         ("--model config.json --rotary-dim 8", "--rotary-dim cannot be combined with --model"),
-        ("--model config.json --base nan", "base must be finite and above 0, got nan"),
-        ("--model config.json --base 0", "base must be finite and above 0, got 0"),
-        ("--model config.json --context 0", "context must be from 1 to 2^53, got 0"),
         ("--model config.json --layout up", "layout must be interleaved or half, got 'up'"),
-        (
-            "--model config.json --rope-type yern",
-            "rope type must be one of axial, ..., got 'yern'; did you mean yarn?",
-        ),
         (
             "--model config.json --rope-type linear --context 8192",
             "rope type linear needs factor; pass --set factor=F, or --context N above 8,192",
@@ -245,28 +207,14 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "Transformers refuses it: rope type longrope needs short_factor, long_factor",
         ),
         (
-            "--model config.json --set beta_fast=2",
-            "rope type llama3 has no parameter beta_fast; its parameters are factor, low_freq...",
-        ),
-        (
             "--model config.json --set factor=-1",
             "--set factor must be finite and above 0, got -1",
         ),
-        (
-            "--model config.json --set factor=NaN",
-            "--set factor must be finite and above 0, got nan",
-        ),
-        ("--model config.json --set rope_theta=5", "--set rope_theta: give it with --base"),
         (
             "--model gemma.json --rope-type yarn --context 262144",
             "layer sliding_attention takes no rope type yarn from its file: it has rope type "
             "default; choose one with --layer",
         ),
-        (
-            "--model gemma.json --set factor=4",
-            "layer sliding_attention: rope type default has no parameter factor; its...",
-        ),
-        ("--model gemma.json --layer global", "...got 'global'..."),
         (
             "--model smollm.json --layer nope",
             "layer nope of smollm.json has no rotary position embedding",
@@ -285,17 +233,9 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ),
     ],
     "verify": [
-        ("--dim 7", "head dim must be an even number of at least 2, got 7"),
-        ("--base 0", "base must be finite and above 0, got 0"),
         ("--dtype int8", "dtype must be one of float64, float32, float16, bfloat16, got 'int8'"),
         ("--seed -1", "seed must be at least 0, got -1"),
         ("--max-position 99999999999999999999", "max position must be from 1 to 2^49, got 9999..."),
-        ("--rotary-dim 5", "rotary dim must be an even number of at least 2, got 5"),
-        (
-            "--rotary-dim 2 --rotary-offset 63",
-            "the rotated coordinates must lie within the head dim 64, got rotary dim 2 from...",
-        ),
-        ("--seed abc", "...--seed...'abc'..."),
         ("--max-position 1e-5", "...--max-position...'1e-5'..."),
         ("--encoding foo", "encoding must be one of alibi, cope, ..., got 'foo'"),
         ("--encoding t5 --dim 4", "--dim cannot be combined with --encoding"),
@@ -306,7 +246,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--encoding t5 --heads 0", "heads must be at least 1, got 0"),
         ("--heads 3", "--heads requires --encoding"),
         ("--model-dim 0", "--model-dim requires --encoding"),
-        ("--layout foo", "layout must be interleaved or half, got 'foo'"),
         ("--model config.json --dim 0", "--dim cannot be combined with --model"),
         ("--model gemma.json", "...choose one with --layer..."),
     ],
@@ -329,24 +268,15 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--set order", "--set must be KEY=VALUE, got 'order'"),
         ("--encodings rotary", "encoding must be one of alibi, ..., got 'rotary'"),
         ("--encodings rope,", "encoding must be one of alibi, ..., got ''"),
-        ("--heads 0", "heads must be at least 1, got 0"),
-        ("--head 4", "head must be from 0 to heads - 1, got 4 of 4"),
         ("--model-dim 10", "model_dim must be a multiple of heads, got 10 and 4"),
-        ("--head-dim 3", "head dim must be an even number of at least 2, got 3"),
         ("--length 0", "--length must be at least 1, got 0"),
         (
             "--encodings learned --shift 1000000000000000",
             "shift 1000000000000000 is too far for learned: query_positions must be from 0 to...",
         ),
-        ("--model-dim 99999999999", "tokens and model dim must be at least 1 and their product..."),
-        ("--length 9000 --model-dim 8", "at most 33,554,432 scores, got 324,000,000; take..."),
-        ("--seed -1", "tokens and model dim must be at least 1 and their product at most..."),
-        ("--shift 0", "shift must be at least 1, got 0"),
         ("-o x.npy", "output must end in .png, .svg, .pdf, .csv, .md, .tex, .json, got 'x.npy'"),
         ("--x none.npy", "cannot read none.npy: No such file or directory"),
         ("--x rows.npy --model-dim 9", "--model-dim must be that of rows.npy, 8, got 9"),
-        ("--x rows.npy --length 4", "queries must be from 1 to the number of tokens, 3, got 4"),
-        ("--x rows.npy --keys 4", "keys must be from 1 to the number of tokens, 3, got 4"),
         ("--x vector.npy", "vector.npy has shape (4,); expected (tokens, model dim)"),
         ("--x one.npy --queries 2 --heads 1", "queries must be 1, the number of tokens, got 2"),
         ("--weights none.npz --encodings nope", "cannot read none.npz: No such file or directory"),
@@ -355,9 +285,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--length 0", "--length must be from 1 to 1,048,576, got 0"),
         ("--length 65537 --dim 1024", "--length must be from 1 to 65,536, got 65537"),
         ("--dim 1026", "head dim must be at most 1024, got 1026"),
-        ("--dim 7", "head dim must be an even number of at least 2, got 7"),
         ("--seed -1", "seed must be at least 0, got -1"),
-        ("--rows 0", "rows must be from 1 to 2^53, got 0"),
         ("--feature-map cos", "feature map must be one of elu, exp, softmax, relu, got 'cos'"),
         ("--feature-map math:tau", "math must have a function 'tau'"),
         (
@@ -377,7 +305,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("--q q.npy --k k.npy --v short.npy", "short.npy must have shape (6, values), got (5, 3)"),
         ("--q vector.npy --k k.npy --v v.npy", "vector.npy has shape (4,); expected (tokens,..."),
         ("--q nan.npy --k k.npy --v v.npy", "nan.npy must be finite, and is not in row 2"),
-        ("--q v.npy --k v.npy --v v.npy", "head dim must be an even number of at least 2, got 3"),
         ("--q wide.npy --k wide.npy --v v.npy", "head dim must be at most 1024, got 1026"),
         (
             "--q q.npy --k k.npy --v wide.npy",
@@ -389,18 +316,13 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
             "--q q.npy --k k.npy --v v.npy --model config.json",
             "q must have shape (tokens, 128), got (6, 4)",
         ),
-        ("--model config.json --dim 4", "--dim cannot be combined with --model"),
-        ("--model none.json", "cannot read none.json: No such file or directory"),
         ("--length many", "Invalid value for '--length': must be an integer, got 'many'"),
     ],
     "rotate": [
         ("1,2,3", "VECTOR must have an even number of coordinates, at least 2, got 3"),
         ("1,x", "VECTOR must be numbers with commas, or a file, got '1,x'"),
-        ("missing.npy", "cannot read missing.npy: No such file or directory"),
         ("1,2 --row 1", "--row needs a file, got row 1 of numbers that were typed"),
         ("1,2 --dim 4", "VECTOR must have the head dim, 4, got 2 numbers"),
-        ("1,nan", "x must be finite, got nan"),
-        ("1,2 --pair 1", "pairs must be from 0 to 0, got [1]"),
         ("1,2 --position inf", "positions must be finite and at most 2^53 in magnitude, got..."),
     ],
     "encode": [
@@ -413,11 +335,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("odd.npy", "head dim must be an even number of at least 2, got 7"),
         ("whole.npy", "whole.npy holds int64; expected float64, float32, float16, bfloat16"),
         ("object.npy", "...Python objects, which are never loaded; expected float64, float32,..."),
-        ("x.npy --dim 7", "head dim must be an even number of at least 2, got 7"),
         ("x.npy --dim 6", "the last axis must be a multiple of the head dim 6, got 16 in..."),
-        ("x.npy --base -1", "base must be finite and above 0, got -1"),
-        ("x.npy --rotary-dim 18", "...got rotary dim 18 from coordinate..."),
-        ("x.npy --rotary-offset 2", "...from coordinate 2..."),
         ("x.npy --sequence-axis 2", "sequence axis must be from 0 to 1 or from -3 to -2, got 2"),
         ("x.npy --dtype float16", "x.npy holds float32, not float16; omit --dtype"),
         ("x.npy --dtype int8", "dtype must be one of float64, float32, float16, bfloat16, got..."),
@@ -442,15 +360,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("x.npy --check y.npy --force", "--check writes nothing: leave --force out"),
         ("dump --check y.npy", "--check compares one file with one, got 2"),
         ("x.bin", "x.bin has no header; shape and dtype are required; pass --shape and..."),
-        ("x.bin --shape 3,50,16", "a file without a header needs a dtype as well as a shape:..."),
         (
             "x.bin --shape 3,50 --dtype float32",
             "x.bin holds 9,600 bytes, but shape (3, 50) of float32 needs 600",
         ),
-        ("x.bin --shape 3,50,16 --dtype float64", "...of float64 needs 19,200..."),
-        ("x.bin --shape 3;50 --dtype float32", "shape must be lengths such as 12,1024,64, got..."),
-        ("x.bin --shape=-3,50 --dtype float32", "...lengths of 0 or more, got (-3, 50)..."),
-        ("x.bin --shape 3,50,16 --dtype int8", "dtype must be one of float64, float32,..."),
         (
             "x.npy --shape 3,50,16 --dtype float32",
             "x.npy is a .npy file, which contains its shape; omit --shape",
@@ -463,8 +376,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("two.safetensors --tensor [ab] -o y.npy", "cannot write y.npy: it holds one tensor,..."),
         ("x.npy -o y.npy --scheduler nowhere", "scheduler must be an address such as..."),
         ("there.npy --sequence-axis 1", "sequence axis must be 0 or -2, got 1"),
-        ("x.npy --model config.json --dim 0", "--dim cannot be combined with --model"),
-        ("x.npy --model gemma.json", "...choose one with --layer..."),
         ("x.npy there.npy -o -", "outputs of several files go into a folder, got -"),
         ("dump/1.safetensors -o new.safetensors", "dump/1.safetensors holds 3 tensors, name..."),
         ("dump/1.safetensors --tensor x*", "dump/1.safetensors holds no tensor 'x*'; expected..."),
@@ -473,11 +384,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     "inspect": [
         ("config.json -o x.txt", "output must end in .png, .svg, .pdf, got 'x.txt'"),
         ("missing.json", "cannot read missing.json: No such file or directory"),
-        ("config.json --as trt", "reading must be one of transformers, vllm, llama.cpp,..."),
         ("config.json --layer full", "layer must be one of all, got 'full'; leave --layer out"),
-        ("config.json --sequence-length 0", "sequence_length must be from 1 to 2^53, got 0"),
-        ("long.json", "long.json is not a config.json: a number in it has thousands of digits"),
-        ("x.npy", "x.npy is a binary file: neither a config.json nor a GGUF"),
         ("bad.json", "...; see ropecli lint bad.json..."),
         ("absent.json -o new.svg", "cannot read absent.json: No such file or directory"),
     ],
@@ -531,7 +438,6 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ),
         ("odd.npy odd2.npy", "head dim must be an even number of at least 2, got 3"),
         ("before.npy after.npy --dim 6", "the last axis must be a multiple of the head dim 6,..."),
-        ("before.npy after.npy --dim 0", "head dim must be an even number of at least 2, got 0"),
         ("loop.npy after.npy", "cannot read loop.npy: Too many levels of symbolic links"),
         ("before.npy after.npy --sequence-axis 2", "sequence axis must be from 0 to 1 or from..."),
         ("before.npy after.npy --positions short.npy", "positions must have shape (512,) or..."),
@@ -553,9 +459,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("before.npy after.npy --model - --model -", "stdin (-) can be given only once, got..."),
         ("before.npy after.npy --layer all", "--layer requires --model"),
         ("before.npy after.npy --sequence-length 9", "--sequence-length requires --model"),
-        ("before.npy after.npy --sequence-axis x", "Invalid value for '--sequence-axis':..."),
         ("before.npy", "Missing argument 'AFTER'; see ropecli identify --help"),
-        ("short.npy after.npy --json", "before and after must have one shape, got (3, 8) and..."),
     ],
     "check": [
         ("nowhere.py:f", "cannot read nowhere.py: No such file or directory"),
@@ -568,23 +472,16 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("", "either a target or a command must be given, got neither"),
         ("math", "function must be given as module:function or file.py:function, got 'math'"),
         ("math:sqrt --form call", "form must be one of apply, tables, module, decoder, score,..."),
-        ("math:sqrt --dim 7", "head dim must be an even number of at least 2, got 7"),
         ("math:sqrt --init base", "--init must be KEY=VALUE, got 'base'"),
         ("math:sqrt --layer all", "--layer requires --model"),
         ("math:sqrt --form score", "form score needs to know what is expected, got nothing:..."),
         ("math:sqrt --form decoder", "form decoder takes a class, got a builtin_function_or_me..."),
-        ("math:sqrt --axes -1", "axes must be at least 1, got -1"),
-        ("math:sqrt --context 0", "context length must be from 1 to 2^53, got 0"),
         ("math:sqrt --device tpu", "device must be cpu with numpy, got 'tpu'"),
         ("import.py:f", "import.py can't be imported: ModuleNotFoundError: No module named..."),
         ("exit.py:f", "exit.py can't be imported: SystemExit: 0"),
         ("three.py:f", "three.py must have a function 'f'"),
     ],
     "vectors": [
-        (
-            "-o golden --format yaml",
-            "format must be one of npy, safetensors, bin, json, got 'yaml'",
-        ),
         ("-o golden --seed -1", "seed must be at least 0, got -1"),
         ("-o none/golden", "cannot write .../none/golden: there is no folder .../none"),
         ("-o nothing.py", "cannot write .../nothing.py: it is not a folder"),

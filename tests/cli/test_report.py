@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers import assert_refused, read_json, read_output, read_stdout
+from helpers import assert_refused, read_output, read_stdout
 from models.configs import BLOOM, TINY, TINY_GEMMA
 
 
@@ -27,23 +27,6 @@ def test_file_is_written_whole_and_replaced_only_with_force(folder: Path) -> Non
     read_stdout("report", "none.json", "-o", "report.html", "--force")
     assert (folder / "report.html").read_bytes() == written
     assert read_stdout("report", "none.json", "-o", "-").encode() == written
-
-
-@pytest.mark.slow
-def test_document_has_the_results_of_the_other_commands(folder: Path) -> None:
-    result = read_json("report", "tiny.json", "-o", "report.html")["result"]
-    assert result["output"] == "report.html"
-    assert (
-        result["decay"]
-        == read_json("decay", "--model", "tiny.json", "--max-dist", "1024")["result"]
-    )
-    assert result["coverage"] == read_json("frequencies", "--model", "tiny.json")["result"]
-    assert result["base_bound"] == read_json("base-bound", "--model", "tiny.json")["result"]
-    assert result["precision"] == read_json("precision", "--model", "tiny.json")["result"]
-    scaled = read_json("scale", "--model", "tiny.json", "--factor", "4")["result"]
-    assert result["scale"] == scaled
-    assert result["models"][0]["inspect"] == read_json("inspect", "tiny.json")["result"]
-    assert read_json("report", "none.json")["result"]["decay"] is None
 
 
 def test_values_override_those_of_the_file(folder: Path) -> None:

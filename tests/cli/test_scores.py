@@ -14,26 +14,12 @@ from safetensors.numpy import save_file
 
 from ropecli import rope
 from ropecli.analyses.scores import random_tokens
-from ropecli.encodings import ENCODINGS, encoding
+from ropecli.encodings import encoding
 from ropecli.encodings.types.rope import Rope
 
 pytestmark = pytest.mark.usefixtures("here")
 
 SMALL = ("--model-dim", "8", "--heads", "2", "--length", "4")
-PROPERTIES = ("translation_invariance", "symmetry", "boundedness", "decay", "linear_shift")
-
-
-def test_document_has_the_keys_of_the_contract() -> None:
-    got = read_json("scores", "--encodings", "rope,nope", *SMALL)
-    assert [each["name"] for each in got["result"]["encodings"]] == ["rope", "nope"]
-    for each in got["result"]["encodings"]:
-        assert {"name", "equation", "scores", *PROPERTIES} <= set(each)
-        assert np.array(each["scores"]).shape == (4, 4)
-        for name in PROPERTIES:
-            assert set(each[name]) == {"holds", "max_error", "tolerance", "theory", "agrees"}
-        assert each["translation_invariance"]["holds"] is True
-        assert each["agrees"]
-    assert got["result"]["agrees"]
 
 
 def test_scores_are_those_of_the_library(here: Path) -> None:
@@ -46,20 +32,6 @@ def test_scores_are_those_of_the_library(here: Path) -> None:
     expected = made.scores(x[:3], x, np.arange(3), np.arange(6))[1]
     # JSON holds the shortest digits that mean the same float.
     assert found["scores"] == expected.tolist()
-
-
-@pytest.mark.slow
-def test_all_encodings_are_the_default() -> None:
-    got = read_json("scores", *SMALL)
-    assert [each["name"] for each in got["result"]["encodings"]] == list(ENCODINGS)
-    assert got["result"]["agrees"]
-
-
-def test_every_encoding_sees_the_same_vectors() -> None:
-    got = read_json("scores", "--encodings", "rope,nope", *SMALL, "--queries", "1")
-    (rope, nope) = (np.array(each["scores"])[:, :1] for each in got["result"]["encodings"])
-    # At one position RoPE does nothing: sums of 8 + 4 terms in another order at most.
-    assert_within("scores at 0, 0", got=rope, expected=nope, tolerance=1e-13)
 
 
 def test_length_is_of_queries_and_keys_unless_they_are_given() -> None:

@@ -128,15 +128,6 @@ def test_layers_without_rotation_are_not_read(here: Path) -> None:
     assert "note: not read: 1 nope layer, no rotation" in err
 
 
-def test_the_thirds_of_a_dump_are_shown(here: Path) -> None:
-    rows = np.zeros((5, 12))
-    rows[:, [0, 1, 10, 11]] = 1  # the fastest and the slowest of 6 pairs
-    np.save(here / "q.npy", rows)
-    page = read_stdout("usage", "q.npy", "q.npy")
-    assert "fast      2               29.16       50.0%  50.0%  50.0%" in page
-    assert "middle      2               628.3        0.0%   0.0%   0.0%" in page
-
-
 def test_weights_that_are_refused(here: Path) -> None:
     write_weights(here, GEMMA)
     weights = ("--weights", "w.safetensors")

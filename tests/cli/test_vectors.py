@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +18,6 @@ def everything(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file()
     }
-
-
-@pytest.mark.slow
-def test_a_folder_is_written_and_told_of(here: Path) -> None:
-    text = read_stdout("vectors", "-o", "golden")
-    assert text.startswith("golden: 59 cases in ")
-    assert "seed 0" in text
-    kinds = re.findall(r"^  (\d+) (?:rotations|inputs)", text, re.MULTILINE)
-    assert sum(map(int, kinds)) == 59
-    assert "README.md" in text
-    assert (here / "golden" / "README.md").exists()
-    assert {path.name for path in here.iterdir()} == {"golden"}
 
 
 @pytest.mark.slow
