@@ -63,16 +63,6 @@ def test_a_small_curve_far_from_zero_is_drawn() -> None:
     assert len(set().union(*places(drawing).values())) == 14
 
 
-def test_curve_of_zeros() -> None:
-    assert labels(draw([curve(0 * X)], x_label="x"))[0] == "0.5"
-
-
-def test_single_point() -> None:
-    drawing = draw([curve(np.array([3.0]), x=np.array([5.0]))], x_label="x")
-    assert labels(drawing)[0] == "3.5"
-    assert drawing.splitlines()[-2].split()[0] == "5"
-
-
 def test_the_narrowest_plot_keeps_its_numbers() -> None:
     drawing = draw([curve(-X)], x_label="x", columns=1)
     assert drawing.splitlines()[-2].split() == ["0", "128", "256", "384", "512"]

@@ -39,40 +39,6 @@ def shown(
     return "\n".join(pages.page(found, screen or Screen(), candidates=candidates)) + "\n"
 
 
-def test_whole_screen() -> None:
-    plain = Rotary(head_dim=8, base=5e5, layout="half")
-    found = result(
-        plain,
-        matches=(
-            Match(name="default, base 500000", max_phase_error=0.0, matches=True),
-            Match(name="a, base 1", max_phase_error=1e-9, matches=True),
-            Match(name="linear, base 500000", max_phase_error=3.61, matches=False),
-        ),
-        notes=("something is not known",),
-    )
-    assert shown(found) == (
-        "This is RoPE: no scaling, base 500000, half-split layout, all 8 dimensions.\n"
-        "\n"
-        "  layout            half: pairs (i, i + 4)\n"
-        "  base              500000\n"
-        "  scaling           none\n"
-        "  direction         forward\n"
-        "  position offset   0\n"
-        "  attention factor  1\n"
-        "  precision         exact\n"
-        "  agreement         1.3 ulp of float32 at worst over 4,096 positions\n"
-        "\n"
-        "  Matches exactly: default, base 500000.\n"
-        "  Fits as well: a, base 1.\n"
-        "  Next best: linear, base 500000, wrong by 3.6 rad at position 4,095.\n"
-        "\n"
-        "  Not determined by these tensors:\n"
-        "    something is not known.\n"
-        "\n"
-        "  As flags: --dim 8 --layout half --base 500000\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("fields", "row"),
     [

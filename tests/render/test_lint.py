@@ -60,20 +60,9 @@ def test_one_block_a_finding() -> None:
     assert lines_of(("config.json", FOUND)) == PAGE
 
 
-def test_no_findings_is_said() -> None:
-    assert lines_of(("a [b].json", [])) == "a [b].json: no findings\n"
-
-
 def test_levels_are_counted() -> None:
     found = [finding(), finding(), finding("R031"), finding("R034")]
     assert lines_of(("config.json", found)).startswith("config.json: 2 errors, 2 notes\n")
-
-
-def test_brief_is_one_line_a_finding() -> None:
-    assert lines_of(("config.json", FOUND), ("clean.json", []), brief=True) == (
-        "config.json: error R012: rope_scaling.attn_factor: Transformers ignores it and uses "
-        "1.1386 (0.1 ln 4 + 1).\nconfig.json: warning R003: It stands twice.\n"
-    )
 
 
 def test_a_finding_prints_its_consequences_and_its_cure() -> None:

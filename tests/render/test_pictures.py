@@ -19,6 +19,7 @@ from ropecli.analyses.expected import ExpectedCurves
 from ropecli.encodings import with_table
 from ropecli.render import draw
 from ropecli.render.figure import COLOURS, Look
+from ropecli.render.frequencies import wavelengths_figure
 from ropecli.results import Drawable
 
 PLAIN = Rotary(head_dim=32)
@@ -105,6 +106,9 @@ def _scores() -> ropecli.Scores:
     return ropecli.scores(encodings, queries=3, keys=4, causal=True)
 
 
+SCALED = ropecli.rope("linear", head_dim=32, factor=8.0)
+STILL = ropecli.rope("proportional", head_dim=32, partial_rotary_factor=0.25)  # most pairs
+AXES = ropecli.rope("default", head_dim=16, mrope_section=[3, 2, 3])
 BOUND = ropecli.decay(Rotary(head_dim=4), max_distance=20)
 X = np.arange(1.0, 9.0)
 #: Pictures by the name of their golden file.
@@ -114,6 +118,14 @@ OUTLINES: dict[str, Callable[[], Figure]] = {
     "base-scan": lambda: ropecli.base_scan(context_length=60, head_dim=16, grid=30).figure(),
     "construct": lambda: ropecli.construct(PLAIN, context_length=64).figure(),
     "constructs": lambda: _several(ropecli.construct, context_length=64),
+    "contributions": lambda: ropecli.decay(Rotary(4), max_distance=9, contributions=True).figure(),
+    "decay": lambda: ropecli.decay(PLAIN, max_distance=64).figure(),
+    "decay-figure2": lambda: ropecli.decay(Rotary(128), max_distance=256, step=0.25).figure(
+        figure2=True
+    ),
+    "decays": lambda: _several(ropecli.decay, max_distance=64),
+    "decay-vectors": lambda: _several(ropecli.decay, max_distance=64, q=Q[0], k=K[0], at=3),
+    "difference": lambda: ropecli.diff(_model(), _model(rope_scaling=YARN)).figure(),
     "expected": lambda: _expected_score("alibi").figure(),
     "expected-bound": lambda: _expected_score("alibi").figure(bound=BOUND),
     "expected-several": lambda: _expected_score("alibi").figure(
@@ -131,6 +143,13 @@ OUTLINES: dict[str, Callable[[], Figure]] = {
     "rotation-pairs": lambda: ropecli.rotation(
         X, Rotary(8), positions=(0, 1, 5), pairs=(0, 3)
     ).figure(),
+    "similarity": lambda: ropecli.similarity(PLAIN, max_distance=64, positions=32).figure(),
+    "similarity-scaled": lambda: ropecli.similarity(SCALED, max_distance=64).figure(),
+    "usage": lambda: ropecli.usage(PLAIN, Q.reshape(2, 4, 2, 32), K.reshape(2, 2, 4, 32)).figure(),
+    "wavelengths": lambda: wavelengths_figure(
+        [("default", PLAIN), ("proportional", STILL)], [("original", 2048), ("context", 16_384)]
+    ),
+    "wavelengths-axes": lambda: wavelengths_figure([("M-RoPE", AXES), ("default", PLAIN)]),
     "scales": lambda: _several(ropecli.scale, factor=4.0, original_length=64),
     "scores": lambda: _scores().figure(),
     "scores-attention": lambda: draw(_scores(), attention=True),
