@@ -89,12 +89,6 @@ def test_sums_around_the_first_negative_one(m: int, printed: float) -> None:
         assert_within(f"B({m})", got=float(value), expected=printed, tolerance=0.5e-6)
 
 
-def test_a_context_counts_its_own_distance() -> None:
-    """The paper's context L has the distances 0 ... L: one more than a text of L tokens."""
-    assert holds(1e4, 1706)
-    assert not holds(1e4, 1707)
-
-
 #: Least bases that hold m = 0 ... L - 1 (d = 128), as computed for this project, and where the
 #: base below fails. Su Jianlin (kexue.fm/archives/10122) prints them with two digits.
 LEAST = [

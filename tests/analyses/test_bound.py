@@ -180,18 +180,3 @@ def test_what_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((ArgumentError, ArgumentTypeError)) as caught:
         decay(Rotary(head_dim=8), **given_all)
     assert message in str(caught.value)
-
-
-def test_the_figure_has_the_score_its_bounds_the_pairs_and_the_sums() -> None:
-    q, k = np.random.default_rng(0).standard_normal((2, 16))
-    curve, found = curve_and_bound(Rotary(head_dim=16), q, k, max_distance=30, at=3)
-    above, _, pairs, sums = curve.figure().axes
-    for line, expected in zip(
-        above.lines, [np.abs(curve.score), *curve.bounds.values()], strict=True
-    ):
-        assert np.array_equal(line.get_ydata(), expected)
-    heights = [each.get_height() for each in pairs.patches[8:]]
-    assert heights == found.contributions.tolist()
-    walk = np.asarray(sums.lines[0].get_xydata())
-    assert np.array_equal(walk[1:], np.stack([found.partial_sums.real, found.partial_sums.imag], 1))
-    assert pairs.get_ylabel() == "contribution at 3"

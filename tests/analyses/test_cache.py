@@ -22,7 +22,6 @@ from ropecli import (
     rotate,
 )
 from ropecli.arrays import DTYPES
-from ropecli.reference import frequencies
 
 PLAIN = Rotary(128)
 SMALL = Rotary(8)
@@ -73,14 +72,6 @@ def test_shifts_add_up(name: str, shift: int, times: int) -> None:
     assert result.by_pair.max() < (4 * times + 3 * angle) * 2.0**-53
     assert result.valid
     assert result.reason.startswith("rotations ")
-
-
-def test_rotations_add_up_in_extended_precision() -> None:
-    with mp.workdps(40):
-        for theta in frequencies.default(dim=8, base=10_000.0):
-            for n, shift in ((1000, -1), (3, 70_000), (2**20, -(2**19))):
-                twice = mp.expj(shift * theta) * mp.expj(n * theta)
-                assert abs(twice - mp.expj((n + shift) * theta)) < mpf(10) ** -33
 
 
 @pytest.mark.parametrize(

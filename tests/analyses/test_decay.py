@@ -92,24 +92,6 @@ def test_values_do_not_depend_on_the_slices_in_which_they_are_computed(
         assert_same_bits(name, got=getattr(sliced, name), expected=getattr(whole, name))
 
 
-def test_sum_is_the_mean_times_the_pairs() -> None:
-    mean, total = (decay(Rotary(head_dim=24), reduce=r, max_distance=40) for r in ("mean", "sum"))
-    assert (mean.reduce, total.reduce) == ("mean", "sum")
-    # A quotient by 12 rounds once.
-    got, expected = mean.relative_upper_bound * 12, total.relative_upper_bound
-    assert_within("sum", got=got, expected=expected, tolerance=2 * U * expected)
-
-
-def test_a_rotary_of_any_table_has_a_bound() -> None:
-    rope = Rotary.from_inv_freq([0.3, -2.0, 0.0], head_dim=10)
-    curve = decay(rope, start=1.5, max_distance=1.5)
-    turn = cos_sin(np.array([1.5]), rope.inv_freq)
-    expected = float(reference.relative_upper_bound(turn)[0])
-    # |S_j| is at most j, so the sum over j weighs the roundings of a pair up to 3 times.
-    tolerance = 3 * rounding_of_sum(rope, 1.5)
-    assert_within("bound", got=curve.start, expected=expected, tolerance=tolerance)
-
-
 # The score: the dot product of the rotated vectors.
 
 PERMUTED = [[1, 6], [0, 3], [5, 2]]
@@ -165,19 +147,6 @@ def test_score_is_that_of_the_rotated_vectors(name: str, n: float, distance: flo
         expected=rotated_score(rope, q, k, m, n),
         tolerance=tolerance_of_score(rope, q, k, m, n),
     )
-
-
-def test_direction_matters_to_the_score_and_not_to_the_bounds() -> None:
-    q, k = np.random.default_rng(2).standard_normal((2, 8))
-    forward, reverse = (
-        decay(Rotary(head_dim=8, direction=d), max_distance=9, q=q, k=k)
-        for d in ("forward", "reversed")
-    )
-    assert forward.score is not None
-    assert reverse.score is not None
-    assert np.abs(forward.score[1:] - reverse.score[1:]).min() > 0.1
-    for name in ("relative_upper_bound", "abel_bound", "max_bound"):
-        assert_same_bits(name, got=getattr(forward, name), expected=getattr(reverse, name))
 
 
 # The bounds over it (Eq. 37).

@@ -91,10 +91,6 @@ def test_steps_end_on_max_distance_where_they_can(
         assert got[-1] == 256
 
 
-def test_default_is_512() -> None:
-    assert len(decay(ROPE).relative_distance) == 513
-
-
 @pytest.mark.parametrize(
     ("arguments", "message", "kind"),
     [

@@ -121,15 +121,3 @@ def test_what_is_refused(q: Any, k: Any, average: tuple[Any, ...], message: str)
     with pytest.raises((ArgumentError, ArgumentTypeError)) as caught:
         usage(ROPE, q, k, average=average)
     assert message in str(caught.value)
-
-
-def test_the_heat_maps_have_a_row_for_each_head() -> None:
-    result = usage(ROPE, Q, K[:, :2])
-    maps = [axes for axes in result.figure().axes if axes.images]
-    for axes, norms in zip(maps, (result.q_norms, result.k_norms), strict=True):
-        assert np.array_equal(np.asarray(axes.images[0].get_array()), norms.reshape(-1, 8))
-        assert axes.get_xlabel() == "pair"
-    assert [axes.get_ylabel() for axes in maps] == ["layer, 4 heads each", "layer, 2 heads each"]
-    assert [tick.get_text() for tick in maps[0].get_yticklabels()] == ["0", "1", "2"]
-    text = str(result)
-    assert "3 layers, 4 heads of q, 2 of k, 8 pairs, 50 tokens" in text

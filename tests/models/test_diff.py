@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from models.configs import ALL, GEMMA_3, GPT_OSS, LLAMA_31, QWEN2_VL, QWEN3_VL, SMOLLM3
+from models.configs import ALL, GEMMA_3, LLAMA_31, QWEN2_VL, SMOLLM3
 
 from ropecli import ArgumentError, ArgumentTypeError, Model, Rotary, diff, load_model
 
@@ -34,18 +34,6 @@ def test_a_model_is_the_same_as_itself(name: str) -> None:
         assert (layer.a, layer.fields) == (layer.b, ())
         assert all(phase.max_radians == 0 for phase in layer.phase)
         assert set(layer.first_position_over.values()) == {None}
-
-
-def test_gpt_oss_under_two_readings() -> None:
-    result = against(GPT_OSS, readings=("transformers", "llama.cpp"), positions=[4096, 131_072])
-    (layer,) = result.layers
-    assert not result.same
-    keys = [(field.name, field.a, field.b) for field in layer.fields[:-1]]
-    assert keys == [("truncate", False, True)]  # which acts through the frequencies
-    assert layer.fields[-1].name == "inv_freq[9]"  # the first of those off
-    assert [p.position for p in layer.phase] == [4096, 131_072]
-    assert layer.phase[0].max_radians == pytest.approx(0.90, abs=0.005)
-    assert layer.phase[1].max_radians == pytest.approx(32 * layer.phase[0].max_radians)
 
 
 @given(st.integers(-(2**53), 2**53))
@@ -73,26 +61,12 @@ def test_lists_of_factors_are_named_by_their_key() -> None:
     assert "long_factor  32 numbers  32 numbers  a parameter of the rope type" in str(result)
 
 
-def test_default_positions_end_at_the_contexts() -> None:
-    shorter = without_scaling(LLAMA_31) | {"max_position_embeddings": 8192}
-    (layer,) = against(LLAMA_31, shorter).layers
-    assert [p.position for p in layer.phase] == [1, 16, 256, 4096, 8191, 65_536, 131_071]
-
-
 def test_kinds_of_layers_are_matched_by_name() -> None:
     other = GEMMA_3 | {"rope_local_base_freq": 20_000.0}
     layers = against(GEMMA_3, other).layers
     full, sliding = sorted(layers, key=lambda layer: str(layer.a))
     assert (full.a, full.b, full.same) == ("full_attention", "full_attention", True)
     assert (sliding.a, sliding.same) == ("sliding_attention", False)
-
-
-def test_one_kind_is_compared_with_every_kind() -> None:
-    layers = against(LLAMA_31, GEMMA_3).layers
-    assert sorted((str(layer.a), str(layer.b)) for layer in layers) == [
-        ("all", "full_attention"),
-        ("all", "sliding_attention"),
-    ]
 
 
 def test_a_layer_without_position_differs_from_one_with() -> None:
@@ -143,13 +117,6 @@ def test_the_other_direction_moves_away_at_twice_the_frequency() -> None:
     one, two = (replace(model, layers=(replace(layer, rotary=rope),)) for rope in ropes)
     (difference,) = diff(one, two).layers
     assert list(difference.per_pair) == (2 * ropes[0].inv_freq).tolist()
-
-
-def test_the_fourth_axis_of_ggml_stands_still_in_text() -> None:
-    (layer,) = against(QWEN3_VL, readings=("transformers", "llama.cpp"), positions=[262_144]).layers
-    assert [f.name for f in layer.fields] == ["axis"]
-    assert [i for i, apart in enumerate(layer.per_pair) if apart] == [61, 62]
-    assert layer.phase[0].max_radians == pytest.approx(0.108, abs=0.001)
 
 
 def test_a_pair_that_one_lacks_does_not_turn_there() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from helpers import assert_refused, read_json, read_stdout
 from models.configs import RELEASED, published_configs
@@ -105,18 +103,6 @@ def test_list_is_a_table_on_the_command_line() -> None:
     assert str(EXAMPLES) in text
     document = read_json("inspect", "--examples")
     assert [each["name"] for each in document["result"]["examples"]] == [x.name for x in LIST]
-
-
-def test_every_command_takes_an_example(tmp_path: Path) -> None:
-    assert "10,485,760 positions" in read_stdout("inspect", "example:llama-4-scout")
-    assert "llama: dim 128" in read_stdout(
-        "decay", "--model", "example:llama-3-8b", "--max-dist", "4"
-    )
-    read_stdout("lint", "-q", "example:llama-3.1-8b")
-    assert read_json("diff", "example:llama-3-8b", "example:llama-3.1-8b", code=1)
-    output = tmp_path / "sarif.json"
-    read_stdout("lint", "example:gemma-3-4b", "--sarif", "-o", str(output))
-    assert "gemma-3-4b.json" in output.read_text()
 
 
 def test_unknown_one_is_refused_with_the_one_that_was_meant() -> None:
