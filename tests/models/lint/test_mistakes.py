@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
+from golden import assert_golden
 from helpers import for_each
 from models.configs import QWEN3_VL, published_configs
 from models.stacks.measured import lines
@@ -115,81 +115,8 @@ def test_no_stack_both_refuses_a_file_and_takes_a_length(name: str) -> None:
             assert not [s for s in both for text in refused if s in text], finding.message
 
 
-def test_the_default_of_a_class_is_the_original_length_that_is_said() -> None:
-    (finding,) = (
-        f for f in lint(without_original(CORPUS["example: phi-4-mini"])) if f.rule == "R023"
-    )
-    assert "take the default of model_type phi3, 4,096, instead." in finding.message
-
-
-#: SmolLM2 135M: SmolLM and SmolLM2 are the only ones with this key.
-SMOLLM2: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 576,
-    "num_hidden_layers": 30,
-    "num_attention_heads": 9,
-    "num_key_value_heads": 3,
-    "max_position_embeddings": 8192,
-    "rope_interleaved": False,
-    "rope_scaling": None,
-    "rope_theta": 100_000,
-}
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        SMOLLM2,
-        SMOLLM2 | {"rope_interleaved": True},  # llama has no axes that take turns
-        QWEN3_VL | {"mrope_interleavd": False},  # its class reads neither
-        SMOLLM2 | {"rope_theta": None, "rope_thet": 10_000.0} | {"rope_parameters": None},
-    ],
-)
-def test_a_key_without_effect_under_the_right_name_is_not_misspelt(keys: dict[str, Any]) -> None:
-    keys = {name: value for name, value in keys.items() if value is not None}
-    assert [each for each in lint(keys) if each.level == "error"] == []
-
-
-def test_a_misspelling_needs_an_effect_under_the_right_name() -> None:
-    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
-    for value, wanted in ((64, "R010"), (32, "R011")):  # 32 is the default of beta_fast
-        found = lint(LLAMA | {"rope_scaling": scaling | {"beta_fst": value}})
-        assert [each.rule for each in found if each.key.endswith("beta_fst")] == [wanted]
-
-
 LLAMA = MISTAKES["LLAMA31: factor missing"]["config"]
 SCALING: dict[str, Any] = {"rope_scaling": {**LLAMA["rope_scaling"], "factor": 8.0}}
-
-
-@pytest.mark.parametrize(
-    ("keys", "key", "cure"),
-    [
-        (
-            {"rope_scaling": {**SCALING["rope_scaling"], "factor": "8.0"}},
-            "rope_scaling.factor",
-            "Write it without quotation marks: 8.0.",
-        ),
-        (
-            SCALING | {"rope_theta": "500000"},
-            "rope_theta",
-            "Write it without quotation marks: 500000.",
-        ),
-        (SCALING | {"max_position_embeddings": "long"}, "max_position_embeddings", ""),
-        (SCALING | {"rope_theta": 0}, "rope_theta", ""),
-    ],
-)
-def test_a_value_of_the_wrong_kind_is_named_by_its_path(
-    keys: dict[str, Any], key: str, cure: str
-) -> None:
-    errors = [finding for finding in lint(LLAMA | keys) if finding.level == "error"]
-    assert [finding.key for finding in errors] == [key]
-    assert cure in errors[0].hint
-
-
-def test_the_path_is_that_of_the_part() -> None:
-    text = LLAMA | SCALING | {"rope_theta": "500000"}
-    (finding,) = (f for f in lint({"model_type": "llava", "text_config": text}) if f.rule == "R001")
-    assert finding.key == "text_config.rope_theta"
 
 
 def message_of(keys: dict[str, Any], rule: str) -> str:
@@ -217,78 +144,6 @@ def test_what_is_said_of_a_stack_is_what_its_reading_does() -> None:
     rotary = at_context.layer().rotary
     assert rotary is not None
     assert ("vllm" in message_of({"rope_scaling": dynamic}, "R026")) is (rotary.base != 500_000.0)
-
-
-def test_a_refused_null_is_no_default() -> None:
-    assert message_of({"rope_theta": None}, "R091") == ""
-    assert "rope_theta is null" in message_of({"rope_theta": None}, "R001")
-
-
-@pytest.mark.parametrize(
-    "scaling",
-    [
-        {"type": "linear", "factor": 8.0},
-        {"type": "dynamic", "factor": 8.0},
-        {**SCALING["rope_scaling"], "partial_rotary_factor": 0.5},
-    ],
-)
-def test_another_scaling_of_llama_3_1_is_unlike_every_released_file(
-    scaling: dict[str, Any],
-) -> None:
-    assert message_of({"rope_scaling": scaling}, "R005")
-
-
-def test_the_rope_type_that_was_meant_is_named() -> None:
-    assert "; did you mean llama3?" in message_of({"rope_scaling": {"rope_type": "lama3"}}, "R017")
-
-
-def test_the_original_length_is_named_where_it_is_read() -> None:
-    phi = MISTAKES["PHI35: longrope original lost"]["config"]
-    found = lint(phi | {"original_max_position_embeddings": 131_072})
-    assert "original_max_position_embeddings" in {f.key for f in found if f.rule == "R005"}
-
-
-def test_axes_in_another_order_only_where_the_key_is_read() -> None:
-    scaling = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": False}
-    config = QWEN3_VL | {"num_hidden_layers": 36, "rope_scaling": scaling}
-    (finding,) = [each for each in lint(config) if each.rule == "R005"]
-    assert "here mrope_interleaved is false" in finding.message
-    assert "As released, in vllm pairs belong to other axes." in finding.message
-
-
-def test_llama_3_2_has_a_factor_of_its_own() -> None:
-    """Its models share the embeddings with the output, and those of Llama 3.1 do not."""
-    text = message_of({"rope_scaling": None, "tie_word_embeddings": True}, "R005")
-    assert "rope_type 'llama3', factor 32, low_freq_factor 1, " in text
-    assert ", factor 8, " in message_of({"rope_scaling": None}, "R005")
-
-
-@pytest.mark.parametrize("base", [50_000, 800_000])
-def test_an_architecture_of_several_makers_has_no_base(base: float) -> None:
-    """Moonlight and Kimi-VL are of DeepSeek-V3's architecture."""
-    sound = MISTAKES["DSV3: deepseek original 163840"]["config"]
-    other = sound | {"rope_theta": base, "max_position_embeddings": 131_072, "rope_scaling": None}
-    assert [each for each in lint(other) if each.rule == "R005"] == []
-
-
-def test_an_original_length_that_no_released_file_has() -> None:
-    sound = MISTAKES["QWEN25Y: yarn context not raised"]["config"]
-    short = sound["rope_scaling"] | {"original_max_position_embeddings": 4096}
-    found = lint(sound | {"rope_scaling": short})
-    assert "R005" in {each.rule for each in found}
-
-
-def test_a_length_of_full_layers_is_compared_where_sliding_ones_come_first() -> None:
-    scaling = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
-    config = LLAMA | {
-        "model_type": "olmo3",
-        "max_position_embeddings": 65_536,
-        "sliding_window": 4096,
-        "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 8,
-        "rope_scaling": scaling,
-    }
-    (finding,) = [each for each in lint(config) if each.rule == "R005"]
-    assert finding.key == "rope_scaling.original_max_position_embeddings"
 
 
 def example(name: str, **keys: Any) -> dict[str, Any]:
@@ -376,26 +231,103 @@ MEANT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
+def without_null(keys: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in keys.items() if value is not None}
+
+
 @for_each("sound, keys, rule", MEANT)
 def test_a_value_that_no_released_file_has_is_found_and_the_released_is_not(
     sound: dict[str, Any], keys: dict[str, Any], rule: str
 ) -> None:
-    wrong = {name: value for name, value in (sound | keys).items() if value is not None}
+    wrong = without_null(sound | keys)
     assert rule in {each.rule for each in lint(wrong) if each.level != "note"}
     assert {each.rule for each in lint(sound) if each.level != "note"} == set()
 
 
-def test_a_base_inside_the_older_form_is_found_where_a_stack_misses_it() -> None:
-    inside = example("llama-3.1-8b", rope_theta=None)
-    inside["rope_scaling"] = inside["rope_scaling"] | {"rope_theta": 500_000.0}
-    del inside["rope_theta"]
-    (finding,) = [each for each in lint(inside) if each.rule == "R122"]
-    assert "mlx-lm" in finding.message
-    assert "R122" not in {each.rule for each in lint(inside | {"rope_theta": 500_000.0})}
+#: SmolLM2 135M: SmolLM and SmolLM2 are the only ones with this key.
+SMOLLM2: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "max_position_embeddings": 8192,
+    "rope_interleaved": False,
+    "rope_scaling": None,
+    "rope_theta": 100_000,
+}
+MISSPELT = YARN | {ORIGINAL: 32_768}
+PHI35 = MISTAKES["PHI35: longrope original lost"]["config"]
+DSV3 = MISTAKES["DSV3: deepseek original 163840"]["config"]
+QWEN_YARN = MISTAKES["QWEN25Y: yarn context not raised"]["config"]
+INSIDE = example("llama-3.1-8b")["rope_scaling"] | {"rope_theta": 500_000.0}
+AXES = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": False}
+#: Files of which all findings are looked at, by what is in them.
+LOOKED_AT: dict[str, dict[str, Any]] = {
+    # A key without effect under the right name is not misspelt.
+    "SmolLM2": SMOLLM2,
+    "SmolLM2, interleaved; llama has no axes that take turns": SMOLLM2 | {"rope_interleaved": True},
+    "Qwen3-VL, whose class reads neither spelling": QWEN3_VL | {"mrope_interleavd": False},
+    "SmolLM2, a misspelt base that is the default": without_null(
+        SMOLLM2 | {"rope_theta": None, "rope_thet": 10_000.0}
+    ),
+    "YaRN, a misspelt beta_fast": LLAMA | {"rope_scaling": MISSPELT | {"beta_fst": 64}},
+    "YaRN, the same with its default": LLAMA | {"rope_scaling": MISSPELT | {"beta_fst": 32}},
+    "no rope type": LLAMA | {"rope_scaling": {"rope_type": "lama3"}},
+    # Values of the wrong kind.
+    "factor as text": LLAMA | {"rope_scaling": {**SCALING["rope_scaling"], "factor": "8.0"}},
+    "base as text": LLAMA | SCALING | {"rope_theta": "500000"},
+    "context as words": LLAMA | SCALING | {"max_position_embeddings": "long"},
+    "base 0": LLAMA | SCALING | {"rope_theta": 0},
+    "a part with its base as text": {
+        "model_type": "llava",
+        "text_config": LLAMA | SCALING | {"rope_theta": "500000"},
+    },
+    # Values that released files don't have.
+    "Phi-4 mini, no original length": without_original(CORPUS["example: phi-4-mini"]),
+    "Phi-3.5 mini, another original length": PHI35 | {ORIGINAL: 131_072},
+    "Llama 3.1, linear": LLAMA | {"rope_scaling": {"type": "linear", "factor": 8.0}},
+    "Llama 3.1, dynamic": LLAMA | {"rope_scaling": {"type": "dynamic", "factor": 8.0}},
+    "Llama 3.1, a share": LLAMA
+    | {"rope_scaling": {**SCALING["rope_scaling"], "partial_rotary_factor": 0.5}},
+    "Llama 3.1, no scaling": LLAMA | {"rope_scaling": None},
+    "Llama 3.2, no scaling": LLAMA | {"rope_scaling": None, "tie_word_embeddings": True},
+    "Qwen3-VL, axes in another order": QWEN3_VL | {"num_hidden_layers": 36, "rope_scaling": AXES},
+    "Qwen2.5, another original length": QWEN_YARN
+    | {"rope_scaling": QWEN_YARN["rope_scaling"] | {ORIGINAL: 4096}},
+    "Olmo 3, sliding layers first": LLAMA
+    | {
+        "model_type": "olmo3",
+        "max_position_embeddings": 65_536,
+        "sliding_window": 4096,
+        "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 8,
+        "rope_scaling": {"rope_type": "yarn", "factor": 8.0, ORIGINAL: 4096},
+    },
+    # A base inside the older form, and one at the top as well.
+    "Llama 3.1, a base inside": without_null(
+        example("llama-3.1-8b", rope_theta=None, rope_scaling=INSIDE)
+    ),
+    "Llama 3.1, a base on both sides": example("llama-3.1-8b", rope_scaling=INSIDE),
+    # Moonlight and Kimi-VL have DeepSeek-V3's architecture, and bases of their own.
+    **{
+        f"DeepSeek-V3, base {base}": DSV3
+        | {"rope_theta": base, "max_position_embeddings": 131_072, "rope_scaling": None}
+        for base in (50_000, 800_000)
+    },
+    # Qwen2.5-Math has 4,096 positions, its distilled model 131,072.
+    **{
+        f"Qwen2.5, base 10000, {context} positions": QWEN
+        | {"rope_theta": 10_000.0, "max_position_embeddings": context}
+        for context in (4096, 131_072)
+    },
+}
 
 
-@pytest.mark.parametrize("context", [4096, 131_072])
-def test_a_math_model_of_qwen_keeps_its_base(context: int) -> None:
-    """Qwen2.5-Math has 10000 and 4,096 positions, its distilled model 131,072."""
-    found = lint(QWEN | {"rope_theta": 10_000.0, "max_position_embeddings": context})
-    assert "R005" not in {each.rule for each in found}
+def test_findings_are_as_they_were_looked_at() -> None:
+    blocks = ((name, "\n".join(map(str, lint(keys)))) for name, keys in LOOKED_AT.items())
+    assert_golden("mistakes", blocks)
+
+
+def test_a_refused_null_is_no_default() -> None:
+    assert message_of({"rope_theta": None}, "R091") == ""
+    assert "rope_theta is null" in message_of({"rope_theta": None}, "R001")
