@@ -29,30 +29,6 @@ def vectors(here: Path) -> None:
     np.save(here / "rows.npy", rows.reshape(1, 3, 8))
 
 
-def test_document_has_the_keys_of_the_contract() -> None:
-    got = read_json("decay", "--dim", "8", "--max-dist", "3")
-    assert list(got["result"]) == ["curves"]
-    (curve,) = got["result"]["curves"]
-    names = ["label", "dim", "base", "rope_type", "relative_distance", "relative_upper_bound"]
-    assert list(curve) == [*names, "summary"]
-    assert got["parameters"] == ENCODING_OPTIONS | {
-        "dim": [8],
-        "base": [10000.0],
-        "start": 0.0,
-        "max_dist": 3.0,
-        "step": 1.0,
-        "reduce": "mean",
-        "figure2": False,
-        "contributions": False,
-        "q": None,
-        "k": None,
-        "q_row": None,
-        "k_row": None,
-        "at": None,
-        "layout": "interleaved",
-    }
-
-
 def test_document_holds_the_very_values_of_the_library() -> None:
     words = ["--dim", "8", "--base", "500", "--start", "2", "--max-dist", "9", "--step", "0.7"]
     (got,) = read_json("decay", *words, "--reduce", "sum")["result"]["curves"]
@@ -126,7 +102,7 @@ def test_row_that_was_taken_is_noted_on_stderr() -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(("name", "notes"), [("x.csv", 1), ("x.json", 0), ("x.svg", 0)])
+@pytest.mark.parametrize(("name", "notes"), [("x.csv", 1), ("x.json", 0)])
 def test_at_has_no_effect_on_a_table_and_says_so(name: str, notes: int) -> None:
     """The document and the figure have the pairs at that distance, and a table has not."""
     words = ["decay", "--q", "1,0,1,0", "--k", "1,0,0,1", "--at", "3", "-o", name]

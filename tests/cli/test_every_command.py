@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli.samples import FAILING, RUNS, write_files
+from golden import assert_golden
 from helpers import (
     ROOT,
     assert_refused,
@@ -224,6 +225,8 @@ def test_json_is_one_document_without_colours(
     assert list(document) == ["schema", "version", "parameters", "result"]
     assert document["schema"] == f"ropecli.{command}/1"
     assert document["version"] == ropecli.__version__
+    parameters = json.dumps(document["parameters"], indent=1)
+    assert_golden(f"parameters/{command}", [(" ".join(RUNS[command]), parameters)])
 
 
 @EACH_RUN

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import assert_refused, read_json, read_output, read_stdout, run_cli, run_in_terminal
-from models.configs import GPT_OSS
 
 from ropecli.analyses.linear import linear
 from ropecli.rotary import Rotary
@@ -18,16 +17,14 @@ from ropecli.rotary import Rotary
 SMALL = ["linear", "--length", "40", "--dim", "8"]
 FORMS = ["linear", "linear_causal", "linear_quadratic", "softmax"]
 FILES = ["--q", "q.npy", "--k", "k.npy", "--v", "v.npy"]
-MODEL = ["--model", "gpt-oss.json", "--length", "3"]
 
 
 @pytest.fixture(autouse=True)
 def folder(here: Path) -> Path:
-    """Queries, keys and values of 6 tokens, 3 values each, and a model; the current folder."""
+    """Queries, keys and values of 6 tokens, 3 values each; the current folder."""
     random = np.random.default_rng(1)
     for name, width in (("q", 4), ("k", 4), ("v", 3)):
         np.save(here / f"{name}.npy", random.standard_normal((6, width)))
-    (here / "gpt-oss.json").write_text(json.dumps(GPT_OSS))
     return here
 
 
@@ -118,7 +115,7 @@ def test_cost_is_measured_with_an_output_only() -> None:
 
 @pytest.mark.slow
 def test_a_picture_s_command_measures_it_again() -> None:
-    for words in ([*SMALL, "--rotary-dim", "2"], ["linear", *FILES], ["linear", *MODEL]):
+    for words in ([*SMALL, "--rotary-dim", "2"], ["linear", *FILES]):
         first = read_json(*words, "-o", "a.svg", "--force")
         drawn = Path("a.svg").read_text()
         command = drawn.partition("<dc:description>ropecli ")[2].partition("<")[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import shlex
 from collections.abc import Callable
@@ -57,7 +56,7 @@ DRAWN = (DECAY, ENCODINGS, SCORES, LINEAR, INSPECT, DIFF)
 
 @pytest.mark.parametrize(
     ("line", "suffix"),
-    [(DECAY, ".png"), *slow_rows(*zip(DRAWN, itertools.cycle((".svg", ".pdf")), strict=False))],
+    [(DECAY, ".png"), *slow_rows((SCORES, ".svg"), (LINEAR, ".pdf"), (DIFF, ".svg"))],
 )
 def test_a_figure_is_written_beside_the_words_and_repeats(line: str, suffix: str) -> None:
     before = set(Path().iterdir())
@@ -71,7 +70,7 @@ def test_a_figure_is_written_beside_the_words_and_repeats(line: str, suffix: str
     assert path.read_bytes() == first or line == LINEAR  # time is never the same twice
 
 
-@pytest.mark.parametrize("line", [DECAY, *slow(ENCODINGS, SCORES, INSPECT, DIFF)])
+@pytest.mark.parametrize("line", [DECAY, *slow(SCORES, DIFF)])
 def test_a_figure_carries_the_command_that_draws_it_again(line: str) -> None:
     read_stdout(*shlex.split(line), "-o", "first.svg", code=code_of(line))
     text = Path("first.svg").read_text()

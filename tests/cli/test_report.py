@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers import assert_refused, read_output, read_stdout
+from helpers import assert_refused, read_json, read_output, read_stdout
 from models.configs import BLOOM, TINY, TINY_GEMMA
 
 
@@ -27,6 +27,7 @@ def test_file_is_written_whole_and_replaced_only_with_force(folder: Path) -> Non
     read_stdout("report", "none.json", "-o", "report.html", "--force")
     assert (folder / "report.html").read_bytes() == written
     assert read_stdout("report", "none.json", "-o", "-").encode() == written
+    assert read_json("report", "none.json")["result"]["decay"] is None
 
 
 def test_values_override_those_of_the_file(folder: Path) -> None:

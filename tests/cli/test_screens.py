@@ -109,6 +109,7 @@ PAGES = {
         "smollm.json",
         "vl.json",
         "cohere.json",
+        "example:llama-4-scout",
         "base.json example:llama-3-8b -q",
     ],
     "lint": ["model.json", "model.json small.json -q", "--explain R012", "example:llama-3.1-8b"],

@@ -106,7 +106,7 @@ def test_page_has_attention_then_cost() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "lengths",
-    [(5,), (64, 65), (64, 128, 200), tuple(64 * 2**i for i in range(19)), (64, 128, 256, 512, 513)],
+    [(5,), tuple(64 * 2**i for i in range(19)), (64, 128, 256, 512, 513)],
 )
 def test_nothing_is_cut_or_collides(lengths: tuple[int, ...]) -> None:
     picture = costs(lengths, 256).figure()
