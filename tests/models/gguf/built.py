@@ -15,28 +15,17 @@ from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.rotary import Rotary
 
 
-def settings(
-    metadata: Mapping[str, object], tensors: Mapping[str, Tensor] | None = None
-) -> dict[str, Settings]:
-    """The settings of a file with that metadata, by the kind of block."""
-    with TemporaryDirectory() as folder:
-        found = gguf_settings(write_and_read(Path(folder), metadata, tensors))
-    by_name = {layer.name: layer for layer in found}
-    assert len(by_name) == len(found), f"two kinds have one name: {[layer.name for layer in found]}"
-    return by_name
-
-
 def only(metadata: Mapping[str, object], tensors: Mapping[str, Tensor] | None = None) -> Settings:
     """The settings of a file whose blocks are all alike."""
-    found = settings(metadata, tensors)
-    assert list(found) == ["all"], f"kinds are {list(found)}"
-    return found["all"]
+    with TemporaryDirectory() as folder:
+        (found,) = gguf_settings(write_and_read(Path(folder), metadata, tensors))
+    return found
 
 
-def rotary(layer: Settings, sequence_length: int | None = None) -> Rotary:
+def rotary(layer: Settings) -> Rotary:
     """The rotation of a kind of block, as llama.cpp reads it."""
     assert layer.rope_type is not None, f"{layer.name} does not rotate"
-    return LLAMA_CPP.rotary(layer, sequence_length)
+    return LLAMA_CPP.rotary(layer, None)
 
 
 def with_divisors(values: Sequence[float]) -> dict[str, Tensor]:
@@ -45,22 +34,16 @@ def with_divisors(values: Sequence[float]) -> dict[str, Tensor]:
 
 
 def assert_turns(
-    what: str,
-    layer: Settings,
-    inv_freq: Sequence[float],
-    attention_factor: float,
-    sequence_length: int | None = None,
+    what: str, layer: Settings, inv_freq: Sequence[float], attention_factor: float
 ) -> None:
     """Assert frequencies and attention factor.
 
     The tolerance: the table that is judged against multiplies by base^(-2/n) a pair at a time,
-    some 3 roundings of 2^-53 each, over up to 64 pairs, so 1e-13 is generous; types are named
-    where they give what the tensor of float32 numbers says, to within 1e-6.
+    some 3 roundings of 2^-53 each, over up to 64 pairs, so 1e-13 is generous.
     """
     __tracebackhide__ = True
-    got = rotary(layer, sequence_length)
-    close = 1e-6 if layer.rope_type in {"llama3", "proportional"} else 1e-12
-    tolerance = [close * abs(f) + 1e-20 for f in inv_freq]
+    got = rotary(layer)
+    tolerance = [1e-12 * abs(f) + 1e-20 for f in inv_freq]
     assert_within(f"{what}: inv_freq", got=got.inv_freq, expected=inv_freq, tolerance=tolerance)
     assert_within(
         f"{what}: attention factor",

@@ -19,7 +19,6 @@ def turned(
     is_deepseek2: bool = False,
     yarn_keys: bool = False,
     beta_fast: float = 32.0,
-    sliding: tuple[float, float] | None = None,
 ) -> tuple[list[float], float, float]:
     """Radians per position of each pair, the factor on cos and sin, and that on MLA's score.
 
@@ -31,7 +30,6 @@ def turned(
         is_deepseek2: Whether that is the architecture.
         yarn_keys: Whether the architecture uses the keys scaling.yarn_*.
         beta_fast: Its default.
-        sliding: freq_base and freq_scale of sliding blocks, for such a block.
     """
     # Loader.
     n_ctx_orig = keys.get("scaling.original_context_length", keys["context_length"])
@@ -60,8 +58,6 @@ def turned(
         yarn_attn *= 1.0 / (1.0 + 0.1 * math.log(factor))
     yarn_attn *= keys.get("scaling.attn_factor", 1.0)
     # Graph.
-    if sliding is not None:
-        freq_base, freq_scale = sliding
     attn_org = yarn_attn * (1.0 + 0.1 * math.log(1.0 / freq_scale))
     score = attn_org * (1.0 + 0.1 * log_multiplier * math.log(1.0 / freq_scale))
     # Rotation.

@@ -204,20 +204,3 @@ def test_blocks_by_name(tmp_path: Path) -> None:
     assert loaded.layer("full_attention").rotary is None
     assert loaded.layer() is loaded.layer("sliding_attention")
     assert loaded.layer().settings.layers == (0, 1, 2)
-
-
-def test_length_chooses_the_list_of_longrope(tmp_path: Path) -> None:
-    keys = {
-        "context_length": 131_072,
-        "attention.key_length": 4,
-        "rope.scaling.original_context_length": 4096,
-    }
-    lists = {
-        "rope_factors_long.weight": float32([2, 4]),
-        "rope_factors_short.weight": float32([1, 1]),
-    }
-    path = save(tmp_path, gguf(model("phi3", keys), lists))
-    for length, expected in ((None, [0.5, 0.0025]), (4097, [0.5, 0.0025]), (4096, [1, 0.01])):
-        got = load_model(path, sequence_length=length).layer().rotary
-        assert got is not None
-        assert got.inv_freq.tolist() == pytest.approx(expected)

@@ -8,76 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from files.folders import refusal_of
-from models.gguf.built import only, rotary, settings
+from models.gguf.built import only, rotary
 from models.gguf.llama_cpp import axis_of
-from models.gguf.writer import F64, UINT32, Tensor, Typed, array, float32, model, write_and_read
+from models.gguf.writer import F64, Tensor, Typed, float32, model, write_and_read
 
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.settings import FREQS, LONG, gguf_settings
-
-WIDTH: dict[str, object] = {"embedding_length": 4096, "attention.head_count": 32}
-KEY_80: dict[str, object] = {"attention.key_length": 80, "rope.dimension_count": 32}
-MLA: dict[str, object] = {
-    "attention.key_length": 576,
-    "attention.key_length_mla": 192,
-    "rope.dimension_count": 64,
-}
-MLAS = ("deepseek2", "glm-dsa", "mistral4", "bailingmoe3")
-
-
-@pytest.mark.parametrize(
-    ("architecture", "keys", "placed"),
-    [
-        ("llama", WIDTH, (128, 128, 0)),
-        ("llama", WIDTH | {"attention.key_length": 64}, (64, 64, 0)),
-        ("deci", WIDTH | {"attention.head_count": [0, 0, 64, 32]}, (64, 64, 0)),
-        ("phi2", KEY_80, (80, 32, 0)),
-        ("plamo", KEY_80, (80, 80, 0)),  # rotates the whole head, whatever the key says
-        *((architecture, MLA, (192, 64, 128)) for architecture in MLAS),
-        # Files from before key_length_mla have the length of a head's key.
-        *(
-            (
-                architecture,
-                MLA | {"attention.key_length": 192, "attention.key_length_mla": None},
-                (192, 64, 128),
-            )
-            for architecture in MLAS
-        ),
-    ],
-)
-def test_head_dim_rotary_dim_and_offset(
-    architecture: str, keys: dict[str, object], placed: tuple[int, int, int]
-) -> None:
-    got = rotary(only(model(architecture, keys)))
-    assert (got.head_dim, got.rotary_dim, got.rotary_offset) == placed
-
-
-@pytest.mark.parametrize("architecture", ["cogvlm", "deepseek2-ocr"])
-def test_fixed_rotation(architecture: str) -> None:
-    keys = {"rope.freq_base": 5e5, "rope.scaling.factor": 4.0, "rope.dimension_count": 8}
-    got = rotary(only(model(architecture, {"attention.key_length": 16, **keys})))
-    assert (got.rope_type, got.base, got.rotary_dim) == ("default", 10_000, 16)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "layout"),
-    [
-        ("llama", "interleaved"),
-        ("command-r", "interleaved"),
-        ("deepseek2", "interleaved"),
-        ("smollm3", "interleaved"),
-        ("qwen2", "half"),
-        ("gpt-oss", "half"),
-        ("deepseek2-ocr", "half"),
-        ("plamo", "half"),
-        ("glm4", "interleaved"),
-        ("glm4moe", "half"),
-    ],
-)
-def test_layout(architecture: str, layout: str) -> None:
-    found = settings(model(architecture, {"attention.key_length": 16, "block_count": 4}))
-    rotating = [rotary(layer) for layer in found.values() if layer.rope_type]
-    assert {got.layout for got in rotating} == {layout}
 
 
 @pytest.mark.parametrize(
@@ -100,19 +36,6 @@ def test_axes(sections: list[int], architecture: str, *, imrope: bool) -> None:
     keys = {"attention.key_length": 128, "rope.dimension_sections": sections}
     got = rotary(only(model(architecture, keys))).axis
     assert got == tuple(axis_of(i, sections, imrope=imrope) for i in range(64))
-
-
-def test_sections_choose_the_mode() -> None:
-    keys = {"attention.key_length": 128}
-    sections = {**keys, "rope.dimension_sections": [8, 12, 12, 0], "rope.dimension_count": 64}
-    got = rotary(only(model("glm4", sections)))
-    assert (got.layout, got.axes) == ("half", 3)
-    unused = {**sections, "rope.dimension_sections": [32, 0, 0, 0]}
-    assert rotary(only(model("glm4", unused))).layout == "interleaved"
-    # Architectures without axes pass over them.
-    for sections_passed_over in ([8, 12, 12, 0], "x", array(UINT32, 0, b"")):
-        spoken = {"rope.dimension_sections": sections_passed_over, **keys}
-        assert rotary(only(model("ernie4_5", spoken))).axes == 1
 
 
 GOOD: dict[str, object] = {"context_length": 4096, "attention.key_length": 16}
@@ -205,12 +128,3 @@ def test_extreme_divisors_give_no_more_than_a_refusal(tmp_path: Path, value: flo
         refusal_of(rotary, layer, error=ArgumentError)
     else:
         assert rotary(layer).inv_freq[0] == pytest.approx(1 / value)
-
-
-def test_half_of_the_divisors_of_step_3_5(tmp_path: Path) -> None:
-    keys = {**GOOD, "rope.dimension_count": 8, "attention.sliding_window_pattern": [1, 0]}
-    keys |= {"block_count": 2, "attention.sliding_window": 512}
-    file = write_and_read(tmp_path, model("step35", keys), {FREQS: float32([2.0, 2.0, 1.0, 1.0])})
-    full, sliding = gguf_settings(file)
-    assert rotary(full).inv_freq.tolist() == pytest.approx([0.5, 0.005])
-    assert rotary(sliding).inv_freq.tolist() == pytest.approx([1.0, 0.1, 0.01, 0.001])
