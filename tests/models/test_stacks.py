@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.configs import DEEPSEEK_V3, DYNAMIC, GPT_OSS, PHI_3, QWEN3_VL
+from models.configs import DEEPSEEK_V3, DYNAMIC, GPT_OSS, QWEN3_VL
 
 from ropecli import ArgumentError, FileError, Rotary, load_model
 from ropecli.models.stacks import STACKS
@@ -17,10 +17,6 @@ def rotary(config: dict[str, Any], reading: str, **more: Any) -> Rotary:
     found = load_model(config, reading=reading, **more).layer().rotary
     assert found is not None
     return found
-
-
-def with_scaling(config: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return config | {"rope_scaling": config["rope_scaling"] | more}
 
 
 def yarn(factor: float, **more: Any) -> dict[str, Any]:
@@ -47,47 +43,6 @@ def test_truncate_false_is_honoured_by_two_and_not_by_two() -> None:
         apart = abs(rounded - exact)
         assert 4096 * apart.max() == pytest.approx(0.90, abs=0.005)
         assert np.count_nonzero(apart * 4096 > 0.1) == 9
-
-
-@pytest.mark.parametrize(
-    ("model_type", "turns"), [("qwen3_vl_text", True), ("qwen2_vl_text", False)]
-)
-@pytest.mark.parametrize("given", [True, False, None])
-def test_mrope_interleaved_is_read_by_vllm_only(
-    model_type: str, turns: bool, given: bool | None
-) -> None:
-    """The code of Transformers and the architecture of a GGUF fix whether axes take turns."""
-    scaling: dict[str, Any] = {"rope_type": "default", "mrope_section": [24, 20, 20]}
-    scaling |= {} if given is None else {"mrope_interleaved": given}
-    config = QWEN3_VL | {"model_type": model_type, "rope_scaling": scaling}
-    runs = (0,) * 24 + (1,) * 20 + (2,) * 20
-    assert (rotary(config, "transformers").axis != runs) is turns
-    assert (rotary(config, "llama.cpp").axis != runs) is turns
-    assert (rotary(config, "vllm").axis != runs) is (given is True)
-
-
-def test_a_truncate_under_a_layer_type_is_not_read_by_transformers() -> None:
-    entry = GPT_OSS["rope_scaling"] | {"rope_theta": 150_000}
-    nested = {k: v for k, v in GPT_OSS.items() if k not in ("rope_scaling", "rope_theta")}
-    nested |= {
-        "model_type": "mellum",
-        "layer_types": ["full_attention"],
-        "rope_parameters": {"full_attention": entry},
-    }
-    truncated = rotary(with_scaling(GPT_OSS, truncate=True), "transformers")
-    assert rotary(nested, "transformers").inv_freq.tolist() == truncated.inv_freq.tolist()
-    exact = rotary(GPT_OSS, "vllm").inv_freq.tolist()
-    assert rotary(nested, "vllm").inv_freq.tolist() == exact
-
-
-@pytest.mark.parametrize("model_type", ["axk1", "deepseek_v3", "glm4_moe_lite", "kimi_k2"])
-def test_vllm_rotates_latent_attention_interleaved(model_type: str) -> None:
-    for given in (True, False):
-        config = DEEPSEEK_V3 | {"model_type": model_type, "rope_interleave": given}
-        rope = rotary(config, "vllm")
-        assert rope.layout == "interleaved"
-        assert np.array_equal(rope.pairs_out, rope.pairs_in)
-    assert rotary(config, "transformers").layout == "half"
 
 
 @pytest.mark.parametrize("model_type", ["gpt_neox", "cohere2"])
@@ -137,49 +92,6 @@ def test_dynamic_is_absent_in_vllm_and_llama_cpp() -> None:
     assert base("paper", 8192) == pytest.approx(10_000 * 4 ** (128 / 126), rel=1e-14)
 
 
-def test_proportional_taken_for_partial() -> None:
-    """Gemma 4's quarter: pairs across the whole head, against a head of its own."""
-    config: dict[str, Any] = {
-        "hidden_size": 2048,
-        "num_attention_heads": 4,
-        "head_dim": 512,
-        "rope_scaling": {
-            "rope_type": "proportional",
-            "rope_theta": 1e6,
-            "partial_rotary_factor": 0.25,
-        },
-    }
-    partial = config | {"rope_scaling": config["rope_scaling"] | {"rope_type": "default"}}
-    here, there = rotary(config, "transformers"), rotary(partial, "transformers")
-    assert here.inv_freq[63] == pytest.approx(3.3e-2, rel=0.02)
-    assert there.inv_freq[63] == pytest.approx(1.2e-6, rel=0.04)
-    assert [rope.pairs_in[0].tolist() for rope in (here, there)] == [[0, 256], [0, 64]]
-
-
-@pytest.mark.parametrize(
-    ("stack", "length", "is_long"),
-    [
-        ("transformers", None, False),
-        ("transformers", 4096, False),
-        ("transformers", 4097, True),
-        ("vllm", None, False),  # by the longest that the server admits
-        ("vllm", 4097, True),
-        ("vllm", 4096, False),
-        ("llama.cpp", None, True),
-        ("llama.cpp", 4096, False),
-        ("mlx-lm", None, True),
-        ("mlx-lm", 100, True),
-    ],
-)
-def test_which_list_of_longrope_is_taken(stack: str, length: int | None, is_long: bool) -> None:
-    made = rotary(PHI_3, stack, sequence_length=length)
-    factors = PHI_3["rope_scaling"]["long_factor" if is_long else "short_factor"]
-    plain = 10_000.0 ** (-np.arange(48) / 48)
-    # ln(base) half-ulps for the exponent on either side, and a division.
-    assert made.inv_freq == pytest.approx(plain / np.array(factors), rel=2e-15 * 10)
-    assert made.attention_factor == pytest.approx(math.sqrt(1 + math.log(32) / math.log(4096)))
-
-
 def test_deepseek_s_score_factor_is_read_by_transformers_and_vllm() -> None:
     for stack in ("transformers", "vllm", "llama.cpp", "mlx-lm"):
         made = rotary(DEEPSEEK_V3, stack)
@@ -216,18 +128,6 @@ def test_vllm_refuses_two_rope_types() -> None:
     assert rotary(config, "transformers").rope_type == "yarn"
 
 
-def test_vllm_s_ntk_is_su_s() -> None:
-    config = yarn(8.0) | {"rope_scaling": {"rope_type": "ntk", "factor": 8.0, "mixed_b": 0.625}}
-    made = rotary(config, "vllm")
-    assert (made.rope_type, dict(made.parameters)["mixed_b"]) == ("ntk_mixed", 0.625)
-
-
 def test_an_unknown_stack_is_refused() -> None:
     with pytest.raises(ArgumentError, match="must be one of transformers, vllm"):
         load_model(DYNAMIC, reading="tensorrt")
-
-
-@pytest.mark.parametrize("stack", STACKS)
-def test_every_stack_reads_plain_rope_alike(stack: str) -> None:
-    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
-    assert rotary(config, stack) == Rotary(head_dim=16, layout="half")

@@ -14,21 +14,6 @@ from ropecli import FileError, load_model
 from ropecli.models.diff import FLOAT32
 
 MEASURED = lines("mlx_lm")
-#: Its class has a list of rope types of its own, in which linear means no scaling.
-MELLUM: dict[str, Any] = {
-    "model_type": "mellum",
-    "head_dim": 128,
-    "hidden_size": 1024,
-    "layer_types": ["full_attention", "sliding_attention"],
-    "max_position_embeddings": 32_768,
-    "moe_intermediate_size": 64,
-    "norm_topk_prob": True,
-    "num_attention_heads": 8,
-    "num_experts": 4,
-    "num_experts_per_tok": 2,
-    "num_key_value_heads": 2,
-    "sliding_window": 1024,
-}
 #: Where a module exists on layers that do not call it: the reading has none there.
 UNUSED = {
     "cohere2 pattern": "Cohere 2 builds a rope in full layers, and applies it in sliding ones"
@@ -72,63 +57,6 @@ def test_a_file_in_the_new_form_is_not_scaled() -> None:
         "base 10000: the class llama of mlx-lm has it for want of rope_theta",
         "rope_parameters is not read: the class llama of mlx-lm has no such key",
     )
-
-
-def test_kinds_of_layers() -> None:
-    config = {
-        "model_type": "smollm3",
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "num_hidden_layers": 8,
-    }
-    model = load_model(config, reading="mlx-lm")
-    assert [(layer.name, layer.settings.layers) for layer in model.layers] == [
-        ("rope", (0, 1, 2, 4, 5, 6)),
-        ("nope", (3, 7)),
-    ]
-
-
-def test_layers_of_one_label_with_different_bases_are_numbered() -> None:
-    config = {
-        "model_type": "step3p5",
-        "head_dim": 128,
-        "hidden_size": 1024,
-        "layer_types": ["full_attention"] * 3,
-        "num_attention_groups": 2,
-        "num_attention_heads": 8,
-        "num_hidden_layers": 3,
-        "rope_theta": [5e6, 1e4, 2e4],
-        "partial_rotary_factors": [1.0, 1.0, 1.0],
-    }
-    model = load_model(config, reading="mlx-lm")
-    assert [(layer.name, layer.settings.layers) for layer in model.layers] == [
-        ("full_attention", (0,)),
-        ("full_attention-2", (1,)),
-        ("full_attention-3", (2,)),
-    ]
-
-
-@pytest.mark.parametrize("mellum", [False, True], ids=["llama", "mellum"])
-@pytest.mark.parametrize("name", ["yarn", "deepseek_yarn"])
-def test_every_name_of_yarn(name: str, *, mellum: bool) -> None:
-    entry = {"rope_type": name, "factor": 8.0, "original_max_position_embeddings": 4096}
-    if mellum:
-        kinds = dict.fromkeys(MELLUM["layer_types"], entry | {"rope_theta": 5e5})
-        config = MELLUM | {"rope_parameters": kinds}
-    else:
-        config = LLAMA_31 | {"rope_scaling": entry}
-    for layer in load_model(config, reading="mlx-lm").layers:
-        assert layer.rotary is not None
-        assert layer.rotary.rope_type == "yarn"
-        # The slowest pair, 500,000^(-126/128), is stretched by the whole factor.
-        assert layer.rotary.inv_freq[-1] == pytest.approx(5e5 ** (-126 / 128) / 8)
-
-
-def test_telechat_3_s_name_of_yarn() -> None:
-    scaling = {"type": "telechat3-yarn", "factor": 8.0}
-    layer = load_model(LLAMA_31 | {"rope_scaling": scaling}, reading="mlx-lm").layer()
-    assert layer.rotary is not None
-    assert layer.rotary.rope_type == "yarn"
 
 
 @pytest.mark.parametrize(

@@ -84,39 +84,6 @@ def test_every_difference_is_of_a_line() -> None:
     assert set(DIFFERENT) <= set(COMPUTED)
 
 
-PHI_3_5_MOE: dict[str, Any] = {
-    "model_type": "phimoe",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "max_position_embeddings": 131_072,
-    "rope_theta": 10_000.0,
-    "rope_scaling": {
-        "type": "longrope",
-        "short_factor": [1.0] * 64,
-        "long_factor": [2.0] * 64,
-        "short_mscale": 1.243163121016122,
-        "long_mscale": 1.25,
-        "original_max_position_embeddings": 4096,
-    },
-}
-
-
-@pytest.mark.parametrize(("length", "factor"), [(None, 1.243163121016122), (4097, 1.25)])
-def test_phi_3_5_moe_has_factors_of_its_own_and_the_short_list_alone(
-    length: int | None, factor: float
-) -> None:
-    rotary = load_model(PHI_3_5_MOE, sequence_length=length).layer().rotary
-    assert rotary is not None
-    assert rotary.attention_factor == factor
-    assert rotary.inv_freq[1] == pytest.approx(1e4 ** (-1 / 64))
-
-
-def test_another_type_reads_neither_factor() -> None:
-    rotary = load_model(PHI_3_5_MOE | {"model_type": "llama"}).layer().rotary
-    assert rotary is not None
-    assert rotary.attention_factor == pytest.approx(1.1902, abs=1e-4)
-
-
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
 SIZES = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
 
@@ -143,33 +110,3 @@ SIZES = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
 def test_what_the_library_refuses(keys: dict[str, Any], why: str) -> None:
     with pytest.raises(FileError, match=f"Transformers refuses it: {why}"):
         load_model(SIZES | {"rope_theta": 1e4} | keys)
-
-
-@pytest.mark.parametrize(
-    ("outside", "inside", "frequency"),
-    [
-        (None, False, 0.0116534419),
-        (False, False, 0.0118957972),
-        (False, None, 0.0118957972),
-        (True, False, 0.0116534419),
-    ],
-)
-def test_truncate_counts_next_to_the_layer_types(
-    outside: bool | None, inside: bool | None, frequency: float
-) -> None:
-    """Pair 41 as Gemma 3's class of Transformers 5.23.0 has it."""
-    full = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 8.0}
-    full |= {"original_max_position_embeddings": 16_384}
-    full |= {} if inside is None else {"truncate": inside}
-    types: dict[str, Any] = {"sliding_attention": {"rope_theta": 1e4}, "full_attention": full}
-    config = {
-        "model_type": "gemma3_text",
-        "head_dim": 256,
-        "layer_types": ["sliding_attention", "full_attention"],
-        "num_hidden_layers": 2,
-        "max_position_embeddings": 131_072,
-        "rope_parameters": types if outside is None else types | {"truncate": outside},
-    }
-    (rotary,) = [e.rotary for e in load_model(config).layers if e.name == "full_attention"]
-    assert rotary is not None
-    assert abs(rotary.inv_freq[41] / frequency - 1) < FREQUENCIES

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import for_each
-from models.configs import DEEPSEEK_V3, LLAMA_31, QWEN2_VL
+from models.configs import LLAMA_31, QWEN2_VL
 from models.stacks.measured import apart, lines, same_angles
 
 from ropecli import FileError, Rotary, load_model
@@ -54,22 +53,6 @@ def test_the_ramp_of_m_rope_takes_four_times_the_original_length() -> None:
     assert 128_000 * np.abs(expected.inv_freq - got.inv_freq).max() == pytest.approx(67, abs=0.5)
 
 
-def test_dynamic_ntk_by_max_trained_positions() -> None:
-    scaling = {"type": "dynamic", "factor": 4.0, "max_trained_positions": 32_768}
-    config = LLAMA_31 | {"rope_scaling": scaling}
-    stretch = 4.0 * 131_072 / 32_768 - 3
-    assert rotary(config).base == pytest.approx(500_000 * stretch ** (128 / 126), rel=1e-14)
-
-
-def test_a_share_at_the_top_is_read_by_every_model() -> None:
-    config = LLAMA_31 | {"partial_rotary_factor": 0.5}
-    config |= {"rope_scaling": None}
-    assert rotary(config).rotary_dim == 64
-    expected = load_model(config).layer().rotary
-    assert expected is not None
-    assert expected.rotary_dim == 128
-
-
 @pytest.mark.parametrize(
     ("scaling", "message"),
     [
@@ -85,17 +68,3 @@ def test_a_share_at_the_top_is_read_by_every_model() -> None:
 def test_what_is_refused(scaling: dict[str, Any], message: str) -> None:
     with pytest.raises(FileError, match=message):
         rotary(LLAMA_31 | {"rope_scaling": scaling})
-
-
-def test_attention_factor_1_leaves_out_deepseek_s_factor_on_the_score() -> None:
-    scaling = DEEPSEEK_V3["rope_scaling"]
-    plain = rotary(DEEPSEEK_V3)
-    assert plain.softmax_factor == pytest.approx((0.1 * math.log(40) + 1) ** 2)
-    without = rotary(DEEPSEEK_V3 | {"rope_scaling": scaling | {"attention_factor": 1.0}})
-    assert (without.softmax_factor, without.inv_freq.tolist()) == (1.0, plain.inv_freq.tolist())
-    assert not plain.reorders
-
-
-def test_an_old_name_that_transformers_refuses() -> None:
-    scaling = {"type": "mrope", "mrope_section": [16, 24, 24]}
-    assert rotary(LLAMA_31 | {"rope_scaling": scaling}).axes == 3
