@@ -83,8 +83,10 @@ def test_a_run_narrower_than_the_grid() -> None:
 
 def worst(base: float, context: int) -> float:
     """Return the smallest sum at the distances below a context."""
-    m = np.arange(1, context)
-    return float(sum(np.cos(m * theta) for theta in base**-PAIRS).min())
+    found = base_bound(
+        Rotary(head_dim=128, base=base), context_length=context - 1, positions=context - 1
+    )
+    return float(found.lowest.min())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from golden import assert_golden
 from helpers import for_each
 from models.configs import QWEN3_VL, published_configs
@@ -87,6 +88,7 @@ CORPUS = {
 DISTINCT = {json.dumps(keys): name for name, keys in CORPUS.items()}
 
 
+@pytest.mark.slow
 @for_each("name", DISTINCT.values())
 def test_no_rule_of_level_error_fires_on_a_sound_file(name: str) -> None:
     found = {finding.rule for finding in lint(CORPUS[name]) if finding.level == "error"}
@@ -106,6 +108,7 @@ def without_original(keys: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @for_each("name", [name for keys, name in DISTINCT.items() if ORIGINAL in keys])
 def test_no_stack_both_refuses_a_file_and_takes_a_length(name: str) -> None:
     for finding in lint(without_original(CORPUS[name])):
