@@ -118,7 +118,7 @@ def read_back(name: str, method: str, factor: int) -> int:
 
 @pytest.mark.parametrize(
     ("names", "methods", "least"),
-    [(QUICK, ("linear", "yarn"), 30), *slow_rows((FILES, tuple(analysis.METHODS), 300))],
+    [(QUICK, ("linear", "yarn"), 30), *slow_rows((FILES, tuple(analysis.METHODS), 150))],
 )
 def test_what_was_written_is_what_was_shown(
     here: Path, fast: None, names: tuple[str, ...], methods: tuple[str, ...], least: int
