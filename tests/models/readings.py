@@ -15,14 +15,13 @@ def rotation(rope: Rotary) -> Iterator[str]:
     """Yield lines with all that tells one rotation from another, numbers in seven digits."""
     place = f"{rope.rotary_dim} of {rope.head_dim} from {rope.rotary_offset}"
     base = "no base" if rope.base is None else f"base {rope.base:.10g}"
-    yield f"  {rope.rope_type}, {base}, {rope.layout}, {rope.direction}, {place}"
     pairs = [table[:2].tolist() for table in (rope.pairs_in, rope.pairs_out)]
-    yield f"  pairs {pairs[0]}" + (f", written {pairs[1]}" if rope.reorders else "")
-    if rope.axis is not None:
-        yield f"  axes {runs(rope.axis)}"
+    where = f"pairs {pairs[0]}" + (f", written {pairs[1]}" if rope.reorders else "")
+    yield f"  {rope.rope_type}, {base}, {rope.layout}, {rope.direction}, {place}, {where}"
     table = rope.diagonal_inv_freq
     frequencies = f"{table[0]:.7g} to {table[-1]:.7g}, in all {table.sum():.7g}"
-    yield f"  {frequencies}; factors {rope.attention_factor:.7g}, {rope.softmax_factor:.7g}"
+    axes = f"; axes {runs(rope.axis)}" if rope.axes > 1 and rope.axis is not None else ""
+    yield f"  {frequencies}; factors {rope.attention_factor:.7g}, {rope.softmax_factor:.7g}{axes}"
 
 
 def runs(axis: Iterable[int]) -> str:
@@ -36,7 +35,8 @@ def layer_lines(layer: Layer) -> Iterator[str]:
     settings = layer.settings
     where = "" if settings.layers is None else f" {list(settings.layers)}"
     lengths = (layer.context_length, layer.original_context_length, settings.window)
-    yield f"{layer.name}{where}, lengths {lengths}, {settings.temperature or 'no temperature'}"
+    temperature = f", {settings.temperature}" if settings.temperature else ""
+    yield f"{layer.name}{where}, lengths {lengths}{temperature}"
     yield from ["  no rotation"] if layer.rotary is None else rotation(layer.rotary)
     yield from (f"  assumed: {sentence}" for sentence in settings.assumed)
 
