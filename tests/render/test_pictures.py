@@ -18,7 +18,7 @@ from ropecli import Rotary
 from ropecli.analyses.expected import ExpectedCurves
 from ropecli.encodings import with_table
 from ropecli.render import draw
-from ropecli.render.figure import COLOURS, Look
+from ropecli.render.figure import COLOURS, Look, with_style
 from ropecli.render.frequencies import wavelengths_figure
 from ropecli.results import Drawable
 
@@ -151,10 +151,12 @@ OUTLINES: dict[str, Callable[[], Figure]] = {
     "similarity": lambda: ropecli.similarity(PLAIN, max_distance=64, positions=32).figure(),
     "similarity-scaled": lambda: ropecli.similarity(SCALED, max_distance=64).figure(),
     "usage": lambda: ropecli.usage(PLAIN, Q.reshape(2, 4, 2, 32), K.reshape(2, 2, 4, 32)).figure(),
-    "wavelengths": lambda: wavelengths_figure(
+    "wavelengths": lambda: with_style(wavelengths_figure)(
         [("default", PLAIN), ("proportional", STILL)], [("original", 2048), ("context", 16_384)]
     ),
-    "wavelengths-axes": lambda: wavelengths_figure([("M-RoPE", AXES), ("default", PLAIN)]),
+    "wavelengths-axes": lambda: with_style(wavelengths_figure)(
+        [("M-RoPE", AXES), ("default", PLAIN)]
+    ),
     "scales": lambda: _several(ropecli.scale, factor=4.0, original_length=64),
     "scores": lambda: _scores().figure(),
     "scores-attention": lambda: draw(_scores(), attention=True),
