@@ -22,7 +22,7 @@ from ropecli.files.array_axes import blocks
 from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import list_names, read_part
 from ropecli.files.formats.base import Source
-from ropecli.files.formats.raw import Raw
+from ropecli.files.formats.raw import RAW, raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_rotatable
 from ropecli.files.session import Job, Session, open_session
@@ -160,10 +160,10 @@ def _open_output(output: Path, session: Session) -> Source:
     """Open the file that is judged; one without a header as `encode` writes it."""
     job, array = session.job, session.axes.stored
     suffix = output.suffix.lower()
-    if job.shape is not None and suffix in {job.input.suffix.lower(), *Raw.suffixes}:
-        return Raw(job.shape, job.dtype).open(output)
-    if suffix in Raw.suffixes:
-        return Raw(array.shape, dtype_name(array.dtype)).open(output)
+    if job.shape is not None and suffix in {job.input.suffix.lower(), *RAW.suffixes}:
+        return raw(job.shape, job.dtype).open(output)
+    if suffix in RAW.suffixes:
+        return raw(array.shape, dtype_name(array.dtype)).open(output)
     return open_source(output)
 
 

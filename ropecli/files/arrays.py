@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import Reader, Source
+from ropecli.files.formats.base import MemoryReader, Reader, Source
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, short, whole
 
@@ -63,19 +63,6 @@ def choose(source: Source, pattern: str | None) -> list[str]:
 def random_access(reader: Reader) -> Reader:
     """Return a reader of the same array whose parts may be read in any order, and again."""
     return MemoryReader(reader.stored, read_whole(reader)) if reader.in_order else reader
-
-
-class MemoryReader(Reader):
-    """Reader of an array that is held in memory."""
-
-    def __init__(self, stored: Stored, array: NDArray[Any]) -> None:
-        """Read from an array in native byte order."""
-        super().__init__(stored)
-        self._array = array
-
-    def read(self, box: Box, out: NDArray[Any]) -> None:
-        """Fill `out` with a part of the array."""
-        out[...] = self._array[box]
 
 
 def read_part(reader: Reader, box: Box) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from ropecli.files.atomic import (
     resolve_target,
 )
 from ropecli.files.formats.pipe import check_stdout, is_pipe
-from ropecli.files.formats.zarr import Zarr, foreign_files
+from ropecli.files.formats.zarr import ZARR, foreign_files
 
 
 def check_output(
@@ -48,4 +48,4 @@ def open_output(target: str | os.PathLike[str], *, force: bool = False) -> Itera
 
 
 def _is_folder(target: str | os.PathLike[str]) -> bool:
-    return Path(target).suffix.lower() in Zarr.suffixes
+    return Path(target).suffix.lower() in ZARR.suffixes

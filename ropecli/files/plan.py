@@ -28,7 +28,7 @@ from ropecli.files.formats.base import Reader, Sink
 from ropecli.files.formats.pipe import StdinSource, StdoutSink, as_path
 from ropecli.files.formats.registry import output_format
 from ropecli.files.formats.stored import Box, Stored, box_shape
-from ropecli.files.formats.zarr import Zarr
+from ropecli.files.formats.zarr import ZARR
 from ropecli.files.output import check_output, open_output
 from ropecli.files.pipeline import overlap_steps
 from ropecli.files.session import Job, Session, open_session
@@ -92,7 +92,7 @@ class Plan:
         if self._scheduler is None:
             return self._write(progress)
         with connect(self._scheduler) as cluster:
-            if self._same and isinstance(self._format, Zarr):
+            if self._same and self._format is ZARR:
                 return self._write(progress, cluster)
             job = replace(self.session.job, rope=self.session.rope)
             ((_, result),) = encode_on(cluster, [(job, self.output)])

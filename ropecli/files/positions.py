@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ropecli.arrays import LARGEST_POSITION, as_array, as_positions
 from ropecli.errors import ArgumentError
 from ropecli.files.array_axes import Axes
-from ropecli.files.arrays import MemoryReader, open_array, read_part, read_whole
-from ropecli.files.formats.base import Reader
+from ropecli.files.arrays import open_array, read_part, read_whole
+from ropecli.files.formats.base import MemoryReader, Reader
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_numeric
 from ropecli.numbers import integer
 

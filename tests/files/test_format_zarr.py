@@ -32,7 +32,7 @@ from ropecli import Rotary, encode_file, rotate
 from ropecli.files.arrays import read_part
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Stored
-from ropecli.files.formats.zarr import Zarr
+from ropecli.files.formats.zarr import ZARR
 
 ROPE = Rotary(head_dim=8)
 CODECS: list[Any] = [
@@ -162,8 +162,8 @@ def test_threads_and_processes_read_and_write_at_once(tmp_path: Path) -> None:
         assert processes.map(partly, jobs) == expected
     (tmp_path / "y.zarr").mkdir()
     with open_source(path) as source, ThreadPoolExecutor(4) as threads:
-        array = Zarr().as_stored(Stored(path=path, name="x", shape=x.shape, dtype=x.dtype))
-        sink = Zarr().create(tmp_path / "y.zarr", [array], source)
+        array = ZARR.as_stored(Stored(path=path, name="x", shape=x.shape, dtype=x.dtype))
+        sink = ZARR.create(tmp_path / "y.zarr", [array], source)
         # Each with a sink of its own, as several processes have.
         sinks = [pickle.loads(pickle.dumps(sink)) for _ in starts]
         list(
@@ -182,7 +182,7 @@ def chunks_of(*shape: int, before: tuple[int, ...] | None = None) -> tuple[int, 
     """Return the chunks of a new store of float32, whose array had others in another format."""
     dtype, path = np.dtype(np.float32), Path("x.zarr")
     stored = Stored(path=path, name="x", shape=shape, dtype=dtype, chunks=before)
-    return Zarr().as_stored(stored).chunks
+    return ZARR.as_stored(stored).chunks
 
 
 def test_new_chunks_are_whole_vectors_of_16_megabytes() -> None:

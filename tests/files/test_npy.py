@@ -31,7 +31,7 @@ from ropecli import encode_file
 from ropecli.errors import FileError
 from ropecli.files.arrays import open_array, read_part, read_whole
 from ropecli.files.formats import flat
-from ropecli.files.formats.npy import Npy
+from ropecli.files.formats.npy import NPY, NpySource
 from ropecli.files.formats.stored import Box, check_numeric, check_rotatable
 
 DTYPES = ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2"]
@@ -56,7 +56,7 @@ def test_header_says_what_numpy_wrote(
 def test_header_of_python_2_is_read_without_a_warning(tmp_path: Path) -> None:
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 4L), }\n"
     path = written(tmp_path, npy(header, np.arange(8, dtype="<f4").tobytes()))
-    with Npy().open(path) as source:
+    with NpySource(path) as source:
         assert source.arrays[""].shape == (2, 4)
         assert source.header.content == npy(header)
 
@@ -119,9 +119,9 @@ def test_parts_written_in_any_order_give_the_file_back(case: tuple[NDArray[Any],
     with tempfile.TemporaryDirectory() as folder:
         path, copy = save(Path(folder), array), Path(folder) / "copy.npy"
         copy.touch()
-        with Npy().open(path) as source:
+        with NPY.open(path) as source:
             stored = source.arrays[""]
-            sink = Npy().create(copy, [stored], source)
+            sink = NPY.create(copy, [stored], source)
             reader = source.reader(stored)
             for piece in itertools.product(*cuts):
                 sink.write("", piece, read_part(reader, piece))

@@ -1,11 +1,12 @@
-"""Bases of formats: a format opens sources of arrays, and creates sinks for them."""
+"""A format opens sources of arrays, and creates sinks for them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,12 +22,23 @@ class Reader(ABC):
     in_order = False  #: Whether parts must be read in the order of the file, each once.
 
     def __init__(self, stored: Stored) -> None:
-        """Read an array of this description."""
         self.stored = stored
 
     @abstractmethod
     def read(self, box: Box, out: NDArray[Any]) -> None:
         """Fill `out` with a part of the array; several threads may do so at once."""
+
+
+class MemoryReader(Reader):
+    """Reader of an array in memory, in native byte order."""
+
+    def __init__(self, stored: Stored, array: NDArray[Any]) -> None:
+        super().__init__(stored)
+        self._array = array
+
+    def read(self, box: Box, out: NDArray[Any]) -> None:
+        """Fill `out` with a part of the array."""
+        out[...] = self._array[box]
 
 
 class Source(ABC):
@@ -44,11 +56,9 @@ class Source(ABC):
         """Close the file."""
 
     def __enter__(self) -> Self:
-        """Return the source itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         self.close()
 
 
@@ -56,7 +66,6 @@ class FileSource(Source):
     """An open file of arrays that is held open by a descriptor."""
 
     def __init__(self, path: Path, what: str = "a file") -> None:
-        """Open a regular file."""
         self.path = path
         self.fd = open_regular(path, what)
 
@@ -79,23 +88,17 @@ class Sink(ABC):
         """Close the file, finished or not."""
 
 
-class Format(ABC):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Format:
     """A file format for arrays."""
 
     suffixes: tuple[str, ...] = ()  #: Of such files; the first is the usual one.
-    named = False  #: Whether a file holds several arrays, by name.
-
-    @abstractmethod
-    def open(self, path: Path) -> Source:
-        """Open a file."""
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return an array as a file of this format would store it."""
-        return array
-
-    @abstractmethod
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> Sink:
-        """Begin a file; of the format of `source`, it is a copy with other elements in arrays."""
+    named: bool = False  #: True if a file holds several arrays, by name.
+    open: Callable[[Path], Source]
+    #: Begins a file; of the format of the source, it is a copy with other elements in the arrays.
+    create: Callable[[Path, Sequence[Stored], Source], Sink]
+    #: Returns an array as a file of this format would store it.
+    as_stored: Callable[[Stored], Stored] = lambda array: array
 
 
 @contextlib.contextmanager

@@ -24,10 +24,9 @@ SPAN_BYTES = 1 << 20
 
 
 class FlatReader(Reader):
-    """One array of an open file. Several threads may read at once."""
+    """One array of an open file, in which it begins at byte `begin`."""
 
     def __init__(self, fd: int, stored: Stored, begin: int) -> None:
-        """Read from an open file in which the array begins at byte `begin`."""
         super().__init__(stored)
         self._fd = fd
         self._begin = begin
@@ -74,7 +73,6 @@ class FlatSink(Sink):
     def __init__(
         self, part: Path, header: bytes, arrays: Mapping[str, tuple[Stored, int]], size: int
     ) -> None:
-        """Open an existing file."""
         self.fd = os.open(part, os.O_WRONLY | os.O_CLOEXEC)
         self._arrays = arrays
         with closed_on_error(self):
@@ -88,6 +86,18 @@ class FlatSink(Sink):
     def close(self) -> None:
         """Close the file."""
         os.close(self.fd)
+
+
+def run_of(box: Box, stored: Stored) -> tuple[int, int]:
+    """Return the first element of a part in its file, and the elements from there to its last.
+
+    The part is contiguous if it has as many elements.
+    """
+    shape = stored.shape
+    if stored.fortran_order:
+        box, shape = box[::-1], shape[::-1]
+    strides = _strides(shape, 1)
+    return _offset(box, strides), _span(box, strides, 1)
 
 
 def write_part(fd: int, stored: Stored, begin: int, box: Box, block: NDArray[Any]) -> None:

@@ -36,29 +36,6 @@ _COPY = ".ropecli-copy"  #: A group that holds the root of another file while it
 _SCALES = ("DIMENSION_LIST", "REFERENCE_LIST")
 
 
-class Hdf5(Format):
-    """Files of HDF5."""
-
-    suffixes = (".h5", ".hdf5")
-    named = True
-
-    def open(self, path: Path) -> _Source:
-        """Find all datasets."""
-        return _Source(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array in its dtype and byte order, in C order."""
-        import_library("h5py", array.path, "writing")
-        check_name(array.path, array.name, _is_valid_name)
-        # No chunk may be larger than the array.
-        chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
-        return replace(array, fortran_order=False, chunks=chunks if all(array.shape) else None)
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Begin a file, as a copy of another one of this format."""
-        return _Sink(part, arrays, source)
-
-
 class _Source(FileSource):
     """An open file. Links to other files are not followed."""
 
@@ -95,8 +72,6 @@ class _Source(FileSource):
 
 
 class _Reader(Reader):
-    """One dataset of an open file."""
-
     def __init__(self, stored: Stored, dataset: Any) -> None:
         super().__init__(stored)
         self._dataset = dataset
@@ -104,14 +79,13 @@ class _Reader(Reader):
     def read(self, box: Box, out: NDArray[Any]) -> None:
         if out.size:
             with translate_read_errors(self.stored.label):
-                self._dataset.read_direct(_as_stored(out), box)
+                self._dataset.read_direct(_as_opaque(out), box)
 
 
 class _Sink(Sink):
-    """A file that is being written."""
+    """A file that is being written, as a copy of another one of this format or from the start."""
 
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        """Copy a file of this format, or begin a new one."""
         h5py: Any = import_library("h5py", part, "writing")
         self._part = part
         self._stream = _QuietFile(part)
@@ -129,7 +103,7 @@ class _Sink(Sink):
         if block.size:
             with self._writing():
                 dataset = self._file[_encode_name(name)]
-                dataset.write_direct(_as_stored(block), dest_sel=box)
+                dataset.write_direct(_as_opaque(block), dest_sel=box)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -318,5 +292,19 @@ def _is_valid_name(name: str) -> bool:
     return b"\0" not in name.encode() and not {"", "."} & set(name.split("/"))
 
 
-def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
+def _as_opaque(array: NDArray[Any]) -> NDArray[Any]:
     return array.view(_OPAQUE) if array.dtype == BFLOAT16 else array
+
+
+def _as_stored(array: Stored) -> Stored:
+    """Return the array in its dtype and byte order, in C order."""
+    import_library("h5py", array.path, "writing")
+    check_name(array.path, array.name, _is_valid_name)
+    # No chunk may be larger than the array.
+    chunks = tuple(map(min, array.chunks, array.shape)) if array.chunks else None
+    return replace(array, fortran_order=False, chunks=chunks if all(array.shape) else None)
+
+
+HDF5 = Format(
+    suffixes=(".h5", ".hdf5"), named=True, open=_Source, create=_Sink, as_stored=_as_stored
+)

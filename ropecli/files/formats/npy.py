@@ -35,30 +35,12 @@ _VERSIONS = {
 }
 
 
-class Npy(Format):
-    """`Format` of NumPy's own files."""
-
-    suffixes = (".npy",)
-
-    def open(self, path: Path) -> NpySource:
-        """Open a file and read its header."""
-        return NpySource(path)
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
-        """Begin a file, with the header of another .npy file byte for byte."""
-        (array,) = arrays
-        header = header_for(array, source)
-        places = {array.name: (array, len(header))}
-        return FlatSink(part, header, places, len(header) + array.nbytes)
-
-
 class NpySource(FileSource):
     """`Source` of a .npy file."""
 
     header: NpyHeader
 
     def __init__(self, path: Path) -> None:
-        """Open a file and read its header."""
         super().__init__(path, "a .npy file")
         with closed_on_error(self):
             self.header = read_header(path, self.fd)
@@ -156,3 +138,14 @@ def new_header(array: Stored) -> bytes:
     header = {"descr": descr, "fortran_order": array.fortran_order, "shape": array.shape}
     npy_format.write_array_header_1_0(stream, header)
     return stream.getvalue()
+
+
+def _create(part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
+    """Begin a file, with the header of another .npy file byte for byte."""
+    (array,) = arrays
+    header = header_for(array, source)
+    places = {array.name: (array, len(header))}
+    return FlatSink(part, header, places, len(header) + array.nbytes)
+
+
+NPY = Format(suffixes=(".npy",), open=NpySource, create=_create)

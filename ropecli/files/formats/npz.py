@@ -35,31 +35,10 @@ _SHORT_STEP = 32
 _STEPS = {zipfile.ZIP_STORED: _STEP, zipfile.ZIP_DEFLATED: _STEP}
 
 
-class Npz(Format):
-    """`Format` of NumPy's archives."""
-
-    suffixes = (".npz",)
-    named = True
-
-    def open(self, path: Path) -> NpzSource:
-        """Open an archive and read its index."""
-        return NpzSource(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array: every dtype, byte order and memory order can be stored."""
-        check_name(array.path, array.name, _is_name)
-        return array
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Begin an archive; members of another one stay packed as they are there."""
-        return _Sink(part, arrays, source)
-
-
 class NpzSource(FileSource):
-    """`Source` of an archive."""
+    """`Source` of an archive; headers of arrays are read when they are needed."""
 
     def __init__(self, path: Path) -> None:
-        """Open an archive and read its index; headers of arrays are read when they are needed."""
         super().__init__(path, "a .npz file")
         with closed_on_error(self), translate_read_errors(str(path)):
             self.archive = zipfile.ZipFile(_BoundedFile(self.fd, closefd=False))
@@ -150,6 +129,8 @@ class _Arrays(Mapping[str, Stored]):
 
 
 class _Sink(Spool):
+    """An archive; members of another one stay packed as they are there."""
+
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
         if twice and not isinstance(source, NpzSource):
@@ -212,3 +193,12 @@ def _ambiguous_key(filenames: Iterable[str]) -> str:
 
 def _is_name(name: str) -> bool:
     return "\0" not in name and len(name.encode()) <= _LONGEST_NAME
+
+
+def _as_stored(array: Stored) -> Stored:
+    """Return the array: every dtype, byte order and memory order can be stored."""
+    check_name(array.path, array.name, _is_name)
+    return array
+
+
+NPZ = Format(suffixes=(".npz",), named=True, open=NpzSource, create=_Sink, as_stored=_as_stored)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ropecli.files.formats.library import (
     translate_write_errors,
 )
 from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.stored import Stored, in_c_order
 from ropecli.files.formats.stream import PieceStream, StreamReader
 
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -31,41 +30,6 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 _BUFFER = 1 << 20  #: Bytes of a column chunk that are read at once.
 _BATCH = 1 << 22  #: Bytes of rows that are decoded at once.
 _GROUP = 1 << 26  #: Bytes of a row group in memory while it is written; larger ones are split.
-
-
-class Parquet(Format):
-    """`Format` of Parquet files."""
-
-    suffixes = (".parquet",)
-    named = True
-
-    def open(self, path: Path) -> _Source:
-        """Open a file and read its schema."""
-        return _Source(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array little-endian, in C order; it must have a vector per row."""
-        import_library("pyarrow", array.path, "writing")
-        dtype = array.dtype.newbyteorder("<")
-        if dtype not in _DTYPES.values():
-            raise FileError(
-                f"cannot write {array.label}: parquet has no {array.described}; "
-                "expected float64, float32 or float16"
-            )
-        if len(array.shape) != 2:
-            raise FileError(
-                f"cannot write {array.label}: a column holds a vector per row, got {array.shape}"
-            )
-        return replace(array, dtype=dtype, fortran_order=False, chunks=None)
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Begin a file: the columns of another Parquet file, with other vectors in some."""
-        rows = {array.shape[0] for array in arrays}
-        if len(rows) > 1:
-            raise FileError(
-                f"cannot write {arrays[0].path}: columns must have one length, got {rows}"
-            )
-        return _Sink(part, arrays, source)
 
 
 class _Source(FileSource):
@@ -216,3 +180,32 @@ def _describe(path: Path, column: Any, rows: int) -> Stored | None:
             unreadable=f"lists of any length ({kind}), not of one (fixed_size_list)",
         )
     return None
+
+
+def _as_stored(array: Stored) -> Stored:
+    """Return the array little-endian, in C order; it must have a vector per row."""
+    import_library("pyarrow", array.path, "writing")
+    stored = in_c_order(array, "<")
+    if stored.dtype not in _DTYPES.values():
+        raise FileError(
+            f"cannot write {array.label}: parquet has no {array.described}; "
+            "expected float64, float32 or float16"
+        )
+    if len(array.shape) != 2:
+        raise FileError(
+            f"cannot write {array.label}: a column holds a vector per row, got {array.shape}"
+        )
+    return stored
+
+
+def _create(part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
+    """Begin a file: the columns of another Parquet file, with other vectors in some."""
+    rows = {array.shape[0] for array in arrays}
+    if len(rows) > 1:
+        raise FileError(f"cannot write {arrays[0].path}: columns must have one length, got {rows}")
+    return _Sink(part, arrays, source)
+
+
+PARQUET = Format(
+    suffixes=(".parquet",), named=True, open=_Source, create=_create, as_stored=_as_stored
+)

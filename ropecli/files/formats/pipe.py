@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import Format, Reader, Sink, Source, closed_on_error
-from ropecli.files.formats.flat import write_part
+from ropecli.files.formats.flat import run_of, write_part
 from ropecli.files.formats.library import translate_read_errors
 from ropecli.files.formats.npy import (
     NpyHeader,
@@ -26,7 +26,7 @@ from ropecli.files.formats.npy import (
     read_stream_header,
 )
 from ropecli.files.formats.stored import Box, Stored
-from ropecli.files.formats.stream import StreamReader, run_of
+from ropecli.files.formats.stream import StreamReader
 from ropecli.regular import COPY_BYTES
 
 NAME = "-"
@@ -62,24 +62,10 @@ def check_stdout(sources: Iterable[Path] = ()) -> None:
             raise FileError(f"input and output are the same file: {source}")
 
 
-class Pipe(Format):
-    """`Format` of one .npy file that comes or goes as a stream."""
-
-    def open(self, path: Path) -> StdinSource:
-        """Read the header from standard input."""
-        return StdinSource()
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
-        """Write the header, that of another .npy file byte for byte."""
-        (array,) = arrays
-        return StdoutSink(array, header_for(array, source))
-
-
 class StdinSource(NpySource):
     """`Source` of standard input: a redirected file is read as a file, all else in order."""
 
     def __init__(self) -> None:
-        """Read the header."""
         path = Path("stdin")
         if sys.__stdin__ is None:
             raise FileError("stdin is closed; expected a .npy file")
@@ -109,7 +95,6 @@ class StdoutSink(Sink):
     """
 
     def __init__(self, array: Stored, header: bytes) -> None:
-        """Write the header."""
         self._stored = array
         self._place = 0  # elements written
         self._waiting: IO[bytes] | None = None
@@ -184,3 +169,13 @@ class _Stdin:
                 return os.readv(self._fd, [into])
             except BlockingIOError:  # an empty pipe that does not wait by itself
                 select.select([self._fd], [], [])
+
+
+def _create(part: Path, arrays: Sequence[Stored], source: Source) -> StdoutSink:
+    """Write the header, that of another .npy file byte for byte."""
+    (array,) = arrays
+    return StdoutSink(array, header_for(array, source))
+
+
+#: One .npy file that comes or goes as a stream.
+PIPE = Format(open=lambda _: StdinSource(), create=_create)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -14,43 +15,25 @@ from ropecli.arrays import DTYPES, MOST_AXES, is_shape
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
-from ropecli.files.formats.stored import Stored, short
+from ropecli.files.formats.stored import Stored, in_c_order, short
 from ropecli.names import meant
 
 
-class Raw(Format):
-    """`Format` of elements alone, in C order; little-endian unless the dtype says otherwise."""
+def raw(shape: Sequence[int], dtype: str | None) -> Format:
+    """Return the format of files of one shape and dtype, little-endian unless that says otherwise.
 
-    suffixes = (".bin", ".raw", ".dat")
-
-    def __init__(self, shape: Sequence[int] | None = None, dtype: str | None = None) -> None:
-        """Describe such files; writing alone needs no shape."""
-        self.shape = None if shape is None else _check_shape(shape)
-        self.dtype = None if shape is None else _parse_dtype(dtype)
-
-    def open(self, path: Path) -> _Source:
-        """Open a file that has the size of the array."""
-        if self.shape is None or self.dtype is None:
-            raise FileError(f"{path} has no header; expected a file with one, such as .npy")
-        return _Source(path, self.shape, self.dtype)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array in C order."""
-        big = self.dtype is not None and not self.dtype.isnative
-        dtype = array.dtype.newbyteorder(">" if big else "<")
-        return replace(array, dtype=dtype, fortran_order=False, chunks=None)
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
-        """Begin a file."""
-        (array,) = arrays
-        return FlatSink(part, b"", {array.name: (array, 0)}, array.nbytes)
+    A file that is opened must have the size of the array.
+    """
+    lengths, elements = _check_shape(shape), _parse_dtype(dtype)
+    return replace(
+        RAW,
+        open=partial(_Source, shape=lengths, dtype=elements),
+        as_stored=partial(in_c_order, order="<" if elements.isnative else ">"),
+    )
 
 
 class _Source(FileSource):
-    """`Source` of a raw file."""
-
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Open a file, and compare its size with the shape."""
+    def __init__(self, path: Path, *, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         super().__init__(path)
         stored = Stored(path=path, shape=shape, dtype=dtype)
         with closed_on_error(self):
@@ -108,3 +91,21 @@ def _parse_dtype(name: object) -> np.dtype[Any]:
         )
     ordered: np.dtype[Any] = dtype.newbyteorder(">" if text.startswith(">") else "<")
     return ordered
+
+
+def _create(part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
+    (array,) = arrays
+    return FlatSink(part, b"", {array.name: (array, 0)}, array.nbytes)
+
+
+def _refuse(path: Path) -> NoReturn:
+    raise FileError(f"{path} has no header; expected a file with one, such as .npy")
+
+
+#: Of files whose shape and dtype are not known, which can be written only.
+RAW = Format(
+    suffixes=(".bin", ".raw", ".dat"),
+    open=_refuse,
+    create=_create,
+    as_stored=partial(in_c_order, order="<"),
+)

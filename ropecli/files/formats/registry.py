@@ -10,27 +10,17 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import Format, Source
-from ropecli.files.formats.hdf5 import Hdf5
-from ropecli.files.formats.npy import Npy
-from ropecli.files.formats.npz import Npz
-from ropecli.files.formats.parquet import Parquet
-from ropecli.files.formats.pipe import Pipe, is_pipe
-from ropecli.files.formats.raw import Raw
-from ropecli.files.formats.safetensors import Safetensors
-from ropecli.files.formats.torch import Torch
-from ropecli.files.formats.zarr import Zarr
+from ropecli.files.formats.hdf5 import HDF5
+from ropecli.files.formats.npy import NPY
+from ropecli.files.formats.npz import NPZ
+from ropecli.files.formats.parquet import PARQUET
+from ropecli.files.formats.pipe import PIPE, is_pipe
+from ropecli.files.formats.raw import RAW, raw
+from ropecli.files.formats.safetensors import SAFETENSORS
+from ropecli.files.formats.torch import TORCH
+from ropecli.files.formats.zarr import ZARR
 
-FORMATS: tuple[Format, ...] = (
-    Npy(),
-    Npz(),
-    Safetensors(),
-    Raw(),
-    Zarr(),
-    Hdf5(),
-    Parquet(),
-    Torch(),
-)
-_PIPE = Pipe()
+FORMATS = (NPY, NPZ, SAFETENSORS, RAW, ZARR, HDF5, PARQUET, TORCH)
 
 
 class UnknownFormatError(FileError):
@@ -56,7 +46,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
         return format_of(file).open(file)
     except UnknownFormatError:
         if _may_be_npy(file):
-            return Npy().open(file)
+            return NPY.open(file)
         raise
 
 
@@ -64,7 +54,7 @@ def _may_be_npy(path: Path) -> bool:
     """Return whether a file begins as .npy files do, or has no beginning that can be read."""
     try:
         if not path.is_file():
-            return True  # so that the message is that of Npy
+            return True  # so that the message is that of a .npy file
         with path.open("rb") as stream:
             return stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
     except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -77,16 +67,16 @@ def open_input(
     """Open the input of a rotation."""
     suffix = Path(path).suffix.lower()
     if shape is None:
-        if suffix in Raw.suffixes:
+        if suffix in RAW.suffixes:
             raise FileError(
                 f"{path} has no header; shape and dtype are required", "pass `shape` and `dtype`"
             )
-        return _PIPE.open(Path(path)) if is_pipe(path) else open_source(path)
-    headed = [known for known in FORMATS if not isinstance(known, Raw)]
+        return PIPE.open(Path(path)) if is_pipe(path) else open_source(path)
+    headed = [known for known in FORMATS if known is not RAW]
     if is_pipe(path) or any(suffix in known.suffixes for known in headed):
         what = "stdin is a .npy file" if is_pipe(path) else f"{os.fspath(path)} is a {suffix} file"
         raise FileError(f"{what}, which contains its shape", "omit `shape`")
-    return Raw(shape, dtype).open(Path(path))
+    return raw(shape, dtype).open(Path(path))
 
 
 def output_format(
@@ -97,8 +87,8 @@ def output_format(
 ) -> Format:
     """Return the format of an output by its suffix; raw if it has the suffix of a raw input."""
     if is_pipe(path):
-        return _PIPE
-    raw = {Path(input).suffix.lower(), *Raw.suffixes}
-    if shape is not None and Path(path).suffix.lower() in raw:
-        return Raw(shape, dtype)
+        return PIPE
+    suffixes = {Path(input).suffix.lower(), *RAW.suffixes}
+    if shape is not None and Path(path).suffix.lower() in suffixes:
+        return raw(shape, dtype)
     return format_of(path, action="write")

@@ -11,7 +11,7 @@ import math
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink, write_at
-from ropecli.files.formats.stored import Stored, check_name, short
+from ropecli.files.formats.stored import Stored, check_name, in_c_order, short
 from ropecli.regular import read_bytes, read_pieces
 
 SUFFIX = ".safetensors"
@@ -50,43 +50,6 @@ _DENSEST = 10  #: Bytes per list or object of a larger one; a tensor has three i
 _METADATA = "__metadata__"
 _FLOAT8 = {"F8_E4M3", "F8_E5M2", "F8_E8M0"}
 _ALIGNMENT = 8  #: Of the data, in bytes.
-
-
-class Safetensors(Format):
-    """`Format` of named arrays, one after another."""
-
-    suffixes = (SUFFIX,)
-    named = True
-
-    def open(self, path: Path) -> _Source:
-        """Open a file and read its header."""
-        return _Source(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array little-endian, in C order."""
-        check_name(array.path, array.name, lambda name: name.encode() != _METADATA.encode())
-        dtype = array.dtype.newbyteorder("<")
-        return replace(array, dtype=dtype, fortran_order=False, chunks=None)
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
-        """Begin a file, with the header of another .safetensors file byte for byte."""
-        if isinstance(source, _Source):
-            header, tensors = source.header.content, source.header.tensors
-            begins = {tensor.name: tensor.begin for tensor in tensors}
-            end = tensors[-1].end if tensors else len(header)
-        else:
-            header = encode_header(arrays)
-            ends = list(accumulate((array.nbytes for array in arrays), initial=len(header)))
-            begins = {array.name: end for array, end in zip(arrays, ends, strict=False)}
-            end = ends[-1]
-        places = {array.name: (array, begins[array.name]) for array in arrays}
-        sink = FlatSink(part, header, places, end)
-        if isinstance(source, _Source):
-            with closed_on_error(sink):
-                for tensor in source.header.tensors:
-                    if tensor.name not in places:
-                        source.copy(tensor, sink.fd)
-        return sink
 
 
 class _Source(FileSource):
@@ -245,3 +208,35 @@ def _parse_offsets(value: Any) -> tuple[int, int] | None:
 
 def _damaged_error(path: Path, problem: str) -> FileError:
     return FileError(f"{path} is not a whole .safetensors file: {problem}")
+
+
+def _as_stored(array: Stored) -> Stored:
+    """Return the array little-endian, in C order."""
+    check_name(array.path, array.name, lambda name: name.encode() != _METADATA.encode())
+    return in_c_order(array, "<")
+
+
+def _create(part: Path, arrays: Sequence[Stored], source: Source) -> FlatSink:
+    """Begin a file, with the header of another .safetensors file byte for byte."""
+    if isinstance(source, _Source):
+        header, tensors = source.header.content, source.header.tensors
+        begins = {tensor.name: tensor.begin for tensor in tensors}
+        end = tensors[-1].end if tensors else len(header)
+    else:
+        header = encode_header(arrays)
+        ends = list(accumulate((array.nbytes for array in arrays), initial=len(header)))
+        begins = {array.name: end for array, end in zip(arrays, ends, strict=False)}
+        end = ends[-1]
+    places = {array.name: (array, begins[array.name]) for array in arrays}
+    sink = FlatSink(part, header, places, end)
+    if isinstance(source, _Source):
+        with closed_on_error(sink):
+            for tensor in source.header.tensors:
+                if tensor.name not in places:
+                    source.copy(tensor, sink.fd)
+    return sink
+
+
+SAFETENSORS = Format(
+    suffixes=(SUFFIX,), named=True, open=_Source, create=_create, as_stored=_as_stored
+)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -80,6 +80,11 @@ def check_name(path: Path, name: str, fits: Callable[[str], bool]) -> None:
         raise FileError(
             f"cannot write {path}: this format cannot store the name {short(repr(name))}"
         )
+
+
+def in_c_order(array: Stored, order: Literal["<", ">", "="]) -> Stored:
+    """Return an array in C order, unchunked, with its elements in a byte order."""
+    return replace(array, dtype=array.dtype.newbyteorder(order), fortran_order=False, chunks=None)
 
 
 def whole(stored: Stored) -> Box:

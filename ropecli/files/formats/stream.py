@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ropecli.errors import FileError
 from ropecli.files.formats.base import Reader
-from ropecli.files.formats.flat import FlatReader
+from ropecli.files.formats.flat import FlatReader, run_of
 from ropecli.files.formats.library import translate_read_errors
 from ropecli.files.formats.stored import Box, Stored
 from ropecli.regular import COPY_BYTES
@@ -26,10 +26,9 @@ class Stream(Protocol):
 
 
 class PieceStream:
-    """`Stream` of pieces of any length."""
+    """`Stream` of pieces of any length, none of them empty."""
 
     def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
-        """Take pieces, none of them empty, one at a time."""
         self._pieces = iter(pieces)
         self._rest = memoryview(b"")
 
@@ -52,7 +51,7 @@ def read_up_to(stream: Stream, length: int) -> bytes:
 
 
 class StreamReader(Reader):
-    """`Reader` of a stream.
+    """`Reader` of a stream that is at the first element.
 
     Once a part is not the next in the stream, the rest of the stream is unpacked into a file. So
     are arrays in Fortran order, whose vectors are spread over the stream.
@@ -61,7 +60,6 @@ class StreamReader(Reader):
     in_order = True
 
     def __init__(self, stream: Stream, stored: Stored) -> None:
-        """Read from a stream that is at the first element."""
         super().__init__(stored)
         self._stream = stream
         self._place = 0  # in bytes
@@ -113,16 +111,3 @@ class StreamReader(Reader):
                     f"cannot unpack {stored.label} into {tempfile.gettempdir()}: {error.strerror}"
                 ) from None
         return reader
-
-
-def run_of(box: Box, stored: Stored) -> tuple[int, int]:
-    """Return the first element of a part in its file, and the elements from there to its last.
-
-    The part is contiguous if it has as many elements.
-    """
-    shape = stored.shape
-    if stored.fortran_order:
-        box, shape = box[::-1], shape[::-1]
-    first = int(np.ravel_multi_index([part.start for part in box], shape))
-    last = int(np.ravel_multi_index([part.stop - 1 for part in box], shape))
-    return first, last - first + 1

@@ -9,8 +9,7 @@ import copy
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from pickle import UnpicklingError
@@ -21,14 +20,14 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
+from ropecli.files.formats.base import FileSource, Format, MemoryReader, closed_on_error
 from ropecli.files.formats.library import (
     check_expansion,
     translate_read_errors,
     translate_write_errors,
 )
 from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Box, Stored
+from ropecli.files.formats.stored import Box, Stored, in_c_order
 from ropecli.regular import read_bytes
 
 #: Before it, a crafted file can run code in spite of `weights_only` (CVE-2025-32434).
@@ -40,27 +39,6 @@ _DTYPES = {"bfloat16": BFLOAT16, **{name: np.dtype(name) for name in _NUMPY.spli
 #: costs 16 and the letters of its name.
 _BUDGET = 1 << 24
 _DEEPEST = 100  #: Levels of dictionaries.
-
-
-class Torch(Format):
-    """`Format` of PyTorch's files."""
-
-    suffixes = (".pt", ".pth")
-    named = True
-
-    def open(self, path: Path) -> _Source:
-        """Open a file, and map its elements."""
-        return _Source(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array in native byte order, in C order."""
-        _check_library(array.path, "writing")
-        dtype = array.dtype.newbyteorder("=")
-        return replace(array, dtype=dtype, fortran_order=False, chunks=None)
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Begin a file: the structure of another .pt file, with other tensors in it."""
-        return _Sink(part, arrays, source)
 
 
 class _Source(FileSource):
@@ -82,10 +60,9 @@ class _Source(FileSource):
         return _Reader(stored, as_array(stored.label, self.tensors[stored.name]), self.fd)
 
 
-class _Reader(Reader):
+class _Reader(MemoryReader):
     def __init__(self, stored: Stored, mapped: NDArray[Any], fd: int) -> None:
-        super().__init__(stored)
-        self._mapped = mapped
+        super().__init__(stored, mapped)
         self._fd = fd
         self._size = os.fstat(fd).st_size
 
@@ -93,10 +70,12 @@ class _Reader(Reader):
         # To read a mapped page behind the end of its file ends the process.
         if os.fstat(self._fd).st_size < self._size:
             raise FileError(f"{self.stored.path} became shorter while it was being read")
-        out[...] = self._mapped[box]
+        super().read(box, out)
 
 
 class _Sink(Spool):
+    """A file with the structure of another .pt file, and other tensors in it."""
+
     def finish(self) -> None:
         import torch
 
@@ -226,3 +205,14 @@ def _describe(path: Path, name: str, tensor: Any) -> Stored:
         dtype=_DTYPES.get(kind, np.dtype(np.uint8)),
         unreadable=unreadable,
     )
+
+
+def _as_stored(array: Stored) -> Stored:
+    """Return the array in native byte order, in C order."""
+    _check_library(array.path, "writing")
+    return in_c_order(array, "=")
+
+
+TORCH = Format(
+    suffixes=(".pt", ".pth"), named=True, open=_Source, create=_Sink, as_stored=_as_stored
+)

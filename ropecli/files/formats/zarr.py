@@ -25,7 +25,7 @@ from ropecli.files.formats.library import (
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.stored import Box, Stored, check_name, short
+from ropecli.files.formats.stored import Box, Stored, check_name, in_c_order, short
 from ropecli.regular import open_regular, read_bytes, regular_file
 
 if TYPE_CHECKING:
@@ -44,41 +44,10 @@ _TORN = "*.partial"  #: Half a chunk, left by a process that was killed.
 _MARK = {"dtype": BFLOAT16.name}
 
 
-class Zarr(Format):
-    """Stores of zarr, version 3."""
-
-    suffixes = (".zarr",)
-    named = True
-
-    def open(self, path: Path) -> _Source:
-        """Read the metadata of all arrays."""
-        return _Source(path)
-
-    def as_stored(self, array: Stored) -> Stored:
-        """Return the array in C order, in chunks."""
-        import_library("zarr", array.path, "writing")
-        if array.name:
-            check_name(array.path, array.name, _is_valid_name)
-        dtype = array.dtype.newbyteorder("=")
-        return replace(array, dtype=dtype, fortran_order=False, chunks=_choose_chunks(array))
-
-    def create(self, part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
-        """Begin a store, as a copy of another one but for the chunks of these arrays."""
-        # An array without a name in its file is the store itself.
-        alone = list(source.arrays) == [""]
-        sink = _Sink(part, {"" if alone else array.name: array for array in arrays})
-        if isinstance(source, _Source):
-            _copy_store(source.path, part, sink.places)
-        else:
-            _create_store(part, sink.places)
-        return sink
-
-
 class _Source(Source):
     """An open store; no file of it is held open."""
 
     def __init__(self, path: Path) -> None:
-        """Read all metadata."""
         self.path = path
         with translate_read_errors(str(path)):
             path.stat()
@@ -98,8 +67,6 @@ class _Source(Source):
 
 
 class _Reader(Reader):
-    """One array of a store."""
-
     def __init__(self, stored: Stored, array: zarr.Array[Any]) -> None:
         super().__init__(stored)
         self._array = array
@@ -114,10 +81,9 @@ class _Reader(Reader):
 
 
 class _Sink(Sink):
-    """A store that is being written."""
+    """Arrays at their paths in an existing folder."""
 
     def __init__(self, part: Path, places: dict[str, Stored]) -> None:
-        """Write the arrays at their paths in an existing folder."""
         self._part = part
         self.places = places
         self._opened: dict[str, zarr.Array[Any]] = {}
@@ -327,3 +293,26 @@ def _choose_chunks(array: Stored) -> tuple[int, ...]:
         lengths[axis] = min(lengths[axis] * room, shape[axis])
         size *= room
     return tuple(lengths)
+
+
+def _as_stored(array: Stored) -> Stored:
+    """Return the array in C order, in chunks."""
+    import_library("zarr", array.path, "writing")
+    if array.name:
+        check_name(array.path, array.name, _is_valid_name)
+    return replace(in_c_order(array, "="), chunks=_choose_chunks(array))
+
+
+def _create(part: Path, arrays: Sequence[Stored], source: Source) -> _Sink:
+    """Begin a store, as a copy of another one but for the chunks of these arrays."""
+    # An array without a name in its file is the store itself.
+    alone = list(source.arrays) == [""]
+    sink = _Sink(part, {"" if alone else array.name: array for array in arrays})
+    if isinstance(source, _Source):
+        _copy_store(source.path, part, sink.places)
+    else:
+        _create_store(part, sink.places)
+    return sink
+
+
+ZARR = Format(suffixes=(".zarr",), named=True, open=_Source, create=_create, as_stored=_as_stored)
