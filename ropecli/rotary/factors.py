@@ -1,4 +1,4 @@
-"""Factors on the score that some models have: YaRN's mscale, Llama 4's temperature."""
+"""Factors on the score that some models have: YaRN's mscale, LongRoPE's, Llama 4's temperature."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def mscale_ratio(factor: float, k: float | None, k_all_dim: float | None) -> flo
     if k and k_all_dim:
         return mscale(factor, k) / mscale(factor, k_all_dim)
     return mscale(factor)
+
+
+def longrope_factor(factor: float, original: float) -> float:
+    """The attention factor of LongRoPE: sqrt(1 + ln s / ln L) above s = 1, else 1."""
+    return math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
 
 
 def softmax_factor(factor: float, k_all_dim: float | None) -> float:

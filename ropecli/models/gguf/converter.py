@@ -6,7 +6,6 @@ type or YaRN's bounds, llama.cpp does not know of.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from ropecli.models.parts import Part
 from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import number, positive
+from ropecli.rotary.factors import longrope_factor
 
 _SUFFIX = re.compile("(ForCausalLM|ForConditionalGeneration|LMHeadModel|Model)$")
 _STOPPED = 1e30  #: A divisor that stops a pair.
@@ -307,9 +307,8 @@ class _Writing:
         if how == "phi3":
             self.add("rope.scaling.original_context_length", self._original)
             if entry.get("long_factor") and self._original and self.context:
-                stretch = self.context / self._original
-                squared = 1.0 + math.log(stretch) / math.log(self._original)
-                self.add("rope.scaling.attn_factor", math.sqrt(squared) if stretch > 1 else 1.0)
+                factor = longrope_factor(self.context / self._original, self._original)
+                self.add("rope.scaling.attn_factor", factor)
 
 
 def _llama3_divisors(entry: Mapping[str, Any], dim: int, original: float) -> NDArray[np.float64]:

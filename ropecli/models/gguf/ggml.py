@@ -68,8 +68,12 @@ class Rotation:
     @property
     def attention_factor(self) -> float:
         """The factor on cos and sin in all."""
-        own = 1.0 + 0.1 * math.log(self.factor) if self.ext_factor else 1.0
-        return self.attn_factor * own
+        return self.attn_factor * (own_factor(self.factor) if self.ext_factor else 1.0)
+
+
+def own_factor(factor: float) -> float:
+    """Return what the rotation itself multiplies cos and sin by, with YaRN's ramp."""
+    return 1.0 + 0.1 * math.log(factor)
 
 
 def loaded_attn_factor(factor: float, log_multiplier: float, *, deepseek2: bool) -> float:
@@ -82,7 +86,7 @@ def loaded_attn_factor(factor: float, log_multiplier: float, *, deepseek2: bool)
     if log_multiplier:
         numerator = log_multiplier if deepseek2 and log_multiplier != 1.0 else 1.0
         wanted = mscale(factor, numerator) / mscale(factor, log_multiplier)
-    return wanted / (1.0 + 0.1 * math.log(factor))
+    return wanted / own_factor(factor)
 
 
 def softmax_factor(rotation: Rotation, log_multiplier: float) -> float:

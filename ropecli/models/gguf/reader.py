@@ -101,18 +101,23 @@ class GgufFile:
         info = self.tensors.get(name)
         if info is None:
             raise FileError(f"{self.path}: has no tensor {name!r}")
-        count = tensor_bytes(info)
-        if isinstance(count, str):
-            raise FileError(f"{self.path}: tensor {name!r} {count}")
-        place = self.data_offset + info.offset
+        label, count = f"{self.path}: tensor {name!r}", math.prod(info.shape)
+        if info.type not in _TYPES:
+            raise FileError(f"{label} is of ggml type {info.type}; expected {_READ}")
+        if count > MOST_ELEMENTS:
+            raise FileError(f"{label} has {count:,} elements; expected at most {MOST_ELEMENTS:,}")
+        kind, code = _TYPES[info.type]
+        dtype = np.dtype(self.order + code)
+        begin = self.data_offset + info.offset
+        end = begin + count * dtype.itemsize
         with regular_file(self.path, _WHAT) as fd:
             size = os.fstat(fd).st_size
-            if place + count > size:
-                raise FileError(
-                    f"{self.path}: tensor {name!r} ends at byte {place + count:,}; "
-                    f"the file has {size:,}"
-                )
-            return as_float64(info, read_bytes(self.path, fd, place, count), self.order)
+            if end > size:
+                raise FileError(f"{label} ends at byte {end:,}; the file has {size:,}")
+            elements = np.frombuffer(read_bytes(self.path, fd, begin, end - begin), dtype)
+        if kind == "BF16":
+            elements = elements.astype(np.uint16).view(BFLOAT16)
+        return elements.reshape(info.shape).astype(np.float64)
 
 
 def read_gguf(path: Path) -> GgufFile:
@@ -296,22 +301,3 @@ def _read_info(reader: BoundedReader) -> TensorInfo:
         reader.refuse(f"{name!r} has shape {shape} before byte {reader.at:,}; {expected}")
     kind = reader.number("I", f"the type of {name!r}")
     return TensorInfo(name, shape, kind, reader.number("Q", f"the offset of {name!r}"))
-
-
-def tensor_bytes(info: TensorInfo) -> int | str:
-    """Return the bytes of a tensor's elements, or why it cannot be read."""
-    if info.type not in _TYPES:
-        return f"is of ggml type {info.type}; expected {_READ}"
-    count = math.prod(info.shape)
-    if count > MOST_ELEMENTS:
-        return f"has {count:,} elements; expected at most {MOST_ELEMENTS:,}"
-    return count * np.dtype(_TYPES[info.type][1]).itemsize
-
-
-def as_float64(info: TensorInfo, data: bytes, order: str) -> NDArray[np.float64]:
-    """Return the elements of a tensor as float64."""
-    name, code = _TYPES[info.type]
-    array = np.frombuffer(data, np.dtype(order + code)).reshape(info.shape)
-    if name == "BF16":
-        array = array.astype(np.uint16).view(BFLOAT16)
-    return array.astype(np.float64)

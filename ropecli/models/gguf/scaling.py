@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from ropecli.models.gguf.blocks import Blocks
-from ropecli.models.gguf.ggml import Rotation, loaded_attn_factor
+from ropecli.models.gguf.ggml import Rotation, loaded_attn_factor, own_factor
 from ropecli.models.gguf.metadata import Metadata
 
 TYPES = ("none", "linear", "yarn", "longrope")
@@ -114,7 +113,7 @@ class Scaling:
 
     def _attn_factor(self, factor: float, ext_factor: float) -> float:
         if self._facts.get("compress"):
-            return 1.0 / (1.0 + 0.1 * math.log(factor)) if ext_factor else 1.0
+            return 1.0 / own_factor(factor) if ext_factor else 1.0
         own = self._keys.positive("rope.scaling.attn_factor", 1.0)
         if not ext_factor:
             return own * self._yarn_key("attn_factor", 1.0)
@@ -147,7 +146,7 @@ class Scaling:
             keys.refuse("context_length", 0, "a number above 0 with scaling type yarn")
         if base == 1:
             keys.refuse("rope.freq_base", base, "a number other than 1 with scaling type yarn")
-        if 1.0 + 0.1 * math.log(factor) <= 0:
+        if own_factor(factor) <= 0:
             keys.refuse(
                 "rope.scaling.factor", factor, "a number above e^-10 with scaling type yarn"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -16,7 +15,7 @@ from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import at_least, length, number, positive
 from ropecli.rotary import Rotary
-from ropecli.rotary.factors import Temperature, mscale
+from ropecli.rotary.factors import Temperature, longrope_factor, mscale
 
 VERSION = "0.32.2"
 NOPE, ROPE = "nope", "rope"
@@ -449,14 +448,11 @@ def _longrope(
         factors = [number("long_factor", factors)] * pairs
     original = _original(model, entry, None)
     factor = _context(model) / original
-    attention = model.value("attention_factor")
-    if not attention:
-        attention = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
     return {
         "short_factor": factors,
         "long_factor": factors,
         ORIGINAL: original,
-        "attention_factor": attention,
+        "attention_factor": model.value("attention_factor") or longrope_factor(factor, original),
     }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.numbers import length, positive
+from ropecli.rotary.factors import longrope_factor
 from ropecli.rotary.frequencies import Table, finite_table, plain
 
 
@@ -70,8 +70,6 @@ def _attention(factor: float | None, longest: int | None, original: int) -> floa
         if factor is None
         else positive("factor", factor)
     )
-    if scale <= 1:
-        return 1.0
-    if original < 2:
+    if scale > 1 and original < 2:
         raise ArgumentError(f"original_max_position_embeddings must be at least 2, got {original}")
-    return math.sqrt(1 + math.log(scale) / math.log(original))
+    return longrope_factor(scale, original)

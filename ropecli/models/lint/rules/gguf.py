@@ -13,6 +13,7 @@ from ropecli.models.lint.subjects import GgufHeader
 from ropecli.models.lint.values import number, numbers, shown, value_or_none
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.rotary import Rotary
+from ropecli.rotary.factors import longrope_factor
 
 FACTOR = "rope.scaling.factor"
 ORIGINAL = "rope.scaling.original_context_length"
@@ -414,7 +415,7 @@ def no_attention_factor(header: GgufHeader) -> Iterator[Hit]:
     if not has or header.number("rope.scaling.attn_factor") or not original or original < 2:
         return
     if context is not None and context > original:
-        factor = math.sqrt(1 + math.log(context / original) / math.log(original))
+        factor = longrope_factor(context / original, original)
         yield Hit(
             header.key("rope.scaling.attn_factor"),
             f"cos and sin are multiplied by 1 instead of {shown(factor)}, and scores by 1 instead "
