@@ -40,10 +40,14 @@ class Architecture:
         return found
 
     @property
+    def scaling_is_nested(self) -> bool:
+        """True where these are objects by layer type."""
+        return any(isinstance(value, dict) for value in self.scaling.values())
+
+    @property
     def has_entry_by_layer_type(self) -> bool:
         """True where its code takes an object of scaling keys for each layer type."""
-        by_type = any(isinstance(value, dict) for value in self.scaling.values())
-        return by_type or bool(self.facts.get("by_layer_type"))
+        return self.scaling_is_nested or bool(self.facts.get("by_layer_type"))
 
     def unread(self, of_some: frozenset[str]) -> frozenset[str]:
         """Return the keys that its code does not read."""

@@ -14,7 +14,7 @@ from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.architectures import table
 from ropecli.models.entries import BASE, class_entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
-from ropecli.models.keys import SLIDING, Keys, check_kind_count
+from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, off_switch, parts
 from ropecli.models.refusals import failure, refusal
@@ -22,9 +22,6 @@ from ropecli.models.settings import INDEXER, Settings
 from ropecli.names import quote
 from ropecli.numbers import number
 from ropecli.rotary.factors import Temperature
-
-#: Rope types whose original length is the context length where no key gives it.
-_ORIGINAL = ("llama3", "yarn", "longrope")
 
 
 def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
@@ -108,7 +105,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     original = _original(keys, entry, rope_type, context, nested=nested)
     scaling = entry | {"max_position_embeddings": context}
     if original is not None:
-        scaling["original_max_position_embeddings"] = original
+        scaling[ORIGINAL] = original
     if "stepped_ntk" in facts:
         scaling["base_seqlen"] = keys.integer("base_seqlen") or facts["stepped_ntk"]
         scaling["training_seqlen"] = keys.integer("training_seqlen") or context
@@ -140,11 +137,14 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
 def _original(
     keys: Keys, entry: Mapping[str, Any], rope_type: str, context: int | None, *, nested: bool
 ) -> int | None:
-    """Return the original length: that at the top level (Phi-3's place) first, unless nested."""
-    inner = Keys(entry, keys.architecture).integer("original_max_position_embeddings")
-    outer = keys.integer("original_max_position_embeddings")
+    """Return the original length: that at the top level (Phi-3's place) first, unless nested.
+
+    Where no key gives it to a type that needs it, it is the context length.
+    """
+    inner = Keys(entry, keys.architecture).integer(ORIGINAL)
+    outer = keys.integer(ORIGINAL)
     found = inner if nested else outer or inner
-    if found is None and rope_type in _ORIGINAL:
+    if found is None and rope_type in BY_ORIGINAL:
         return context
     return found
 

@@ -93,7 +93,7 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: dict[str, Any]) -> tup
         )
     found["layout"] = layout
     if facts.get("pairs") == "within each axis":
-        found["pairs_in"] = _within_axes(found["head_dim"], axes=2)
+        found["pairs_in"] = _within_axes(found["head_dim"])
     if entry.get("rope_type", "default") in PLAIN:
         found |= {key: facts[key] for key in _AXIAL if key in facts}
     if output is not None and output != layout:
@@ -103,14 +103,10 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: dict[str, Any]) -> tup
     return assumed
 
 
-def _within_axes(head_dim: int, *, axes: int) -> list[tuple[int, int]]:
-    """Return the pairs of half layout in each axis's own block of coordinates."""
-    block = head_dim // axes
-    return [
-        (start + i, start + i + block // 2)
-        for start in range(0, block * axes, block)
-        for i in range(block // 2)
-    ]
+def _within_axes(head_dim: int) -> list[tuple[int, int]]:
+    """Return the pairs of half layout in each of two axes' own block of coordinates."""
+    block, size = head_dim // 2, head_dim // 4
+    return [(i, i + size) for start in (0, block) for i in range(start, start + size)]
 
 
 def set_axes(keys: Keys, scaling: dict[str, Any], parameters: dict[str, Any]) -> None:

@@ -89,11 +89,18 @@ OF_SOME = frozenset(
 #: Keys where null overrides the default: all of the head, or its share of hidden_size.
 NULL_COUNTS = ("head_dim", "partial_rotary_factor")
 CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
+SHARE = "partial_rotary_factor"
+BY_ORIGINAL = ("yarn", "longrope", "llama3")  #: Rope types that scale by an original length.
 FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
 MOST_LAYERS = 65_536
 LARGEST_HEAD = 1 << 16  #: A hundred times any model's; larger tables take seconds.
 #: Kinds of layers in a file, all parts together; real files have up to six.
 MOST_KINDS = 64
+
+
+def names_of(key: str) -> tuple[str, ...]:
+    """Return all names of a key, the newest first."""
+    return key, *ALIASES.get(key, ())
 
 
 def check_kind_count(kinds: Collection[object]) -> None:
@@ -130,7 +137,7 @@ class Keys:
         except under the keys of NULL_COUNTS.
         """
         ignored = self.unread_keys
-        names = (name, *ALIASES.get(name, ()))
+        names = names_of(name)
         for key in names:
             if self.config.get(key) is not None and key not in ignored:
                 return key, self.config[key]
@@ -140,6 +147,10 @@ class Keys:
             if self.architecture.defaults.get(key) is not None:
                 return key, self.architecture.defaults[key]
         return None
+
+    def read_name(self, name: str) -> str:
+        """Return the first of a key's names that the architecture's code reads."""
+        return next((key for key in names_of(name) if key not in self.unread_keys), name)
 
     def own(self, key: str) -> Any:
         """Return the file's own value of a key, or None."""

@@ -15,7 +15,7 @@ ROPE, NOPE = "rope", "nope"
 
 def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     """Add the indices of layers to settings, and a kind for layers without position."""
-    if len(found) != 1 or found[0].rope_type is None:
+    if len(found) != 1 or not found[0].rotates:
         types = keys.per_layer("layer_types")
         own = [tuple(i for i, kind in enumerate(types) if kind == each.name) for each in found]
         return [replace(each, layers=i or None) for each, i in zip(found, own, strict=True)]

@@ -13,7 +13,7 @@ from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.model import Layer, Model
 from ropecli.models.settings import Description, Settings
 from ropecli.models.source import open_source
-from ropecli.models.stacks import NATIVE, find_stack
+from ropecli.models.stacks import find_stack
 from ropecli.numbers import length
 
 LONGEST_NAME = 200  #: Of a model_type or a kind of layer; tables and figures show it.
@@ -73,7 +73,7 @@ def describe_config(name: str, keys: Mapping[str, Any]) -> Description:
 
 def read_settings(described: Description, reading: str | None = None) -> tuple[Settings, ...]:
     """Return the settings of each kind of layer, as a stack reads them from a file."""
-    stack = find_stack(NATIVE[described.format] if reading is None else reading)
+    stack = find_stack(described, reading)
     try:
         found = stack.read(described)
     except NoRotaryError as error:
@@ -97,11 +97,11 @@ def compute(
     described: Description, *, sequence_length: int | None = None, reading: str | None = None
 ) -> Model:
     """Compute the position encodings of a file that has been read."""
-    stack = find_stack(NATIVE[described.format] if reading is None else reading)
+    stack = find_stack(described, reading)
     layers = []
-    for settings in read_settings(described, stack.name):
+    for settings in read_settings(described, reading):
         try:
-            rope = None if settings.rope_type is None else stack.rotary(settings, sequence_length)
+            rope = stack.rotary(settings, sequence_length) if settings.rotates else None
         except RopecliError as error:
             where = "" if settings.name == "all" else f"layer {settings.name}: "
             raise FileError(f"{described.source}: {where}{error}") from None

@@ -13,19 +13,18 @@ from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries, nested_entries
 from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.gguf.metadata import Metadata
-from ropecli.models.keys import ALIASES, CONTEXT, FULL, ORIGINAL, SLIDING, Keys
+from ropecli.models.keys import CONTEXT, FULL, ORIGINAL, SHARE, SLIDING, Keys
 from ropecli.models.load import describe_config, read_settings
 from ropecli.models.parts import parts
 from ropecli.models.refusals import accepted_types
 from ropecli.models.settings import Description, Settings
-from ropecli.models.stacks import NATIVE, find_stack
+from ropecli.models.stacks import find_stack
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import join, one_of
 from ropecli.numbers import length, positive
 from ropecli.rotary.pairs import NAMED
 from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
 
-SHARE = "partial_rotary_factor"
 #: Parameters of rope types that say something about the model, whatever its rope type is.
 _OF_MODEL = (CONTEXT, ORIGINAL, SHARE, "sequence_length")
 #: Parameters of rope types that only some code reads: llama.cpp and vLLM, and Phi-3.5-MoE's.
@@ -97,7 +96,7 @@ def override(
     if not overrides:
         return Overridden(description=described, unwritable=unwritable)
     before = read_settings(described)
-    stack = find_stack(NATIVE[described.format])
+    stack = find_stack(described)
     chosen = _chosen(described, before, layer)
     kind = f"model_type {described.model_type}" if described.model_type else described.source
     change = _override_gguf if is_gguf else _override_config
@@ -116,7 +115,7 @@ def override(
         after[place] = found
         _check_effect(stack, found, old, overrides, alone=len(chosen) == 1)
     same = _check_others(described, before, chosen, after)
-    rotating = [each for each in before if each.rope_type is not None]
+    rotating = [each for each in before if each.rotates]
     if len(rotating) > 1:
         own = [each.name for each in rotating if each in chosen or each.name not in same]
         others = [each.name for each in rotating if each.name not in own]
@@ -137,9 +136,9 @@ def _chosen(
         named = [each for each in settings if each.name == layer]
         if not named:
             one_of("layer", layer, [each.name for each in settings])
-        rotating = [each for each in named if each.rope_type is not None]
+        rotating = [each for each in named if each.rotates]
     else:
-        rotating = [each for each in settings if each.rope_type is not None and not each.is_indexer]
+        rotating = [each for each in settings if each.rotates and not each.is_indexer]
         rotating = [each for each in rotating if not each.part] or rotating
     if not rotating:
         which = "" if layer is None else f" {layer}"
@@ -177,7 +176,6 @@ class _Writer:
         self._keys, self._overrides = keys, overrides
         self._config = cast("dict[str, Any]", keys.config)
         self._usual: dict[str, Any] = deepcopy(dict(keys.architecture.scaling))
-        self._usual_is_nested = any(isinstance(value, dict) for value in self._usual.values())
         self._kinds = set(entries(keys))
 
     def write(self, chosen: list[Settings]) -> list[str]:
@@ -220,7 +218,7 @@ class _Writer:
         if (
             not given
             and self._usual
-            and not (self._usual_is_nested and self._keys.facts.get("bases"))
+            and not (self._keys.architecture.scaling_is_nested and self._keys.facts.get("bases"))
         ):
             name, given = "rope_parameters", deepcopy(self._usual)
         if add:
@@ -252,16 +250,14 @@ class _Writer:
         if (
             nested_entries(given, self._keys)
             or (given.get("rope_theta") is not None and kind in ("all", FULL))
-            or (self._usual_is_nested and own_key is None)
+            or (self._keys.architecture.scaling_is_nested and own_key is None)
             or (self._usual.get("rope_theta") is not None and not given)
         ):
             return self._entry(kind), "rope_theta"
         key = own_key or self._base_key(kind)
         if key is None and self._name == "rope_parameters":
             return self._entry(kind), "rope_theta"
-        names = ("rope_theta", *ALIASES["rope_theta"])
-        usual = next((name for name in names if name not in self._keys.unread_keys), names[0])
-        return self._config, key or usual
+        return self._config, key or self._keys.read_name("rope_theta")
 
     def _base_key(self, kind: str) -> str | None:
         """Return the key at the top level of the part that holds a base; None if there is none."""
@@ -454,7 +450,7 @@ def _place(after: list[Settings], old: Settings) -> int:
     own = [i for i, each in enumerate(after) if each.name == old.name] or [
         i
         for i, each in enumerate(after)
-        if each.part == old.part and each.rope_type is not None
+        if each.part == old.part and each.rotates
         if each.layers is None or set(old.layers or ()) <= set(each.layers)
     ]
     if not own:

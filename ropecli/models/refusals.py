@@ -7,7 +7,7 @@ from typing import Any
 
 from ropecli.models.entries import class_layer_types, unread_objects
 from ropecli.models.geometry import PLAIN
-from ropecli.models.keys import Keys
+from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SHARE, Keys
 from ropecli.names import quote
 
 #: The keys that each rope type of Transformers needs. An original length is filled in.
@@ -20,8 +20,7 @@ NEEDED = {
     "proportional": (),
     "yarn": ("factor",),
 }
-_ORIGINAL = ("llama3", "longrope", "yarn")
-_COUNTED = ("original_max_position_embeddings", "partial_rotary_factor")  #: Where null is a value.
+_COUNTED = (ORIGINAL, SHARE)  #: Where null is a value.
 _TINY = 4  #: Odd heads up to this size are let through, for files that tests use.
 _MSCALES = ("short_mscale", "long_mscale")
 
@@ -68,7 +67,7 @@ def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> 
     needed = [*NEEDED.get(rope_type, ())]
     renamed = str(written.get("rope_type", written.get("type"))) in facts.get("rope_types", {})
     if renamed and rope_type == "longrope":  # after the length is filled in
-        needed.append("original_max_position_embeddings")
+        needed.append(ORIGINAL)
     if facts.get("mscales") and rope_type != "default":
         needed += _MSCALES
     missing = [key for key in needed if key not in entry]
@@ -85,10 +84,10 @@ def _unusable(keys: Keys, entry: Mapping[str, Any], rope_type: object) -> Iterat
     if absent:
         yield f"model_type {keys.architecture.model_type} needs {', '.join(absent)}"
     nulls = [key for key in _COUNTED if key in entry and entry[key] is None]
-    if "original_max_position_embeddings" in nulls and rope_type in _ORIGINAL:
-        yield "original_max_position_embeddings is null"
-    if "partial_rotary_factor" in nulls and (facts.get("partial") or rope_type not in PLAIN):
-        yield "partial_rotary_factor is null"
+    if ORIGINAL in nulls and rope_type in BY_ORIGINAL:
+        yield f"{ORIGINAL} is null"
+    if SHARE in nulls and (facts.get("partial") or rope_type not in PLAIN):
+        yield f"{SHARE} is null"
     if facts.get("whole_heads"):
         width, heads = keys.integer("hidden_size"), keys.integer("num_attention_heads")
         if width and heads and width % heads:
@@ -127,7 +126,7 @@ def _has_null_base(keys: Keys, name: str, written: Mapping[str, Any]) -> bool:
 
 
 def _odd(keys: Keys, entry: Mapping[str, Any], rope_type: object, head_dim: int) -> Iterator[str]:
-    share = entry.get("partial_rotary_factor", keys.get("partial_rotary_factor"))
+    share = entry.get(SHARE, keys.get(SHARE))
     rotated = int(head_dim * share) if isinstance(share, float) and 0 < share <= 1 else head_dim
     if rope_type == "yarn" and rotated % 2:
         yield f"rope type yarn needs an even rotary dim, got {rotated}"

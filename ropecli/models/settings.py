@@ -36,6 +36,11 @@ class Settings:
     fails: str | None = None  #: Why its model fails, where it reads the file; None where not.
 
     @property
+    def rotates(self) -> bool:
+        """True of layers with a rotation."""
+        return self.rope_type is not None
+
+    @property
     def kind(self) -> str:
         """Its name within its part."""
         return self.name.removeprefix(self.part).removeprefix(".")

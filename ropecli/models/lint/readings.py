@@ -170,6 +170,12 @@ def ignoring(texts: Mapping[str, str]) -> list[str]:
     return [stack for stack, text in texts.items() if not text]
 
 
+def sentence(when: str, texts: Mapping[str, str]) -> str:
+    """Return a sentence, with a blank before it, on what differs when; nothing without any."""
+    said = by_stack(texts)
+    return f" {when}, {said}." if said else ""
+
+
 def by_stack(texts: Mapping[str, str]) -> str:
     """Return one clause per difference, with the stacks that have it; nothing without any."""
     stacks: dict[str, list[str]] = {}

@@ -100,7 +100,7 @@ def _gguf_subjects(path: Path) -> list[object]:
         read=lambda: gguf_settings(gguf),
     )
     settings, problem = _read(described)
-    rotates = any(each.rope_type is not None for each in settings) or problem is not None
+    rotates = any(each.rotates for each in settings) or problem is not None
     file = File(
         format="gguf", raw=gguf.metadata, settings=settings, problem=problem, rotates=rotates
     )

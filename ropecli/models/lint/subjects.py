@@ -13,7 +13,7 @@ import numpy as np
 from ropecli.errors import RopecliError
 from ropecli.models.architectures import Architecture
 from ropecli.models.gguf import GgufFile, Value
-from ropecli.models.keys import ALIASES, FULL, LARGEST_HEAD, ORIGINAL, ROTARY_KEYS
+from ropecli.models.keys import FULL, LARGEST_HEAD, ORIGINAL, ROTARY_KEYS, names_of
 from ropecli.models.lint.readings import effects, partings, refusals
 from ropecli.models.lint.values import number, positive, value_or_none, whole
 from ropecli.models.parts import Part
@@ -24,8 +24,6 @@ from ropecli.rotary.types import canonical, formula, own_parameters
 #: Keys that hold the scaling keys of a config.json, in the order in which Transformers looks.
 HOLDERS = ("rope_scaling", "rope_parameters")
 MOST_LAYER_TYPES = 32
-#: The types that scale by an original length.
-BY_ORIGINAL = ("yarn", "longrope", "llama3")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,6 +70,11 @@ class ConfigPart(Part):
         return self.keys.architecture
 
     @property
+    def rotating(self) -> list[Settings]:
+        """The kinds of layers with a rotation."""
+        return [each for each in self.settings if each.rotates]
+
+    @property
     def is_rotary(self) -> bool:
         """True if its model_type or one of its keys is one of rotary embeddings."""
         return self.architecture.known or any(
@@ -84,16 +87,11 @@ class ConfigPart(Part):
 
     def get_all(self, name: str) -> dict[str, Any]:
         """Return the values of the file under all of a key's names, without null."""
-        names = (name, *ALIASES.get(name, ()))
-        return {key: self.config[key] for key in names if self.config.get(key) is not None}
+        return {k: self.config[k] for k in names_of(name) if self.config.get(k) is not None}
 
     def integer(self, name: str) -> int | None:
         """Return an integer under any of a key's names, from the file or the architecture."""
         return value_or_none(lambda: self.keys.integer(name))
-
-    def real(self, name: str) -> float | None:
-        """Return a finite number under any of a key's names, from the file or the architecture."""
-        return number(value_or_none(lambda: self.keys.real(name)))
 
     @property
     def context(self) -> int | None:
@@ -110,6 +108,11 @@ class ConfigPart(Part):
         """Its scaling keys, or their objects by layer type."""
         given = self.config.get(self.holder or "")
         return given if isinstance(given, dict) else {}
+
+    @property
+    def is_nested(self) -> bool:
+        """True if its scaling keys are objects by layer type."""
+        return any(isinstance(value, dict) for value in self.held.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +169,14 @@ class ScalingKeys:
         return positive(given.get("rope_theta"))
 
     @property
+    def written_original(self) -> int | None:
+        """The original length as the file has it."""
+        return whole(self.values.get(ORIGINAL)) or whole(self.part.config.get(ORIGINAL))
+
+    @property
     def original(self) -> int | None:
         """The original length in use, where the file gives one."""
-        own = whole(self.values.get(ORIGINAL)) or whole(self.part.config.get(ORIGINAL))
+        own = self.written_original
         return own if self.settings is None else own and self.settings.original_context_length
 
     @property
@@ -211,13 +219,12 @@ def scaling_keys(part: ConfigPart) -> list[ScalingKeys]:
     if not isinstance(given, dict):
         return []
     path = part.path if holder is None else part.key(holder)
-    rotating = [each for each in part.settings if each.rope_type is not None]
     nested = {layer: value for layer, value in given.items() if isinstance(value, dict)}
     if not nested:
-        full = [each for each in rotating if each.name.endswith(FULL)]
-        usual = next(iter((*full, *rotating)), None)
+        full = [each for each in part.rotating if each.name.endswith(FULL)]
+        usual = next(iter((*full, *part.rotating)), None)
         return [ScalingKeys(part, path, "all", given, nested=False, settings=usual)]
-    by_layer = {each.kind: each for each in rotating}
+    by_layer = {each.kind: each for each in part.rotating}
     return [
         ScalingKeys(
             part, f"{path}.{layer}", layer, value, nested=True, settings=by_layer.get(layer)
@@ -276,6 +283,6 @@ class GgufHeader:
     def dim(self) -> int | None:
         """Coordinates that are rotated."""
         for settings in self.settings:
-            if settings.rope_type is not None:
+            if settings.rotates:
                 return whole(settings.geometry.get("rotary_dim"))
         return None

@@ -18,6 +18,7 @@ from ropecli.models.stacks.vllm import VLLM
 from ropecli.names import one_of
 
 if TYPE_CHECKING:
+    from ropecli.models.settings import Description
     from ropecli.models.stacks.stack import Stack
 
 STACKS: Mapping[str, Stack] = {
@@ -27,6 +28,6 @@ STACKS: Mapping[str, Stack] = {
 NATIVE = {"config.json": "transformers", "gguf": "llama.cpp"}
 
 
-def find_stack(name: str) -> Stack:
-    """Return the stack of a name."""
-    return STACKS[one_of("reading", name, STACKS)]
+def find_stack(described: Description, name: str | None = None) -> Stack:
+    """Return the stack of a name; by default the one that the file is made for."""
+    return STACKS[NATIVE[described.format] if name is None else one_of("reading", name, STACKS)]

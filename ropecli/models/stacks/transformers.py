@@ -22,12 +22,13 @@ def read(described: Description) -> tuple[Settings, ...]:
     if described.format != "config.json" or not any(each.nested for each in described.settings):
         return described.settings
     keys = {part.name: part.keys for part in parts(described.raw)}
-    return tuple(_with_outer_truncate(each, keys[each.part]) for each in described.settings)
+    return tuple(
+        _with_outer_truncate(each, keys[each.part]) if each.nested else each
+        for each in described.settings
+    )
 
 
 def _with_outer_truncate(settings: Settings, keys: Keys) -> Settings:
-    if not settings.nested:
-        return settings
     given = keys.scaling
     scaling = {key: value for key, value in settings.scaling.items() if key != "truncate"}
     if isinstance(given, dict) and nested_entries(given, keys) and "truncate" in given:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import ORIGINAL, Keys
+from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, Keys
 from ropecli.models.parts import parts
 from ropecli.models.refusals import NEEDED
 from ropecli.models.settings import Description, Settings
@@ -54,7 +54,7 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
         raise ArgumentError(
             "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"
         )
-    if name in ("llama3", "yarn", "longrope") and scaling.get(ORIGINAL) is None:
+    if name in BY_ORIGINAL and scaling.get(ORIGINAL) is None:
         scaling[ORIGINAL] = settings.context_length
     server = sequence_length or settings.scaling.get("max_model_len") or settings.context_length
     geometry = {key: value for key, value in settings.geometry.items() if key != "output"}
@@ -75,7 +75,7 @@ def refuse(what: str) -> NoReturn:
 
 def _complete(settings: Settings, keys: Keys) -> Settings:
     """Add what every model reads: how much rotates, M-RoPE's turns, the server's default length."""
-    if settings.rope_type is None or settings.part:
+    if not settings.rotates or settings.part:
         return settings
     geometry, scaling = dict(settings.geometry), dict(settings.scaling)
     share, found = scaling.get("partial_rotary_factor"), keys.find("partial_rotary_factor")

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ropecli.models.keys import ALIASES
-from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks
+from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, sentence
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import HOLDERS, ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -66,7 +65,7 @@ def default_base(entry: ScalingKeys) -> Iterator[Hit]:
     if architecture.known and not architecture.fixes_base and _no_base(entry):
         by_layer = "rope_parameters" in architecture.defaults
         value = "" if by_layer else f": {entry.base or _USUAL:.10g}"
-        name = _read_name(entry.part)
+        name = entry.part.keys.read_name("rope_theta")
         yield Hit(
             _base_key(entry),
             f"The default of model_type {architecture.model_type} is used{value}.",
@@ -173,8 +172,7 @@ def two_bases(entry: ScalingKeys) -> Iterator[Hit]:
     for key, value in found.items():
         if used is not None and number(value) != entry.base:
             message = f"It is {value!r:.30} here and {found[used]!r:.30} at {used}, which is used."
-            texts = by_stack(entry.part.effects({key: found[used]}))
-            same = f" With that here too, {texts}." if texts else ""
+            same = sentence("With that here too", entry.part.effects({key: found[used]}))
             yield Hit(key, message + same)
 
 
@@ -214,8 +212,7 @@ def two_holders(part: ConfigPart) -> Iterator[Hit]:
         effects = part.effects({part.key("rope_parameters"): ...})
         used = part.effects({part.key("rope_scaling"): ...})
         dropping = join_stacks([s for s in ignoring(effects) if used.get(s)] or [FIRST])
-        texts = by_stack(effects)
-        other = f" Without rope_parameters, {texts}." if texts else ""
+        other = sentence("Without rope_parameters", effects)
         said = f"It is used, and rope_parameters dropped, in {dropping}; the two differ in "
         yield Hit(part.key("rope_scaling"), f"{said}{', '.join(differ[:5])}.{other}")
 
@@ -276,13 +273,14 @@ def unread_base(part: ConfigPart) -> Iterator[Hit]:
                 ignored.add(f"{part.key(holder)}.rope_theta")
     counting = [number(value) for key, value in given.items() if key not in ignored]
     base = next((value for value in counting if value is not None), _USUAL)
+    read = part.keys.read_name("rope_theta")
     for key, value in given.items():
         if key in ignored and number(value) != base:
             yield Hit(
                 key,
                 f"The code of model_type {architecture.model_type} does not read it; the base is "
                 f"{base:.10g}, not {value!r:.30}.",
-                "" if architecture.fixes_base else f"Rename it to {_read_name(part)}.",
+                "" if architecture.fixes_base else f"Rename it to {read}.",
             )
 
 
@@ -302,12 +300,6 @@ def tiny_base(entry: ScalingKeys) -> Iterator[Hit]:
         rotates = "" if last is None else f" the last pair rotates by {last:.4g} rad per position,"
         message = f"With {base:.4g}{rotates} as fast as the first or faster."
         yield Hit(entry.key_in_use("rope_theta"), message)
-
-
-def _read_name(part: ConfigPart) -> str:
-    """Return the first of a base's names that the architecture's code reads."""
-    names = ("rope_theta", *ALIASES["rope_theta"])
-    return next((name for name in names if name not in part.keys.unread_keys), names[0])
 
 
 def _no_base(entry: ScalingKeys) -> bool:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ropecli.models.keys import ALIASES
+from ropecli.models.keys import names_of
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, File
 from ropecli.models.lint.values import value_or_none
@@ -51,8 +51,7 @@ def uncomputable(file: File) -> Iterator[Hit]:
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
     """Return path and value of the key that a message names, first one whose value it quotes."""
     for word in _WORD.findall(problem):
-        names = ALIASES["rope_theta"] if word == "base" else ()
-        names = ("rope_theta" if word == "base" else word, *names)
+        names = names_of("rope_theta") if word == "base" else (word,)
         found = [(path, value) for path, name, value in _walk(raw) if name in names]
         if found:
             quoted = (each for each in found if repr(each[1])[:20] in problem)

@@ -152,7 +152,7 @@ def attn_factor(header: GgufHeader) -> Iterator[Hit]:
 
 def _rotary(header: GgufHeader) -> Rotary | None:
     """Return llama.cpp's rotation whose factor is farthest from 1; None if there is none."""
-    rotating = [each for each in header.settings if each.rope_type is not None]
+    rotating = [each for each in header.settings if each.rotates]
     found = value_or_none(lambda: [LLAMA_CPP.rotary(each, None) for each in rotating])
     return max(found or (), key=lambda rope: abs(rope.attention_factor - 1), default=None)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
+from ropecli.models.keys import SHARE
 from ropecli.models.lint.readings import FIRST, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, whole
 from ropecli.rotary.pairs import MOST_AXES
 
-SHARE = "partial_rotary_factor"
 NAMES = ("mrope_section", "xdrope_section")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.lint.readings import FIRST, MEASURED, by_stack, join_stacks, without_it
+from ropecli.models.lint.readings import FIRST, MEASURED, join_stacks, sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -96,14 +96,13 @@ def _rightly_named(part: ConfigPart, key: str, right: str, value: object) -> Ite
     if any(part.effects({key: ...}).values()):
         return
     effects = part.effects({key: ..., right: value})
-    texts, name = by_stack(effects), right.rpartition(".")[2]
+    texts, name = sentence("Under that name", effects), right.rpartition(".")[2]
     refused = not effects and not part.name and name not in TOP  # for another reason
     if not texts and not refused and name != "max_position_embeddings":
         return
-    renamed = f" Under that name, {texts}." if texts else ""
     yield Hit(
         key,
-        f"No stack reads it; {name} is missing.{renamed}",
+        f"No stack reads it; {name} is missing.{texts}",
         f"Rename it to {name}.",
         {key: None, right: value},
     )
@@ -332,7 +331,7 @@ def foreign(part: ConfigPart) -> Iterator[Hit]:
     held = part.held
     scales = any(name in held for name in ("rope_type", "type"))
     missing = {"rope_theta": not part.get_all("rope_theta") and "rope_theta" not in held}
-    missing["rope_scaling"] = not scales and not any(isinstance(v, dict) for v in held.values())
+    missing["rope_scaling"] = not scales and not part.is_nested
     for right, names in _FOREIGN.items():
         found = [name for name in names if part.config.get(name) not in (None, False)]
         if part.name or not found or not missing[right]:

@@ -46,7 +46,7 @@ def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     apart = entry.part.config.get("rope_local_base_freq") or "sliding_attention" in usual
     if entry.nested or not apart or factor is None or factor <= 1:
         return
-    kinds = [each for each in entry.part.settings if each.rope_type is not None]
+    kinds = entry.part.rotating
     scaled = [each.name for each in kinds if each.rope_type != "default"]
     plain = [each.name for each in kinds if each.rope_type == "default"]
     if not scaled or not plain or any(each.refused for each in kinds):
@@ -122,7 +122,7 @@ def unread_by_layer_type(part: ConfigPart) -> Iterator[Hit]:
     if value_or_none(lambda: failure(part.keys)):
         what = f"Transformers fails on it: model_type {kind} has one object for all its layers."
     else:
-        read = next((s for s in part.settings if s.rope_type is not None), None)
+        read = next(iter(part.rotating), None)
         base = None if read is None else read.scaling.get("rope_theta")
         what = f"Transformers reads none of it in model_type {kind}"
         if read is not None and base is not None:
@@ -163,7 +163,7 @@ def unknown_layer_type(part: ConfigPart) -> Iterator[Hit]:
 )
 def outside(part: ConfigPart) -> Iterator[Hit]:
     """A plain value next to nested scaling keys, other than `truncate`."""
-    if not any(isinstance(value, dict) for value in part.held.values()):
+    if not part.is_nested:
         return
     if value_or_none(lambda: unread_objects(part.keys)):
         return  # its class reads the values outside, and none of the others

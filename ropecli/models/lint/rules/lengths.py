@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ropecli.models.keys import ORIGINAL
-from ropecli.models.lint.readings import by_stack, ignoring, join_stacks
+from ropecli.models.keys import BY_ORIGINAL, ORIGINAL
+from ropecli.models.lint.readings import ignoring, join_stacks, sentence
 from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import BY_ORIGINAL, ScalingKeys
+from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import shown, whole
 
 _BEYOND = {
@@ -42,7 +42,7 @@ def beyond(entry: ScalingKeys) -> Iterator[Hit]:
     factor, original, context = entry.number("factor"), _original(entry), entry.part.context
     if factor is None or original is None or context is None:
         return
-    if entry.rope_type == "llama3" and any(s.rope_type is None for s in entry.part.settings):
+    if entry.rope_type == "llama3" and not all(s.rotates for s in entry.part.settings):
         return
     if factor >= 1 and context > _BEYOND[entry.rope_type or ""] * factor * original:
         yield Hit(
@@ -81,9 +81,7 @@ def short_of(entry: ScalingKeys) -> Iterator[Hit]:
 
 def _original(entry: ScalingKeys) -> int | None:
     """Return the original length; linear does not use the one that the file gives."""
-    if entry.rope_type != "linear":
-        return entry.original
-    return whole(entry.values.get(ORIGINAL)) or whole(entry.part.config.get(ORIGINAL))
+    return entry.written_original if entry.rope_type == "linear" else entry.original
 
 
 @Rule(
@@ -185,8 +183,7 @@ def two_originals(entry: ScalingKeys) -> Iterator[Hit]:
     """Different original_max_position_embeddings at the top level and among the scaling keys."""
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
-        texts = by_stack(entry.effects(**{ORIGINAL: outer}))
-        same = f" With {shown(outer)} here too, {texts}." if texts else ""
+        same = sentence(f"With {shown(outer)} here too", entry.effects(**{ORIGINAL: outer}))
         yield Hit(
             entry.key(ORIGINAL),
             f"It is {shown(inner)} here and {shown(outer)} at {entry.part.key(ORIGINAL)}; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ropecli.models.keys import ORIGINAL
-from ropecli.models.lint.readings import by_stack, without_it
+from ropecli.models.lint.readings import sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ScalingKeys
 from ropecli.models.lint.values import number, numbers, shown
@@ -125,8 +125,8 @@ def the_switch(entry: ScalingKeys) -> Iterator[Hit]:
     message = f"Transformers uses it for a sequence beyond {where}; with it a pair rotates up to "
     message += f"{shown(worst)} times slower."
     for length in (entry.original, entry.part.context):
-        texts = by_stack(entry.part.partings(length)) if length else ""
-        message += f" At {shown(length or 0)} positions, {texts}." if texts else ""
+        if length:
+            message += sentence(f"At {shown(length)} positions", entry.part.partings(length))
     yield Hit(entry.key("long_factor"), message)
 
 

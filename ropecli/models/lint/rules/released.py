@@ -47,7 +47,7 @@ def unlike_released(part: ConfigPart) -> Iterator[Hit]:
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
     another list of layers without position.
     """
-    rotating = [each for each in part.settings if each.rope_type is not None]
+    rotating = part.rotating
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
@@ -115,7 +115,7 @@ def _value(part: ConfigPart, settings: Settings, key: str) -> Any:
 
 def _interval(part: ConfigPart) -> int | None:
     """Return n where layers n, 2n, ... have no position; None of another pattern."""
-    rotates = {i: s.rope_type is not None for s in part.settings for i in s.layers or ()}
+    rotates = {i: s.rotates for s in part.settings for i in s.layers or ()}
     static = sorted(i for i, each in rotates.items() if not each)
     if not static or not rotates:
         return None
@@ -131,7 +131,7 @@ def _change(part: ConfigPart, settings: Settings, key: str, value: Any) -> tuple
         return part.key("no_rope_layers"), [int((i + 1) % value != 0) for i in range(count)]
     if key in (*_TOP, *_SIZES) or (key == ORIGINAL and part.config.get(key) is not None):
         return part.key(key), value
-    if any(isinstance(value, dict) for value in part.held.values()):
+    if part.is_nested:
         return part.key(f"{part.holder}.{settings.kind}.{key}"), value
     if key not in _EITHER or key in part.held:
         return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value

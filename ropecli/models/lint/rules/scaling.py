@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, without_it
+from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown
@@ -80,12 +80,12 @@ def dynamic_base(entry: ScalingKeys) -> Iterator[Hit]:
     table = entry.table(sequence_length=int(min(context * factor, 2**53)))
     if entry.has("alpha") or table is None or table.base is None:
         return
-    texts = by_stack(entry.part.partings(context))
+    parted = sentence(f"At {shown(context)} positions", entry.part.partings(context))
     yield Hit(
         entry.type_key,
         f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
         f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they were "
-        f"rotated with.{f' At {shown(context)} positions, {texts}.' if texts else ''}",
+        f"rotated with.{parted}",
     )
 
 
