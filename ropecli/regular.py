@@ -1,8 +1,9 @@
-"""Opening regular files, and reading them a piece at a time."""
+"""Regular files: those that a pattern names, opening them, and reading them a piece at a time."""
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import stat
 from collections.abc import Iterator
@@ -14,6 +15,16 @@ from ropecli.errors import FileError
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 COPY_BYTES = 1 << 22  #: Bytes copied at once.
+
+
+def expand_pattern(name: str) -> list[str]:
+    """Return what a pattern such as "dump/*.npy" matches, sorted; any other name as it is."""
+    if os.path.lexists(name) or not glob.has_magic(name):
+        return [name]
+    matching = sorted(glob.glob(name, recursive=True))  # noqa: PTH207
+    if not matching:
+        raise FileError(f"no file matches {name}")
+    return matching
 
 
 def open_regular(path: Path, what: str = "a file") -> int:

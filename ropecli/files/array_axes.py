@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ropecli.errors import ArgumentError, FileError
-from ropecli.files.formats.stored import Box, Stored
+from ropecli.files.formats.stored import Box, Stored, grow
 from ropecli.numbers import even, integer
 
 _LONGEST_HEAD = 512  #: Above every head dim in use; a longer last axis is likely several heads.
@@ -94,16 +94,11 @@ def blocks(axes: Axes, limit: int) -> Iterator[Box]:
 
 def block_shape(axes: Axes, limit: int) -> tuple[int, ...]:
     """Return the shape of a part: grown along the axes of the file, the fastest first."""
-    shape = axes.stored.shape
     lengths = _least_lengths(axes)
     vector = axes.head_dim * axes.stored.dtype.itemsize
     size = math.prod(lengths) * max(vector, _LEAST_VECTOR) // axes.head_dim
-    for axis in reversed(_slowest_first(axes)):
-        whole = math.ceil(shape[axis] / max(1, lengths[axis]))
-        room = min(max(1, limit // max(1, size)), max(1, whole))
-        lengths[axis] = min(lengths[axis] * room, shape[axis])
-        size *= room
-    return tuple(lengths)
+    fastest_first = reversed(_slowest_first(axes))
+    return grow(lengths, axes.stored.shape, fastest_first, size=size, limit=limit)
 
 
 def _product(cuts: list[range]) -> Iterator[tuple[int, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import glob
 import os
 import re
 import time
@@ -24,6 +23,7 @@ from ropecli.files.formats.registry import FORMATS
 from ropecli.files.plan import Plan, Progress, encode_on
 from ropecli.files.positions import checked_offset
 from ropecli.files.session import Job, open_session
+from ropecli.regular import expand_pattern
 from ropecli.rotary.rotary import Rotary
 
 Start = Callable[[Plan], None]
@@ -204,7 +204,6 @@ def expand_inputs(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """
     found: list[Path] = []
     for path in map(Path, inputs):
-        name = str(path)
         if is_pipe(path):
             found.append(path)
         elif is_plain_folder(path):
@@ -212,13 +211,8 @@ def expand_inputs(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
             if not inside:
                 raise FileError(f"{path} holds no file that ends in {', '.join(_SUFFIXES)}")
             found += inside
-        elif os.path.lexists(name) or not glob.has_magic(name):
-            found.append(path)
         else:
-            matching = _sort_by_number(map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207
-            if not matching:
-                raise FileError(f"no file matches {name}")
-            found += matching
+            found += _sort_by_number(map(Path, expand_pattern(str(path))))
     return found
 
 

@@ -41,7 +41,7 @@ class Part:
 
 def parts(config: Mapping[str, Any]) -> list[Part]:
     """Return every part with a rotary embedding, text first."""
-    found = list(_walk(config, _architecture_of_top(config), path="", name="", depth=0))
+    found = list(_walk(config, _architecture_of_top(config)))
     if _has_text_below(found):
         top = found.pop(0)
         if top.keys.architecture.known:  # with a rotation of its own, next to its text model's
@@ -55,7 +55,7 @@ def stray_keys(config: Mapping[str, Any]) -> tuple[dict[str, Any], Part] | None:
 
     No code reads them there.
     """
-    found = list(_walk(config, _architecture_of_top(config), path="", name="", depth=0))
+    found = list(_walk(config, _architecture_of_top(config)))
     if not _has_text_below(found) or found[0].keys.architecture.known:
         return None
     given = {key: config[key] for key in ROTARY_KEYS if config.get(key) is not None}
@@ -83,7 +83,7 @@ def _architecture_of_child(config: Mapping[str, Any], key: str, parent: object) 
 
 
 def _walk(
-    config: Mapping[str, Any], known: Architecture, *, path: str, name: str, depth: int
+    config: Mapping[str, Any], known: Architecture, path: str = "", name: str = "", depth: int = 0
 ) -> Iterator[Part]:
     keys = Keys(config, known)
     children = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from typing import Any
 
 from ropecli.errors import ArgumentTypeError, FileError
 from ropecli.names import meant
+from ropecli.regular import expand_pattern
 
 STDIN = "-"
 EXAMPLE = "example:"  #: Begins the name of a bundled configuration.
@@ -46,16 +46,7 @@ def name_of(source: str | os.PathLike[str]) -> str:
 
 def expand(sources: Iterable[str]) -> list[str]:
     """Return the sources, patterns such as "models/*/config.json" replaced by what they match."""
-    found: list[str] = []
-    for name in sources:
-        if os.path.lexists(name) or not glob.has_magic(name):
-            found.append(name)
-            continue
-        matching = sorted(glob.glob(name, recursive=True))  # noqa: PTH207
-        if not matching:
-            raise FileError(f"no file matches {name}")
-        found += matching
-    return found
+    return [found for name in sources for found in expand_pattern(name)]
 
 
 def locate(source: str | os.PathLike[str]) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -95,6 +95,18 @@ def whole(stored: Stored) -> Box:
 def box_shape(box: Box) -> tuple[int, ...]:
     """Return the shape of a part."""
     return tuple(part.stop - part.start for part in box)
+
+
+def grow(
+    lengths: list[int], shape: Sequence[int], axes: Iterable[int], *, size: int, limit: int
+) -> tuple[int, ...]:
+    """Return the lengths of a part of `size` bytes, grown along axes in turn up to a limit."""
+    for axis in axes:
+        parts = -(-shape[axis] // max(1, lengths[axis]))
+        room = min(max(1, limit // max(1, size)), max(1, parts))
+        lengths[axis] = min(lengths[axis] * room, shape[axis])
+        size *= room
+    return tuple(lengths)
 
 
 def check_rotatable(stored: Stored, dtype: str | None) -> Stored:

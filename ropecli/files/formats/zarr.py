@@ -25,7 +25,7 @@ from ropecli.files.formats.library import (
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.stored import Box, Stored, check_name, in_c_order, short
+from ropecli.files.formats.stored import Box, Stored, check_name, grow, in_c_order, short
 from ropecli.regular import open_regular, read_bytes, regular_file
 
 if TYPE_CHECKING:
@@ -288,11 +288,8 @@ def _choose_chunks(array: Stored) -> tuple[int, ...]:
     lengths = list(map(min, array.chunks or (), shape)) if whole_files else [1] * len(shape)
     lengths[-1] = shape[-1]
     size = math.prod(lengths) * array.dtype.itemsize
-    for axis in reversed(range(len(shape) - 1)):
-        room = min(max(1, CHUNK_BYTES // size), -(-shape[axis] // lengths[axis]))
-        lengths[axis] = min(lengths[axis] * room, shape[axis])
-        size *= room
-    return tuple(lengths)
+    before = reversed(range(len(shape) - 1))
+    return grow(lengths, shape, before, size=size, limit=CHUNK_BYTES)
 
 
 def _as_stored(array: Stored) -> Stored:

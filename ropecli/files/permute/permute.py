@@ -115,13 +115,10 @@ def permute(
         width = chosen[0].head_dim
         rows = old_rows(width, to=to, rotary_dim=rotary_dim, rotary_offset=rotary_offset)
         rotated = width if rotary_dim is None else rotary_dim
-
-        def side(path: Path, fd: int, layout: str, rows: NDArray[np.int64]) -> Side:
-            rope = Rotary(
-                head_dim=width, layout=layout, rotary_dim=rotated, rotary_offset=rotary_offset
-            )
-            return Side(path=path, fd=fd, rope=rope, rows=rows)
-
+        old_rope, new_rope = (
+            Rotary(head_dim=width, layout=each, rotary_dim=rotated, rotary_offset=rotary_offset)
+            for each in (old_layout, to)
+        )
         proof = None
         try:
             with replacing(output, force=force) as stream:
@@ -129,8 +126,8 @@ def permute(
                 stream.flush()
                 proof = prove(
                     chosen,
-                    side(source, fd, old_layout, np.arange(width)),
-                    side(target, stream.fileno(), to, rows),
+                    Side(path=source, fd=fd, rope=old_rope, rows=np.arange(width)),
+                    Side(path=target, fd=stream.fileno(), rope=new_rope, rows=rows),
                     heads=heads,
                     kv_heads=kv_heads,
                     seed=seed,
@@ -217,16 +214,12 @@ def check_permuted(
         rows = old_rows(width, to=to, rotary_dim=rotary_dim, rotary_offset=rotary_offset)
         rotated = width if rotary_dim is None else rotary_dim
         placed = _matching(moves, other)
-
-        def side(path: Path, fd: int, layout: str, rows: NDArray[np.int64]) -> Side:
-            rope = Rotary(
-                head_dim=width, layout=layout, rotary_dim=rotated, rotary_offset=rotary_offset
-            )
-            own = placed if path == target else {}
-            return Side(path=path, fd=fd, rope=rope, rows=rows, moves=own)
-
-        old = side(source, old_fd, old_layout, np.arange(width))
-        new = side(target, new_fd, to, rows)
+        old_rope, new_rope = (
+            Rotary(head_dim=width, layout=each, rotary_dim=rotated, rotary_offset=rotary_offset)
+            for each in (old_layout, to)
+        )
+        old = Side(path=source, fd=old_fd, rope=old_rope, rows=np.arange(width))
+        new = Side(path=target, fd=new_fd, rope=new_rope, rows=rows, moves=placed)
         proof = prove(moves, old, new, heads=heads, kv_heads=kv_heads, seed=seed)
         checked = tuple(
             PermutedTensor(

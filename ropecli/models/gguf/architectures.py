@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from ropecli.models.tables import read_table
 
 #: Layout by the mode of ggml's rotation.
 LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_MODES = ("none", *LAYOUTS)  #: Lists of names in the table.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GgufArchitecture:
     """One general.architecture."""
 
-    name: str
     mode: str | None  #: "none", "norm", "neox", "mrope" or "imrope"; None of an unknown one.
     facts: Mapping[str, Any]  #: Explained at the head of the table.
 
@@ -35,22 +33,10 @@ def goes_by_sections(name: str) -> bool:
 
 def gguf_architecture(name: str, sections: Sequence[int] = ()) -> GgufArchitecture:
     """Return the facts of an architecture."""
-    facts = table().get(name, _NOTHING)
+    usual: str | None = table()["without_sections"].get(name)
+    if usual is not None and len(sections) > 1 and min(sections[:2]) > 0:
+        usual = "mrope"
     return GgufArchitecture(
-        name=name,
-        mode=_mode(name, sections),
-        facts=facts if name not in _LISTS else _NOTHING,
+        mode=next((mode for mode in _MODES if name in table()[mode]), usual),
+        facts={} if name in (*_MODES, "without_sections") else table().get(name, {}),
     )
-
-
-_LISTS = ("none", *LAYOUTS, "without_sections")
-
-
-def _mode(name: str, sections: Sequence[int]) -> str | None:
-    for mode in ("none", *LAYOUTS):
-        if name in table()[mode]:
-            return mode
-    otherwise: str | None = table()["without_sections"].get(name)
-    if otherwise is not None and len(sections) > 1 and min(sections[:2]) > 0:
-        return "mrope"
-    return otherwise

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.models.gguf.bounded import BoundedReader
+from ropecli.models.source import GGUF_MAGIC
 from ropecli.regular import read_bytes, regular_file
 
-MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 _WHAT = "a GGUF file"
 _ALIGNMENT = 32  #: Of the tensors' data, where no key gives it.
@@ -146,10 +146,10 @@ def _read_header(reader: BoundedReader) -> GgufFile:
 
 
 def _read_version(reader: BoundedReader) -> int:
-    start = reader.take(min(len(MAGIC), reader.size), "the first bytes")
-    if start != MAGIC:
+    start = reader.take(min(len(GGUF_MAGIC), reader.size), "the first bytes")
+    if start != GGUF_MAGIC:
         what = "is empty" if not start else f"starts with {start!r}"
-        reader.refuse(f"{what}; expected a GGUF file, which starts with {MAGIC!r}")
+        reader.refuse(f"{what}; expected a GGUF file, which starts with {GGUF_MAGIC!r}")
     stored = reader.take(4, "the version")
     version = int.from_bytes(stored, "little")
     if not version & 0xFFFF:  # the low half of a small number is empty in the other byte order
