@@ -148,8 +148,7 @@ def _names(described: Sequence[Description]) -> list[str]:
     names = [each.model_type or each.source for each in described]
     count = Counter(names)
     paths = [Path(each.source).parts for each in described]
-    ends = [str(Path(*parts[-1:])) for parts in paths]
-    for length in range(1, max(map(len, paths), default=0) + 1):
+    for length in range(1, max(map(len, paths)) + 1):
         ends = [str(Path(*parts[-length:])) for parts in paths]
         if len({*ends}) == len(ends):
             break

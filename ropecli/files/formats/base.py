@@ -19,7 +19,7 @@ from ropecli.regular import open_regular
 class Reader(ABC):
     """One array of an open file."""
 
-    in_order = False  #: Whether parts must be read in the order of the file, each once.
+    in_order = False  #: True if parts must be read in the order of the file, each once.
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored

@@ -19,7 +19,7 @@ from ropecli.files.formats.library import (
     translate_write_errors,
 )
 from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Stored, in_c_order
+from ropecli.files.formats.stored import Stored, in_c_order, unreadable
 from ropecli.files.formats.stream import PieceStream, StreamReader
 
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -103,10 +103,9 @@ class _Sink(Spool):
 
         like = self.source if isinstance(self.source, _Source) else None
         schema = self._schema() if like is None else like.schema
-        output = next(iter(self.stored.values())).path
         begin = 0
         with (
-            translate_write_errors(output),
+            translate_write_errors(self.output),
             self.part.open("wb") as stream,
             ParquetWriter(stream, schema) as writer,
         ):
@@ -163,22 +162,13 @@ def _describe(path: Path, column: Any, rows: int) -> Stored | None:
 
     kind = column.type
     if types.is_fixed_size_list(kind):
-        dtype = _DTYPES.get(str(kind.value_type))
-        return Stored(
-            path=path,
-            name=column.name,
-            shape=(rows, int(kind.list_size)),
-            dtype=dtype or np.dtype(np.uint8),
-            unreadable="" if dtype else f"lists of {kind.value_type}",
-        )
+        dtype, shape = _DTYPES.get(str(kind.value_type)), (rows, int(kind.list_size))
+        if dtype is None:
+            return unreadable(path, column.name, f"lists of {kind.value_type}", shape)
+        return Stored(path=path, name=column.name, shape=shape, dtype=dtype)
     if (types.is_list(kind) or types.is_large_list(kind)) and types.is_floating(kind.value_type):
-        return Stored(
-            path=path,
-            name=column.name,
-            shape=(rows,),
-            dtype=np.dtype(np.uint8),
-            unreadable=f"lists of any length ({kind}), not of one (fixed_size_list)",
-        )
+        why = f"lists of any length ({kind}), not of one (fixed_size_list)"
+        return unreadable(path, column.name, why, (rows,))
     return None
 
 

@@ -23,7 +23,7 @@ from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink, write_at
-from ropecli.files.formats.stored import Stored, check_name, in_c_order, short
+from ropecli.files.formats.stored import Stored, check_name, in_c_order, short, unreadable
 from ropecli.regular import read_bytes, read_pieces
 
 SUFFIX = ".safetensors"
@@ -148,14 +148,12 @@ def _describe(path: Path, tensor: Tensor) -> Stored:
     known = DTYPES.get(tensor.dtype)
     if known is not None:
         return Stored(path=path, name=tensor.name, shape=tensor.shape, dtype=known)
-    why = ": rounding the rotated values to 8 bits again would lose what their scale preserves"
-    return Stored(
-        path=path,
-        name=tensor.name,
-        shape=(tensor.end - tensor.begin,),
-        dtype=np.dtype(np.uint8),
-        unreadable=short(tensor.dtype) + (why if tensor.dtype in _FLOAT8 else ""),
-    )
+    what = short(tensor.dtype)
+    if tensor.dtype in _FLOAT8:
+        what += (
+            ": rounding the rotated values to 8 bits again would lose what their scale preserves"
+        )
+    return unreadable(path, tensor.name, what, (tensor.end - tensor.begin,))
 
 
 def _load_json(text: bytes) -> Any:

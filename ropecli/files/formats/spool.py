@@ -29,6 +29,7 @@ class Spool(Sink):
     def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
         """Create the file in the folder of a part."""
         self.part, self.source = part, source
+        self.output = arrays[0].path  # whose name messages show
         self.stored = {array.name: array for array in arrays}
         self._begins: dict[str, int] = {}
         end = 0

@@ -29,11 +29,11 @@ class Stored:
     name: str = ""  #: Empty where the file does not name its array.
     shape: tuple[int, ...]
     dtype: np.dtype[Any]  #: As stored, byte order included.
-    fortran_order: bool = False  #: Whether the first axis is contiguous.
+    fortran_order: bool = False  #: True if the first axis is contiguous.
     chunks: tuple[int, ...] | None = None  #: Smallest part that the format reads or writes.
-    chunk_files: bool = False  #: Whether each chunk is a file, always written whole.
+    chunk_files: bool = False  #: True if each chunk is a file, always written whole.
     unreadable: str = ""  #: Why the elements cannot be read; empty if they can.
-    may_be_bfloat16: bool = False  #: Whether the format stores bfloat16 as 16-bit integers.
+    may_be_bfloat16: bool = False  #: True if the format stores bfloat16 as 16-bit integers.
 
     @property
     def nbytes(self) -> int:
@@ -56,6 +56,12 @@ class Stored:
             plain = self.dtype.names is None and self.dtype.subdtype is None
             return f"{self.dtype.itemsize}-byte void elements" if plain else "structured elements"
         return _KINDS.get(self.dtype.kind) or str(self.dtype.newbyteorder("="))
+
+
+def unreadable(path: Path, name: str, why: str, shape: tuple[int, ...] = ()) -> Stored:
+    """Return the description of an array whose elements cannot be read."""
+    dtype = np.dtype(np.uint8)  # stands for one that NumPy may lack
+    return Stored(path=path, name=name, shape=shape, dtype=dtype, unreadable=why)
 
 
 def label_of(path: Path, name: str) -> str:

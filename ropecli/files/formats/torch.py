@@ -27,7 +27,7 @@ from ropecli.files.formats.library import (
     translate_write_errors,
 )
 from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Box, Stored, in_c_order
+from ropecli.files.formats.stored import Box, Stored, in_c_order, unreadable
 from ropecli.regular import read_bytes
 
 #: Before it, a crafted file can run code in spite of `weights_only` (CVE-2025-32434).
@@ -85,8 +85,7 @@ class _Sink(Spool):
         else:
             alone = list(self.source.arrays) == [""]
             root = next(iter(tensors.values())) if alone else tensors
-        output = next(iter(self.stored.values())).path
-        with translate_write_errors(output), self.part.open("wb") as stream:
+        with translate_write_errors(self.output), self.part.open("wb") as stream:
             torch.save(root, stream)
 
 
@@ -189,22 +188,18 @@ def _describe(path: Path, name: str, tensor: Any) -> Stored:
     import torch
 
     kind = str(tensor.dtype).removeprefix("torch.")
-    unreadable = "" if kind in _DTYPES else kind
+    why = "" if kind in _DTYPES else kind
     if tensor.layout != torch.strided or tensor.is_nested:
-        unreadable = "a tensor that is not dense"
+        why = "a tensor that is not dense"
     elif tensor.is_quantized:
-        unreadable = "a quantized tensor"
+        why = "a quantized tensor"
     elif tensor.device.type != "cpu":
-        unreadable = f"a tensor on the device {tensor.device}"
+        why = f"a tensor on the device {tensor.device}"
     elif tensor.is_conj() or tensor.is_neg():
-        unreadable = "a conjugated or negated view"
-    return Stored(
-        path=path,
-        name=name,
-        shape=() if unreadable else tuple(tensor.shape),
-        dtype=_DTYPES.get(kind, np.dtype(np.uint8)),
-        unreadable=unreadable,
-    )
+        why = "a conjugated or negated view"
+    if why:
+        return unreadable(path, name, why)
+    return Stored(path=path, name=name, shape=tuple(tensor.shape), dtype=_DTYPES[kind])
 
 
 def _as_stored(array: Stored) -> Stored:

@@ -25,7 +25,15 @@ from ropecli.files.formats.library import (
     translate_read_errors,
     translate_write_errors,
 )
-from ropecli.files.formats.stored import Box, Stored, check_name, grow, in_c_order, short
+from ropecli.files.formats.stored import (
+    Box,
+    Stored,
+    check_name,
+    grow,
+    in_c_order,
+    short,
+    unreadable,
+)
 from ropecli.regular import open_regular, read_bytes, regular_file
 
 if TYPE_CHECKING:
@@ -173,8 +181,7 @@ def _describe(root: Path, name: str, fields: dict[str, Any]) -> Stored:
     except FileError as error:
         if not name:
             raise
-        dtype, what = np.dtype(np.uint8), f"what can't be read: {error}"
-        return Stored(path=root, name=name, shape=(), dtype=dtype, unreadable=what)
+        return unreadable(root, name, f"what can't be read: {error}")
     is_integers = dtype == np.dtype(np.uint16)
     is_marked = is_integers and array.attrs.get("dtype") == BFLOAT16.name
     return Stored(

@@ -74,10 +74,8 @@ def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
 )
 def scaled_sliding(entry: ScalingKeys) -> Iterator[Hit]:
     """A layer type of sliding windows with a rope type that scales."""
-    factor = entry.number("factor")
-    if SLIDING in entry.layer and entry.rope_type not in {None, "default"} and factor:
-        if factor == 1:
-            return
+    factor, scales = entry.number("factor"), entry.rope_type not in {None, "default"}
+    if SLIDING in entry.layer and scales and factor is not None and factor not in {0, 1}:
         yield Hit(
             entry.key("factor"),
             f"Sliding layers are scaled by {shown(factor)} and never see beyond their window.",
