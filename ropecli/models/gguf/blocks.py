@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ropecli.models.gguf.metadata import Metadata
+from ropecli.models.keys import FULL, SLIDING
 
 Pattern = Callable[[int], bool]
 
@@ -36,8 +37,8 @@ def kinds_of_blocks(keys: Metadata) -> tuple[Blocks, ...]:
         ratios = _flags(keys, "attention.compress_ratios")
         return _two(count, ratios, Blocks(name="compress", compress=True), Blocks(name="main"))
     if _has_sliding(keys, count):
-        full = Blocks(name="full_attention", rotates=facts.get("full") != "none")
-        sliding = Blocks(name="sliding_attention", sliding=True)
+        full = Blocks(name=FULL, rotates=facts.get("full") != "none")
+        sliding = Blocks(name=SLIDING, sliding=True)
         return _two(count, _sliding_pattern(keys), sliding, full)
     pattern = _flags(keys, "attention.rope_pattern") if facts.get("rope_pattern") else None
     if pattern is None:
@@ -82,7 +83,7 @@ def _names(kinds: set[tuple[bool, bool]], *, has_sliding: bool) -> dict[tuple[bo
         return dict.fromkeys(kinds, "all")
     if not has_sliding:
         return {kind: "rope" if kind[0] else "nope" for kind in kinds}
-    windows = {kind: "sliding_attention" if kind[1] else "full_attention" for kind in kinds}
+    windows = {kind: SLIDING if kind[1] else FULL for kind in kinds}
     shared = len(set(windows.values())) < len(kinds)
     return {
         kind: window if kind[0] or not shared else f"{window}-nope"

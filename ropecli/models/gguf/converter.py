@@ -19,7 +19,7 @@ from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries
 from ropecli.models.gguf.reader import GgufFile, TensorInfo, Value
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT
-from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING
+from ropecli.models.keys import FULL, MOST_LAYERS, ORIGINAL, SLIDING
 from ropecli.models.layers import dense_layers, layer_pattern
 from ropecli.models.parts import Part
 from ropecli.models.tables import read_table
@@ -161,8 +161,8 @@ class _Writing:
     @property
     def _original(self) -> int | None:
         """The original length: Phi-3's is at the top level, that of others among the keys."""
-        inner = self.entry.get("original_max_position_embeddings")
-        outer = self.keys.integer("original_max_position_embeddings")
+        inner = self.entry.get(ORIGINAL)
+        outer = self.keys.integer(ORIGINAL)
         phi = self.facts.get("tensors") == "phi3"
         found = (outer or inner if phi else inner or outer) or self.context
         return None if found is None else int(found)
@@ -292,7 +292,7 @@ class _Writing:
         how, entry = self.facts.get("tensors"), self.entry
         if how in ("llama3", "half of llama3") and self.rope_type == "llama3":
             known = self.keys.architecture.in_transformers  # which fills the length in
-            original = self._original if known else entry.get("original_max_position_embeddings")
+            original = self._original if known else entry.get(ORIGINAL)
             dim = self.head_dim if how == "llama3" else self.head_dim // 2
             divisors = _llama3_divisors(entry, dim, float(original or 8192))
             rest = np.ones(self.head_dim // 2 - len(divisors))

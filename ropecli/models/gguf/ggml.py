@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import RopecliError
+from ropecli.models.keys import ORIGINAL
 from ropecli.rotary import rope
 from ropecli.rotary.factors import mscale
 
@@ -26,7 +27,7 @@ Named = tuple[str, dict[str, Any]]
 _LLAMA3 = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
+    ORIGINAL: 8192,
 }
 _STATIC = 1e10  #: A divisor that stops a pair; Gemma 4's is 1e30.
 
@@ -141,7 +142,7 @@ def _from_arguments(rotation: Rotation) -> Named:
     if rotation.ext_factor:
         parameters = {
             "factor": rotation.factor,
-            "original_max_position_embeddings": rotation.original,
+            ORIGINAL: rotation.original,
             "attention_factor": rotation.attention_factor,
             "beta_fast": rotation.beta_fast,
             "beta_slow": rotation.beta_slow,
@@ -158,7 +159,7 @@ def _as_divisors(
     parameters = {
         "short_factor": (rotation.plain / short).tolist(),
         "long_factor": (rotation.plain / long).tolist(),
-        "original_max_position_embeddings": max(rotation.original, 2),  # longrope's least
+        ORIGINAL: max(rotation.original, 2),  # longrope's least
         "attention_factor": rotation.attention_factor,
     }
     return "longrope", parameters

@@ -18,7 +18,7 @@ from ropecli.models.gguf.blocks import Blocks, kinds_of_blocks
 from ropecli.models.gguf.metadata import SECTIONS, Metadata
 from ropecli.models.gguf.reader import GgufFile
 from ropecli.models.gguf.scaling import Scaling
-from ropecli.models.keys import LARGEST_HEAD
+from ropecli.models.keys import LARGEST_HEAD, ORIGINAL
 from ropecli.models.settings import Description, Settings
 from ropecli.rotary.factors import Temperature
 
@@ -99,7 +99,7 @@ def _original(keys: Metadata, rope_type: str, parameters: Mapping[str, Any]) -> 
     given = keys.integer("rope.scaling.original_context_length", least=0)
     if given or rope_type not in {"yarn", "llama3"}:
         return given or None
-    original: int = parameters["original_max_position_embeddings"]
+    original: int = parameters[ORIGINAL]
     return original
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from functools import cache
 
-from ropecli.models.keys import ALIASES, ROTARY_KEYS
+from ropecli.models.keys import ALIASES, ORIGINAL, ROTARY_KEYS
 from ropecli.rotary.types import ROPE_TYPES, own_parameters
 
 #: Among the scaling keys of every rope type.
@@ -30,7 +30,7 @@ ELSEWHERE = frozenset(
         "llama_4_scaling_beta",
         "long_mscale",
         "max_position_embeddings",
-        "original_max_position_embeddings",
+        ORIGINAL,
         "short_mscale",
     }
 )
@@ -51,7 +51,7 @@ TOP = frozenset(
         "no_rope_layer_interval",
         "no_rope_layers",
         "num_position_embeddings",
-        "original_max_position_embeddings",
+        ORIGINAL,
         "qk_head_dim",
         "qk_nope_head_dim",
         "rope_interleave",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, nested_entries
-from ropecli.models.keys import Keys
+from ropecli.models.keys import ORIGINAL, Keys
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
@@ -70,7 +70,7 @@ def _dynamic_in_steps(settings: Settings, scaling: dict[str, Any], sequence_leng
     scaling |= {
         "short_factor": slowed,
         "long_factor": slowed,
-        "original_max_position_embeddings": trained,
+        ORIGINAL: trained,
         "attention_factor": mscale(used / trained),
     }
     return build(settings, "longrope", scaling, None)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ropecli.models.keys import FULL
 from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, sentence
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import HOLDERS, ConfigPart, ScalingKeys
@@ -316,11 +317,11 @@ def _base_key(entry: ScalingKeys) -> str:
 
 def _reach(entry: ScalingKeys) -> int | None:
     """Return the longest distance between two positions that a layer sees; None if unknown."""
-    if entry.nested and entry.layer != "full_attention":
+    if entry.nested and entry.layer != FULL:
         return None
     types = entry.part.config.get("layer_types")
     window = entry.part.config.get("sliding_window")
-    if isinstance(types, list) and not entry.nested and "full_attention" not in types:
+    if isinstance(types, list) and not entry.nested and FULL not in types:
         return None
     if types is None and window and entry.part.config.get("use_sliding_window") is not False:
         return None

@@ -16,7 +16,7 @@ from ropecli.rotary import Rotary
 from ropecli.rotary.factors import longrope_factor
 
 FACTOR = "rope.scaling.factor"
-ORIGINAL = "rope.scaling.original_context_length"
+ORIGINAL_LENGTH = "rope.scaling.original_context_length"
 _SECTIONS = "rope.dimension_sections"
 #: Refused by llama.cpp unless the whole head is rotated.
 _WHOLE = ("llama", "deci", "falcon", "llama-embed")
@@ -120,7 +120,7 @@ def original_beyond(header: GgufHeader) -> Iterator[Hit]:
     original, context = header.original, header.context
     if original is not None and context is not None and original > context:
         yield Hit(
-            header.key(ORIGINAL),
+            header.key(ORIGINAL_LENGTH),
             f"It is {shown(original)}, and context_length is {shown(context)}.",
         )
 
@@ -170,7 +170,9 @@ def _rotary(header: GgufHeader) -> Rotary | None:
 def no_original(header: GgufHeader) -> Iterator[Hit]:
     """Scaling type yarn and no `rope.scaling.original_context_length`."""
     if header.original is None and header.context is not None:
-        yield Hit(header.key(ORIGINAL), f"llama.cpp uses context_length, {shown(header.context)}.")
+        yield Hit(
+            header.key(ORIGINAL_LENGTH), f"llama.cpp uses context_length, {shown(header.context)}."
+        )
 
 
 @Rule(

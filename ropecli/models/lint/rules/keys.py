@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import FIRST, MEASURED, join_stacks, sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
@@ -43,7 +44,7 @@ _LOCAL = {
     "xdrope": "dynamic with alpha and xdrope_section",
 }
 #: Keys that have a value in Transformers where a file lacks them.
-_FILLED_IN = ("rope_theta", "rope_type", "type", "original_max_position_embeddings", "truncate")
+_FILLED_IN = ("rope_theta", "rope_type", "type", ORIGINAL, "truncate")
 
 
 @Rule(

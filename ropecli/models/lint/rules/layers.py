@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ropecli.models.entries import unread_objects
+from ropecli.models.keys import SLIDING
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
 from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.models.refusals import failure
 from ropecli.names import meant
 
-SLIDING = "sliding"
 #: Keys that Transformers looks for next to the layer types.
 _OUTSIDE = ("truncate",)
 #: The layer types of Transformers 5.23, with their old names.
@@ -43,7 +43,7 @@ def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     """A factor for all layers, in a file with `rope_local_base_freq`."""
     factor = entry.number("factor")
     usual = entry.part.architecture.scaling
-    apart = entry.part.config.get("rope_local_base_freq") or "sliding_attention" in usual
+    apart = entry.part.config.get("rope_local_base_freq") or SLIDING in usual
     if entry.nested or not apart or factor is None or factor <= 1:
         return
     kinds = entry.part.rotating
@@ -75,7 +75,7 @@ def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
 def scaled_sliding(entry: ScalingKeys) -> Iterator[Hit]:
     """A layer type of sliding windows with a rope type that scales."""
     factor, scales = entry.number("factor"), entry.rope_type not in {None, "default"}
-    if SLIDING in entry.layer and scales and factor is not None and factor not in {0, 1}:
+    if "sliding" in entry.layer and scales and factor is not None and factor not in {0, 1}:
         yield Hit(
             entry.key("factor"),
             f"Sliding layers are scaled by {shown(factor)} and never see beyond their window.",

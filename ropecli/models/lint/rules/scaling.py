@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
@@ -48,7 +49,7 @@ def dynamic_original(entry: ScalingKeys) -> Iterator[Hit]:
     if entry.has("alpha") or original is None or context is None:
         return
     if original != context:
-        key = entry.key("original_max_position_embeddings")
+        key = entry.key(ORIGINAL)
         length = int(min(context * (entry.number("factor") or 1.0), 2**53))
         texts = entry.part.effects({key: ...}, length=length)
         message = f"{without_it(texts)} Transformers stretches beyond {shown(context)} positions, "
