@@ -78,6 +78,8 @@ def read_settings(described: Description, reading: str | None = None) -> tuple[S
         found = stack.read(described)
     except NoRotaryError as error:
         raise NoRotaryError(f"{described.source}: {error}") from None
+    except FileError:  # which names the file
+        raise
     except RopecliError as error:
         raise FileError(f"{described.source}: {error}") from None
     for settings in found:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.errors import ArgumentError
 from ropecli.numbers import number
 
 
@@ -25,6 +26,8 @@ def mscale_ratio(factor: float, k: float | None, k_all_dim: float | None) -> flo
 
 def longrope_factor(factor: float, original: float) -> float:
     """The attention factor of LongRoPE: sqrt(1 + ln s / ln L) above s = 1, else 1."""
+    if factor > 1 and original < 2:
+        raise ArgumentError(f"original_max_position_embeddings must be at least 2, got {original}")
     return math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
 
 

@@ -70,6 +70,4 @@ def _attention(factor: float | None, longest: int | None, original: int) -> floa
         if factor is None
         else positive("factor", factor)
     )
-    if scale > 1 and original < 2:
-        raise ArgumentError(f"original_max_position_embeddings must be at least 2, got {original}")
     return longrope_factor(scale, original)

@@ -115,6 +115,10 @@ def test_kimi_k2_s_betas_are_written_and_not_read() -> None:
 
 HUNYUAN: dict[str, Any] = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4}
 XDROPE = {"rope_type": "xdrope", "xdrope_section": [16, 16, 16, 16]}
+#: ln of the original length would be 0.
+ONE = {"type": "longrope", "original_max_position_embeddings": 1} | dict.fromkeys(
+    ("short_factor", "long_factor"), [1.0] * 32
+)
 ALPHA = {"rope_type": "dynamic", "alpha": -1.0, "factor": 1.0}  # whose power would be complex
 
 
@@ -134,6 +138,16 @@ ALPHA = {"rope_type": "dynamic", "alpha": -1.0, "factor": 1.0}  # whose power wo
             r"alpha must be .*, got -1",
         ),
         ({"model_type": "deepseek_v4", "rope_theta": 1e4}, "needs compress_ratios"),
+        (
+            HUNYUAN | {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": -2.0}},
+            r"^config\.json: llama\.rope\.scaling\.factor is -2\.0",
+        ),
+        (
+            HUNYUAN
+            | {"model_type": "phi3", "rope_scaling": ONE, "max_position_embeddings": 4096}
+            | {"original_max_position_embeddings": 1},
+            "original_max_position_embeddings must be at least 2, got 1",
+        ),
     ],
 )
 def test_what_the_converter_refuses(config: dict[str, Any], message: str) -> None:
