@@ -10,9 +10,16 @@ from typing import Any
 import pytest
 
 from ropecli import FileError
-from ropecli.regular import open_regular, read_bytes, read_into, regular_file
+from ropecli.regular import expand_pattern, open_regular, read_bytes, read_into, regular_file
 
 INTO = memoryview(bytearray(9))
+
+
+def test_a_pattern_reaches_folders_below(tmp_path: Path) -> None:
+    config = tmp_path / "a" / "b" / "config.json"
+    config.parent.mkdir(parents=True)
+    config.touch()
+    assert expand_pattern(f"{tmp_path}/**/config.json") == [str(config)]
 
 
 def test_no_file_a_folder_and_a_pipe(tmp_path: Path) -> None:
