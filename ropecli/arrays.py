@@ -110,6 +110,16 @@ def as_sequences(array: NDArray[Any], sequence_axis: int, head_dim: int) -> NDAr
     return rows.reshape(*rows.shape[:-1], -1, head_dim).swapaxes(-2, -3)
 
 
+def evenly_spread(count: int, most: int) -> Index:
+    """Return indices from 0 to count - 1, both among them: all, or `most` of them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+
+
+def on_all_axes(positions: NDArray[Any], axes: int) -> NDArray[Any]:
+    """Return positions (...) as points (..., axes), equal on all axes; as they are on one."""
+    return positions if axes == 1 else np.repeat(positions[..., None], axes, axis=-1)
+
+
 def is_shape(lengths: Sequence[Any]) -> bool:
     """Return whether NumPy can hold such a shape, which may come from a damaged file."""
     if len(lengths) > MOST_AXES:

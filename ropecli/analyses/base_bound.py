@@ -15,7 +15,7 @@ from ropecli.kernels import abel, cosine_sum
 from ropecli.kernels.jit import thread_count
 from ropecli.numbers import between, even, positive
 from ropecli.results import Drawable
-from ropecli.rotary.rotary import Rotary, check_rope
+from ropecli.rotary.rotary import Rotary, check_rope, check_rotation
 from ropecli.units import DOUBLE
 
 POSITIONS = 2**20  #: Searched by default.
@@ -38,8 +38,6 @@ class BaseBound(Comparable):
     text of L tokens has no distance beyond L - 1: counted so, every length is larger by one.
     """
 
-    rope: Rotary  #: The encoding.
-    name: str | None = None  #: Name in front of the encoding's, such as a model's.
     context_length: int | None  #: The context asked about, in positions.
     searched: int  #: The last distance that was searched for a negative sum.
     first_negative: int | None  #: The first distance with B(m) < 0; None if there is none.
@@ -140,10 +138,7 @@ def base_bound(
     if context_length is not None:
         context_length = between("context length", context_length, 1, LONGEST)
     last = max(between("positions", positions, 1, LONGEST), context_length or 0)
-    if rope.grows:
-        raise ArgumentError(
-            "the sum of cosines is for rotations, and xPos changes lengths with position"
-        )
+    check_rotation(rope, "the sum of cosines is")
     table = _with_still(rope)
     found = int(_first_negative(table[None], last)[0])
     end = last if found < 0 else min(last, max(context_length or 0, BEYOND * found))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.policy import rounded
-from ropecli.arrays import DTYPES, Array, as_real
+from ropecli.arrays import DTYPES, Array, as_real, on_all_axes
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between, integer, length
@@ -165,8 +165,7 @@ def cache_shift(
 
 def _rotate(rope: Rotary, keys: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
     """Rotate keys to positions, the same on all axes."""
-    points = positions if rope.axes == 1 else np.repeat(positions[:, None], rope.axes, axis=1)
-    return rotate(keys, rope.for_keys, points)
+    return rotate(keys, rope.for_keys, on_all_axes(positions, rope.axes))
 
 
 def _shift_again(rope: Rotary, keys: NDArray[Any], shift: int, times: int) -> NDArray[Any]:

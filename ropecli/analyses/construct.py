@@ -15,7 +15,7 @@ from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between, positive
 from ropecli.rotary import Rotary
-from ropecli.rotary.rotary import check_rope
+from ropecli.rotary.rotary import check_rope, check_rotation
 from ropecli.units import DOUBLE
 
 LONGEST = 2**24  #: Positions; a column of as many takes 134 MB for each head.
@@ -42,13 +42,11 @@ class ConstructedHead:
 class Construct(Comparable):
     """Heads that RoPE makes out of position alone, and what each pair keeps of a match."""
 
-    rope: Rotary  #: The encoding.
     context_length: int  #: In positions.
     epsilon: float  #: A head's attention is at least 1 - epsilon at every position.
     heads: tuple[ConstructedHead, ...]  #: One for each distance.
     quarter_turn: NDArray[np.float64]  #: Distance at which a pair's match is 0, (pairs,).
     worst_match: NDArray[np.float64]  #: Least cosine of a pair within the context, (pairs,).
-    name: str | None = None  #: Name in front of the encoding's, such as a model's.
 
     @property
     def semantic_pairs(self) -> int:
@@ -97,10 +95,7 @@ def construct(
     length = between("context_length", context_length, 1, LONGEST)
     if positive("epsilon", epsilon) >= 1:
         raise ArgumentError(f"epsilon must be below 1, got {epsilon:g}")
-    if rope.grows:
-        raise ArgumentError(
-            "the construction is for rotations, and xPos changes lengths with position"
-        )
+    check_rotation(rope, "the construction is")
     if distances is None:
         distances = sorted({0, min(1, length - 1), length // 2})
     chosen = dict.fromkeys(between("distance", each, 0, length - 1) for each in distances)

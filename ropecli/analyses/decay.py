@@ -15,7 +15,7 @@ from ropecli.arrays import as_real
 from ropecli.errors import ArgumentError
 from ropecli.numbers import not_negative, number, positive
 from ropecli.results import Axes, Figure
-from ropecli.rotary.rotary import Rotary, check_rope
+from ropecli.rotary.rotary import Rotary, check_rope, check_rotation
 from ropecli.units import DOUBLE
 
 REDUCTIONS = ("mean", "sum")
@@ -47,7 +47,6 @@ class Bound:
 class Decay(Comparable):
     """RoPE's upper bound against relative distance, and with vectors their score and its bounds."""
 
-    rope: Rotary  #: The encoding.
     reduce: str  #: "mean" over j of |S_j|, as in Figure 2, or "sum".
     relative_distance: NDArray[np.float64]  #: m - n in positions, shape (distances,).
     relative_upper_bound: NDArray[np.float64]  #: Mean or sum over j of |S_j|, (distances,).
@@ -56,7 +55,6 @@ class Decay(Comparable):
     max_bound: NDArray[np.float64] | None = None  #: Second bound of Eq. 37, (distances,).
     bound: Bound | None = None  #: What holds of the vectors at every distance.
     contributions: NDArray[np.float64] | None = None  #: Term of each pair, (pairs, distances).
-    name: str | None = None  #: Name of the curve in front of its encoding's, such as a model's.
     finer: Decay | None = None  #: In steps of 1 where its own are longer, up to 10^6 positions.
 
     @property
@@ -185,10 +183,7 @@ def decay(
     if (q is None) != (k is None):
         raise ArgumentError(f"q and k belong together, got only {'q' if k is None else 'k'}")
     place = number("at", at)
-    if rope.grows:
-        raise ArgumentError(
-            "the bound of Eq. 37 is for rotations, and xPos changes lengths with position"
-        )
+    check_rotation(rope, "the bound of Eq. 37 is")
     if contributions and len(distances) * (rope.rotary_dim // 2) > MOST_CONTRIBUTIONS:
         raise ArgumentError(
             f"at most {MOST_CONTRIBUTIONS:,} contributions, got {len(distances):,} distances of "
@@ -197,53 +192,41 @@ def decay(
     finer = None
     if step > 1 and max_distance - start <= FURTHEST_SUMMARY:
         finer = decay(rope, max_distance=max_distance, start=start, reduce=reduce, q=q, k=k)
-    sums = _Sums(rope.diagonal_inv_freq, start, step, len(distances))
-    total = sums.weighted_sums(np.ones(rope.rotary_dim // 2))
-    bound = total / (rope.rotary_dim // 2) if reduce == "mean" else total
-    if q is None:
-        return Decay(
-            rope=rope,
-            name=name,
-            reduce=reduce,
-            relative_distance=distances,
-            relative_upper_bound=bound,
-            contributions=_terms(
-                rope, np.ones(len(rope.diagonal_inv_freq)), distances, wanted=contributions
-            ),
-            finer=finer,
-        )
-    q, k = head_vector("q", q, rope.head_dim), head_vector("k", k, rope.head_dim)
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
-        h, rest = pair_products(rope, q, k)
-        steps = np.abs(np.diff(h, append=0))
-        square = rope.attention_factor**2
-        max_bound = square * steps.max() * total + abs(rest)
-    if not np.isfinite(max_bound).all():
-        raise ArgumentError(
-            "q and k are too large: the bound of their products passes float64's 1.8e308"
-        )
-    score = square * sums.score(h) + rest
-    between = _Sums(rope.diagonal_inv_freq, start + step / 2, step, len(distances) - 1)
-    halfway = square * between.score(h) + rest
+    pairs = rope.rotary_dim // 2
+    sums = PairSums(rope.diagonal_inv_freq, start, step, len(distances))
+    total = sums.weighted_sums(np.ones(pairs))
+    h: NDArray[Any] = np.ones(pairs)
+    scored: dict[str, Any] = {}
+    if q is not None:
+        q, k = head_vector("q", q, rope.head_dim), head_vector("k", k, rope.head_dim)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
+            h, rest = pair_products(rope, q, k)
+            steps = np.abs(np.diff(h, append=0))
+            square = rope.attention_factor**2
+            max_bound = square * steps.max() * total + abs(rest)
+        if not np.isfinite(max_bound).all():
+            raise ArgumentError(
+                "q and k are too large: the bound of their products passes float64's 1.8e308"
+            )
+        score = square * sums.score(h) + rest
+        between = PairSums(rope.diagonal_inv_freq, start + step / 2, step, len(distances) - 1)
+        halfway = square * between.score(h) + rest
+        error = np.abs(halfway - (score[:-1] + score[1:]) / 2)
+        scored = {
+            "score": score,
+            "abel_bound": square * sums.weighted_sums(steps) + abs(rest),
+            "max_bound": max_bound,
+            "bound": _bound(rope, q, k, at=place, step=step, error=error),
+        }
     return Decay(
         rope=rope,
         name=name,
         reduce=reduce,
         relative_distance=distances,
-        relative_upper_bound=bound,
-        score=score,
-        abel_bound=square * sums.weighted_sums(steps) + abs(rest),
-        max_bound=max_bound,
-        bound=_bound(
-            rope,
-            q,
-            k,
-            at=place,
-            step=step,
-            error=np.abs(halfway - (score[:-1] + score[1:]) / 2),
-        ),
-        contributions=_terms(rope, h, distances, wanted=contributions),
+        relative_upper_bound=total / pairs if reduce == "mean" else total,
+        contributions=_terms(rope, h, distances) if contributions else None,
         finer=finer,
+        **scored,
     )
 
 
@@ -292,19 +275,15 @@ def _printed_bound(rope: Rotary, largest: float) -> float | None:
     return rope.rotary_dim * largest / (32 * math.log(rope.base))
 
 
-def _terms(
-    rope: Rotary, h: NDArray[Any], distances: NDArray[np.float64], *, wanted: bool
-) -> NDArray[np.float64] | None:
-    """Return A^2 Re h_i e^{i r theta_i}, (pairs, distances); None if not wanted."""
-    if not wanted:
-        return None
+def _terms(rope: Rotary, h: NDArray[Any], distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return A^2 Re h_i e^{i r theta_i}, (pairs, distances)."""
     angles = np.multiply.outer(rope.diagonal_inv_freq, distances)
     square = rope.attention_factor**2
     terms: NDArray[np.float64] = h.real[:, None] * np.cos(angles) - h.imag[:, None] * np.sin(angles)
     return square * terms
 
 
-class _Sums:
+class PairSums:
     """Sums over pairs at evenly spaced distances, by the kernels."""
 
     def __init__(
@@ -325,7 +304,7 @@ class _Sums:
         """sum_i weights_i |S_{i+1}| at each distance."""
         return self._in_slices(self.kernels.weighted_partial_sums, weights)
 
-    def score(self, h: NDArray[np.complex128]) -> NDArray[np.float64]:
+    def score(self, h: NDArray[Any]) -> NDArray[np.float64]:
         """Re sum_i h_i e^{i r theta_i} at each distance."""
         return self._in_slices(self.kernels.scores, h.real.copy(), h.imag.copy())
 

@@ -19,8 +19,6 @@ TURN = 2 * math.pi  #: Radians.
 class FrequencyTable(Comparable):
     """Frequencies of an encoding's pairs, and their turns within a context."""
 
-    rope: Rotary  #: The encoding.
-    name: str | None = None  #: Name in front of the encoding's, such as a model's.
     context_length: int  #: L, in positions.
     trained_length: int  #: Positions before frequencies were scaled, for the critical dim.
     wavelength: NDArray[np.float64]  #: Positions per turn, infinite where it never turns, (pairs,).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import Array
+from ropecli.arrays import Array, evenly_spread
 from ropecli.encodings.encoding import softmax
 
 ROWS = 64  #: Rows that are compared at most: each is sorted.
@@ -37,10 +37,9 @@ def compare_importance(
     causal: bool,
 ) -> Importance:
     """Compare the weights of some rows with those of softmax attention."""
-    chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).astype(int))]
     found: list[tuple[float, ...]] = []
     correlations: list[float] = []
-    for m in chosen:
+    for m in rows[evenly_spread(len(rows), ROWS)]:
         if denominators[m] <= 0:
             continue
         seen = slice(0, m + 1) if causal else slice(None)

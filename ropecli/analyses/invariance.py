@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -107,37 +107,41 @@ def _worst(found: Iterable[tuple[float, float]]) -> tuple[float, float]:
     return max(found, key=lambda pair: pair[0] / max(pair[1], TINY))
 
 
+def _near_and_far(
+    encoding: Encoding, near: float, error_at: Callable[[float], tuple[float, float]]
+) -> tuple[float, float]:
+    """Return the worst of the errors near and, unless the encoding has no code there, far out."""
+    found = [error_at(near)]
+    with contextlib.suppress(ArgumentError):
+        found.append(error_at(FAR_OUT + encoding.saturation_position))
+    return _worst(found)
+
+
 def _shift_error(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, float]:
     m = np.arange(float(TOKENS))
     here = encoding.scores(x, y, m, m)
-    there = encoding.scores(x, y, m + shift, m + shift)
-    found = [(_difference(here, there), 2 * _rounding_error(encoding, x, y, here, TOKENS + shift))]
-    with contextlib.suppress(ArgumentError):
-        far = FAR_OUT + encoding.saturation_position
-        there = encoding.scores(x, y, m + far, m + far)
-        found.append(
-            (_difference(here, there), 2 * _rounding_error(encoding, x, y, here, TOKENS + far))
-        )
-    return _worst(found)
+
+    def error_at(by: float) -> tuple[float, float]:
+        there = encoding.scores(x, y, m + by, m + by)
+        return _difference(here, there), 2 * _rounding_error(encoding, x, y, here, TOKENS + by)
+
+    return _near_and_far(encoding, shift, error_at)
 
 
 def _exchange_error(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
-    m = np.arange(float(TOKENS))
-    found = [_exchange_error_at(encoding, x, y, m)]
-    with contextlib.suppress(ArgumentError):
-        found.append(_exchange_error_at(encoding, x, y, m + FAR_OUT + encoding.saturation_position))
-    return _worst(found)
-
-
-def _exchange_error_at(encoding: Encoding, x: Array, y: Array, m: Array) -> tuple[float, float]:
     """Compare scores with those of each q at its key's position, and each k at its query's."""
-    here = encoding.scores(x, y, m, m)
-    there = np.empty_like(here)
-    for a in range(TOKENS):
-        # Row b: the query a at position m_b. Only the key b is of interest there, at m_a.
-        row = encoding.scores(np.tile(x[a], (TOKENS, 1)), y, m, np.full(TOKENS, m[a]))
-        there[:, a] = np.diagonal(row, axis1=1, axis2=2)
-    return _difference(here, there), 2 * _rounding_error(encoding, x, y, here, m[-1])
+
+    def error_at(start: float) -> tuple[float, float]:
+        m = np.arange(float(TOKENS)) + start
+        here = encoding.scores(x, y, m, m)
+        there = np.empty_like(here)
+        for a in range(TOKENS):
+            # Row b: the query a at position m_b. Only the key b is of interest there, at m_a.
+            row = encoding.scores(np.tile(x[a], (TOKENS, 1)), y, m, np.full(TOKENS, m[a]))
+            there[:, a] = np.diagonal(row, axis1=1, axis2=2)
+        return _difference(here, there), 2 * _rounding_error(encoding, x, y, here, m[-1])
+
+    return _near_and_far(encoding, 0.0, error_at)
 
 
 def _bound_error(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.feature_maps import FeatureMap, features
 from ropecli.analyses.importance import Importance, compare_importance
-from ropecli.arrays import Array, as_floats
+from ropecli.arrays import Array, as_floats, evenly_spread
 from ropecli.errors import ArgumentError
 from ropecli.kernels import linear as kernels
 from ropecli.numbers import length
@@ -87,7 +87,7 @@ def linear(
     phi_q, phi_k = features(feature_map, queries, keys)
     rotated = rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions)
     count = len(queries)
-    sample = spread_rows(count, length("rows", rows))
+    sample = evenly_spread(count, length("rows", rows))
     scale = rope.softmax_factor / np.sqrt(rope.head_dim)
     scores = rotate(queries, rope, positions) * scale, rotate(keys, rope.for_keys, positions)
     by_weights = _quadratic(rotated, (phi_q, phi_k), values, sample)
@@ -135,11 +135,6 @@ def sums(q: Array, k: Array, v: Array, *, causal: bool) -> Array:
     else:
         kernels.fill_whole(q, totals[-1], out, small=small)
     return out
-
-
-def spread_rows(tokens: int, rows: int) -> NDArray[np.int64]:
-    """Return row numbers, evenly spread from the first to the last; all if there are fewer."""
-    return np.unique(np.linspace(0, tokens - 1, min(tokens, rows)).astype(np.int64))
 
 
 def _quadratic(

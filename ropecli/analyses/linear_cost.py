@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.feature_maps import FeatureMap, features
-from ropecli.analyses.linear import Linear, check_inputs, linear, spread_rows, sums
-from ropecli.arrays import Array
+from ropecli.analyses.linear import Linear, check_inputs, linear, sums
+from ropecli.arrays import Array, evenly_spread
 from ropecli.numbers import length
 from ropecli.results import Drawable
 from ropecli.rotary.apply import rotate
@@ -193,7 +193,7 @@ def _cost(
     work = [_Work(FORMS[name], q[:n], k[:n], v[:n], rope, feature_map) for n in lengths]
     # Small and large work have a kernel each, which is compiled when it is first called.
     for each in (work[0], work[-1]):
-        each.finish(each.prepare(), spread_rows(len(each.v), 1))
+        each.finish(each.prepare(), evenly_spread(len(each.v), 1))
     counts, runs, sizes = zip(*(_measure(each, most) for each in work), strict=True)
     return Cost(
         form=name,
@@ -217,7 +217,7 @@ def _measure(work: _Work, most: int) -> tuple[int, list[float], int]:
     tokens = len(work.v)
     rows = np.arange(tokens)
     if work.form.by_row:
-        rows = spread_rows(tokens, min(most, max(MOST_WEIGHTS // tokens, 1)))
+        rows = evenly_spread(tokens, min(most, max(MOST_WEIGHTS // tokens, 1)))
     share = tokens / len(rows)
     with _tracing():
         ready, kept, peak_before = _trace(work.prepare)

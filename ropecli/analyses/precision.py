@@ -62,13 +62,11 @@ class PolicyPrecision:
 class Precision(Comparable):
     """Errors of several policies on one encoding."""
 
-    rope: Rotary  #: The encoding.
     context_length: int  #: Positions are 0 up to one less.
     tolerances: tuple[float, ...]  #: Phase errors of the safe contexts, radians.
     seed: int  #: Seed of the vectors that are scored.
     positions: NDArray[np.int64]  #: Positions of the curves, rising, (points,).
     policies: tuple[PolicyPrecision, ...]  #: In the order asked for.
-    name: str | None = None  #: Name of the model, if any.
 
 
 def precision(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ropecli.analyses.decay import head_vector
-from ropecli.arrays import Array, as_positions
+from ropecli.arrays import Array, as_positions, on_all_axes
 from ropecli.errors import ArgumentError
 from ropecli.numbers import integer
 from ropecli.results import Drawable
@@ -120,11 +120,10 @@ def rotation(
     places = as_positions(positions)
     if places.ndim != 1 or not len(places):
         raise ArgumentError(f"positions must be a list of at least one, got shape {places.shape}")
-    points = places if rope.axes == 1 else np.repeat(places[:, None], rope.axes, axis=1)
     return Rotation(
         rope=rope,
         vector=vector,
         positions=tuple(int(m) if m.is_integer() else m for m in places.tolist()),
-        rotated=rotate(np.tile(vector, (len(places), 1)), rope, points),
+        rotated=rotate(np.tile(vector, (len(places), 1)), rope, on_all_axes(places, rope.axes)),
         pairs=tuple(dict.fromkeys(pairs)),
     )

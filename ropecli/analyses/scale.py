@@ -73,8 +73,6 @@ class ScaledEncoding:
 class Scale(Comparable):
     """Methods of context extension, on one encoding."""
 
-    rope: Rotary  #: The encoding as it was given.
-    name: str | None  #: Name in front of the encoding's, such as a model's.
     original_length: int  #: Positions of the training without scaling.
     context_length: int  #: Positions wanted.
     factor: float  #: What the methods were given.

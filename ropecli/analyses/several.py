@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ropecli.results import Axes, Drawable, Figure, Result
+from ropecli.rotary import Rotary
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Comparable(Drawable):
     """A result of one encoding, which can be shown next to those of others."""
+
+    rope: Rotary  #: The encoding.
+    name: str | None = None  #: Name in front of the encoding's, such as a model's.
 
     def _shown(self) -> Result:
         return Several(results=(self,))

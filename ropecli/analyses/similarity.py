@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.analyses.decay import PairSums
 from ropecli.arrays import Array
-from ropecli.kernels import abel
 from ropecli.numbers import between
 from ropecli.results import Drawable
 from ropecli.rotary import Rotary
@@ -78,19 +78,13 @@ def similarity(
     last = between("max distance", max_distance, 0, MOST_DISTANCES)
     count = between("positions", positions, 1, MOST_CODES)
     theta = rope.diagonal_inv_freq
-    pairs = len(theta)
-    sums = np.empty(last + 1)
-    shape = (pairs, min(abel.BLOCK, len(sums)))
-    table = np.empty(shape), np.empty(shape)
-    small = len(sums) <= 4 * abel.BLOCK
-    abel.fill_steps(theta, 1.0, *table, small=small)
-    abel.scores(theta, np.ones(pairs), np.zeros(pairs), 0.0, 1.0, 0, *table, sums, small=small)
+    sums = PairSums(theta, 0, 1, last + 1).score(np.ones(len(theta)))
     distance = np.arange(last + 1, dtype=np.float64)
     return Similarity(
         rope=rope,
         name=name,
         distance=distance,
-        similarity=sums / pairs,
+        similarity=sums / len(theta),
         limit=_limit(rope, distance),
         codes=_codes(rope, count),
     )

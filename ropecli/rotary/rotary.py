@@ -392,6 +392,12 @@ def check_rope(rope: object) -> None:
         raise ArgumentTypeError(f"rope must be a Rotary, got {got}", rotary_of(rope))
 
 
+def check_rotation(rope: Rotary, subject: str) -> None:
+    """Refuse xPos where a subject, with its verb, is for rotations alone."""
+    if rope.grows:
+        raise ArgumentError(f"{subject} for rotations, and xPos changes lengths with position")
+
+
 def rotary_of(value: object) -> str:
     """Return how to get the `Rotary` of what stands for a model; "" for anything else."""
     if isinstance(value, str) and (value.startswith("example:") or "." in value):
