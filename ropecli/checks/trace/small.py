@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ropecli.arrays import evenly_spread
 from ropecli.checks.trace.verdict import Trace, judge, text_layers
 from ropecli.checks.trace.watch import CACHES, watch
 from ropecli.errors import ArgumentError, FileError, RopecliError
@@ -284,7 +285,7 @@ def _far_positions(expected: Model, length: int | None) -> Any:
         if each is not None
     ]
     last = (length or min([*lengths, FURTHEST])) - 1
-    along = np.unique(np.linspace(0, last, PREFILL).astype(np.int64))
+    along = evenly_spread(last + 1, PREFILL)
     axes = max((layer.rotary.axes for layer in text_layers(expected) if layer.rotary), default=1)
     order = np.random.default_rng(0)
     return np.stack([along, *(order.permutation(along) for _ in range(axes - 1))], axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +42,16 @@ class ModelCall:
 
 
 def join_vectors(
-    vectors: Sequence[Vectors], when: Literal["before", "after"], rope: Rotary | None = None
-) -> NDArray[Any]:
-    """Return vectors of several calls one after another, of as many heads as all of them have."""
-    arrays = [getattr(each, when) for each in vectors]
-    heads = min(map(len, arrays))
-    whole = [_whole_heads(v, a[:heads], rope) for v, a in zip(vectors, arrays, strict=True)]
-    return np.concatenate(whole, axis=1)
+    vectors: Sequence[Vectors], rope: Rotary | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return vectors before and after, calls in a row, of as many heads as all of them have."""
+    arrays: list[list[Any]] = [[v.before for v in vectors], [v.after for v in vectors]]
+    heads = min(map(len, arrays[0]))
+    before, after = (
+        [_whole_heads(v, a[:heads], rope) for v, a in zip(vectors, each, strict=True)]
+        for each in arrays
+    )
+    return np.concatenate(before, axis=1), np.concatenate(after, axis=1)
 
 
 def join_positions(calls: Sequence[ModelCall]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ from ropecli.units import SINGLE, UNIT
 _FACTOR = 1e-5  #: Relative difference of two factors that are one, in sums of float32 products.
 _EXPLAINED = 0.02  #: Of a pair's length; an angle that is off by one position leaves more.
 ROLES = ("query", "key")
-_WHEN: tuple[Literal["before"], Literal["after"]] = ("before", "after")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,10 +100,10 @@ class Seen:
             ArgumentError: Nothing was seen.
         """
         found = {
-            ".".join(filter(None, (module, role, when))): join_vectors(vectors, when)
+            ".".join(filter(None, (module, role, when))): array
             for module, both in self._rotated_vectors().items()
             for role, vectors in both.items()
-            for when in _WHEN
+            for when, array in zip(("before", "after"), join_vectors(vectors), strict=True)
         }
         return found | {"positions": join_positions(self.calls)}
 
@@ -179,7 +178,7 @@ def _pair_lengths(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> 
                 f"{kept} of {each.heads} heads were kept in {module}, and all are needed",
                 f"watch the model with heads={each.heads}",
             )
-    return usage(rope, *(join_vectors(both[role], "before", rope) for role in ROLES))
+    return usage(rope, *(join_vectors(both[role], rope)[0] for role in ROLES))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,18 +203,13 @@ def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, Posit
     judgement = _Judgement(seen=seen, expected=_check_expected(expected))
     found = {}
     for module, both in seen._rotated_vectors().items():
-        kind = judgement.kinds(layer_index(module), None)[0]
-        rope = expected if isinstance(expected, Rotary) else None
-        rope = kind.rotary if kind is not None else rope
+        rope = judgement.rope_of(judgement.kinds(layer_index(module), None)[0])
         if rope is None:
             continue
         for role, vectors in both.items():
             calls = [seen.calls[each.call] for each in vectors]
             each_call = [
-                recover_positions(
-                    rope.at_length(call.length),
-                    *(join_vectors([each], when, rope) for when in _WHEN),
-                )
+                recover_positions(rope.at_length(call.length), *join_vectors([each], rope))
                 for each, call in zip(vectors, calls, strict=True)
             ]
             found[f"{module}.{role}".lstrip(".")] = judge_positions(
@@ -287,12 +281,17 @@ class _Judgement:
         free = [each for each in kinds if each.settings.layers is None]
         return [*(listed or named or free)] or [None]
 
+    def rope_of(self, kind: Layer | None) -> Rotary | None:
+        """Return the encoding that is expected of a kind of layer."""
+        if isinstance(self.expected, Rotary):
+            return self.expected
+        return None if kind is None else kind.rotary
+
     def _layer(
         self, module: str, index: int | None, part: str | None, kind: Layer | None
     ) -> TracedLayer:
         """Judge the queries and keys of one module as a kind of layer."""
-        rope = None if kind is None else kind.rotary
-        rope = self.expected if isinstance(self.expected, Rotary) else rope
+        rope = self.rope_of(kind)
         own = [each for each in self.seen.vectors if each.module == module]
         by_role = {role: [each for each in own if each.role == role] for role in ROLES}
         found = {role: self._judge(vectors, rope) for role, vectors in by_role.items()}
@@ -374,7 +373,7 @@ class _Judgement:
         if rope is None or all(not call.positions[0].any() for call in calls):
             return False
         moved = [replace(call, positions=call.positions - call.positions[0]) for call in calls]
-        before, after = (join_vectors(group, when, rope) for when in _WHEN)
+        before, after = join_vectors(group, rope)
         try:
             inputs = validate_inputs(before, after, join_positions(moved))
             errors = vector_errors(before, after, rope, inputs.positions)
@@ -384,7 +383,7 @@ class _Judgement:
 
     def _identify(self, group: Sequence[Vectors], rope: Rotary | None) -> Identification:
         """Return the RoPE of vectors from several calls; that of another layer if it fits."""
-        before, after = (join_vectors(group, when, rope) for when in _WHEN)
+        before, after = join_vectors(group, rope)
         where = join_positions([self.seen.calls[each.call] for each in group])
         key = (rope, before.shape, where.tobytes())
         if key not in self.known or not _does_the_same(self.known[key], before, after, where):

@@ -126,6 +126,10 @@ class _Rotated:
     after: Any  #: The same shape.
     heads: int  #: Number of heads, of which the first are kept.
 
+    def arrays(self) -> dict[str, Any]:
+        """Return the fields that it has in `Vectors`."""
+        return {"before": _array(self.before), "after": _array(self.after), "heads": self.heads}
+
 
 @dataclass(kw_only=True, eq=False)
 class _Product:
@@ -291,9 +295,12 @@ class _Watcher:
             if found is None and not self._is_output(vectors):
                 self.seen.unseen.add(path)
                 continue
-            place: dict[str, Any] = {"module": path, "call": len(self.seen.calls) - 1, "role": role}
-            score = {"head_dim": vectors.shape[-1], "scale": scale}
-            self.seen.vectors.append(Vectors(**place, **score, **(found or {})))
+            self._record(path, role, head_dim=vectors.shape[-1], scale=scale, **(found or {}))
+
+    def _record(self, module: str, role: str, **known: Any) -> None:
+        """Record the queries or the keys of this call."""
+        call = len(self.seen.calls) - 1
+        self.seen.vectors.append(Vectors(module=module, call=call, role=role, **known))
 
     def _find_rotated(self, vectors: Any) -> dict[str, Any] | None:
         """Return what is known of vectors that were rotated."""
@@ -314,9 +321,7 @@ class _Watcher:
                 if len(scored) != len(one):  # heads that share their keys
                     scored, one = scored[:1], one[:1]
                 factors = _array((scored * one).sum(-1) / one.square().sum(-1))
-            before, after = _array(each.before), _array(each.after)
-            where = {"heads": each.heads, "offset": offset}
-            return {"before": before, "after": after, "factor": factors, **where}
+            return each.arrays() | {"factor": factors, "offset": offset}
         return None
 
     def _find(self, each: _Rotated, rows: Any) -> tuple[int, int, float] | None:
@@ -353,10 +358,7 @@ class _Watcher:
             if each.module in scored:
                 continue  # such as values, or the output of attention
             count = counts[each.module] = counts.get(each.module, -1) + 1
-            role = ("query", "key")[count % 2]
-            before, after = _array(each.before), _array(each.after)
-            place: dict[str, Any] = {"module": each.module, "call": call, "role": role}
-            self.seen.vectors.append(Vectors(**place, before=before, after=after, heads=each.heads))
+            self._record(each.module, ("query", "key")[count % 2], **each.arrays())
         self.rotated, self.scored, self.outputs, self.product = [], [], [], None
 
 
