@@ -13,7 +13,7 @@ from mpmath import mp
 from numpy.typing import NDArray
 
 from ropecli.analyses.decay import Decay
-from ropecli.arrays import DTYPES, Array
+from ropecli.arrays import DTYPES, Array, on_all_axes
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.errors import ArgumentTypeError
 from ropecli.kernels.rotation import BLOCK
@@ -168,8 +168,8 @@ class RotationSubject:
         Positions are (count,), the same on every axis, or (count, axes). Rotated pairs that the
         encoding writes elsewhere are put back where they were read.
         """
-        if self.rope.axes > 1 and positions.ndim == 1:
-            positions = np.repeat(positions[:, None], self.rope.axes, axis=1)
+        if positions.ndim == 1:
+            positions = on_all_axes(positions, self.rope.axes)
         result = self._rotate(x.astype(DTYPES[self.dtype]), positions)
         if not isinstance(result, np.ndarray) or result.shape != x.shape:
             got = getattr(result, "shape", type(result).__name__)

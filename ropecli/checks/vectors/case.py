@@ -31,7 +31,7 @@ ROUNDINGS = 8
 #: In xPos, the exponential right to an ulp 2, and its product 1.
 GROWING_ROUNDINGS = ROUNDINGS + 3
 #: How far the positions of each further axis are moved along, so that all axes differ in a row.
-AXIS_STEP = 3
+_AXIS_STEP = 3
 _UNIT_OF_X = 2.0**-5  #: Coordinates are whole multiples of it,
 _MOST_OF_X = 255  #: at most this many: eight binary digits.
 _PIECE = 44  #: Binary digits of a piece, so that with eight of x and a sum 53 are enough.
@@ -51,6 +51,13 @@ class Case(Result, view="vectors"):
 def sample(random: np.random.Generator, shape: Sequence[int]) -> Array:
     """Return random vectors that every dtype holds exactly."""
     return np.asarray(random.integers(-_MOST_OF_X, _MOST_OF_X + 1, shape) * _UNIT_OF_X, np.float64)
+
+
+def stagger(along: NDArray[np.int64], axes: int) -> NDArray[np.int64]:
+    """Return positions (length,), or points (length, axes) whose coordinates all differ."""
+    if axes == 1:
+        return along
+    return np.stack([np.roll(along, _AXIS_STEP * axis) for axis in range(axes)], axis=-1)
 
 
 def round_to(values: NDArray[Any], dtype: str) -> NDArray[Any]:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, Array, as_positions
+from ropecli.arrays import DTYPES, Array, as_positions, on_all_axes
 from ropecli.checks.accuracy import ACCURACY, phase_tolerance, table_roundings
 from ropecli.checks.vectors.case import (
-    AXIS_STEP,
     GROWING_ROUNDINGS,
     ROUNDINGS,
     Case,
@@ -25,6 +24,7 @@ from ropecli.checks.vectors.case import (
     by_axis,
     rotate_heads,
     sample,
+    stagger,
 )
 from ropecli.checks.vectors.onnx import operator_cases
 from ropecli.checks.vectors.recipes import recipes, rotation_case
@@ -186,15 +186,13 @@ def _positions(
         along = np.arange(
             between("length", LENGTH if length is None else length, 1, MOST_COORDINATES)
         )
-        if rope.axes == 1:
-            return along
-        return np.stack([np.roll(along, AXIS_STEP * axis) for axis in range(rope.axes)], axis=-1)
+        return stagger(along, rope.axes)
     if length is not None:
         raise ArgumentError("length is the number of positions: give one of the two")
     where = as_positions(positions)
     point = (rope.axes,) if rope.axes > 1 else ()
-    if point and where.ndim == 1:
-        where = np.repeat(where[:, None], rope.axes, axis=1)
+    if where.ndim == 1:
+        where = on_all_axes(where, rope.axes)
     rows = where.shape[where.ndim - len(point) - 1] if where.ndim > len(point) else 0
     if not rows or where.shape not in ((rows, *point), (batch, rows, *point)):
         axes = f", {rope.axes}" if point else ""

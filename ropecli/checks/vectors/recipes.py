@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.vectors.case import (
-    AXIS_STEP,
     GROWING_ROUNDINGS,
     ROUNDINGS,
     Case,
     Turns,
     rotate_heads,
     sample,
+    stagger,
 )
 from ropecli.reference import frequencies
 from ropecli.reference.factors import factors
@@ -136,21 +136,10 @@ def recipes() -> Iterator[Recipe]:
                 axis=axis,
                 role="key" if name == "xpos_keys" else "query",
             )
-    yield _written_elsewhere()
-
-
-def _written_elsewhere() -> Recipe:
-    """Return pairs read in one layout, written in the other, as Transformers' DeepSeek-V3 does."""
-    pairs = HEAD_DIM // 2
-    return Recipe(
-        name="reordered",
-        rope_type="default",
-        parameters={
-            "head_dim": HEAD_DIM,
-            "pairs_in": [[2 * i, 2 * i + 1] for i in range(pairs)],
-            "pairs_out": [[i, i + pairs] for i in range(pairs)],
-        },
-    )
+    # Pairs read in one layout and written in the other, as Transformers' DeepSeek-V3 does.
+    read, written = (pairs_of(layout, HEAD_DIM).tolist() for layout in LAYOUTS)
+    parameters = {"head_dim": HEAD_DIM, "pairs_in": read, "pairs_out": written}
+    yield Recipe(name="reordered", rope_type="default", parameters=parameters)
 
 
 def rotation_case(recipe: Recipe, random: np.random.Generator) -> Case:
@@ -176,7 +165,7 @@ def rotation_case(recipe: Recipe, random: np.random.Generator) -> Case:
         "growth": growth,
         "roundings": ROUNDINGS if growth is None else GROWING_ROUNDINGS,
     }
-    positions = _positions(recipe)
+    positions = stagger(np.array(recipe.positions), 1 + max(recipe.axis or (0,)))
     x = sample(random, (HEADS, len(positions), HEAD_DIM))
     x[0] = np.arange(1, HEAD_DIM + 1)  # every dtype holds these, too
     turns = Turns.of_case(positions.astype(np.float64), inv_freq, facts)
@@ -185,11 +174,3 @@ def rotation_case(recipe: Recipe, random: np.random.Generator) -> Case:
     arrays: dict[str, NDArray[Any]] = {"positions": positions, "inv_freq": inv_freq, "x": x}
     arrays |= {f"y.{dtype}": y[0] for dtype, y in rotated.items()}
     return Case(name=recipe.name, kind="rotation", facts=facts, arrays=arrays)
-
-
-def _positions(recipe: Recipe) -> NDArray[np.int64]:
-    """Return (sequence,), or (sequence, axes) with another position on each axis of a row."""
-    along = np.array(recipe.positions)
-    if recipe.axis is None:
-        return along
-    return np.stack([np.roll(along, AXIS_STEP * a) for a in range(max(recipe.axis) + 1)], axis=-1)
