@@ -119,13 +119,17 @@ def magnification(base: float, table_at: Callable[[float], Array]) -> Array:
 
 def table_roundings(rope: Rotary) -> Array:
     """Return the roundings of each angle of an encoding, (pairs,)."""
-    rows = [np.array(row).tobytes() for row in rope.frequencies]
-    return np.asarray(np.max([formula_roundings(row, rope.formula) for row in rows], axis=0))
+    rows = [formula_roundings(np.array(row), rope.formula) for row in rope.frequencies]
+    return np.asarray(np.max(rows, axis=0))
+
+
+def formula_roundings(table: Array, formula: Formula | None) -> Array:
+    """Return the roundings of each angle of a table, and of its formula if it has one."""
+    return _formula_roundings(table.tobytes(), formula)
 
 
 @functools.lru_cache(maxsize=64)
-def formula_roundings(inv_freq: bytes, formula: Formula | None) -> Array:
-    """Return the roundings of each angle of a table, and of its formula if it has one."""
+def _formula_roundings(inv_freq: bytes, formula: Formula | None) -> Array:
     table = np.frombuffer(inv_freq)
     if formula is None:
         return angle_roundings(table)

@@ -29,6 +29,7 @@ from ropecli.files.session import Job, Session, open_session
 from ropecli.reference.float64 import angles, rotate
 from ropecli.results import Result
 from ropecli.rotary import Rotary
+from ropecli.rotary.pairs import as_complex
 from ropecli.units import SINGLE, UNIT
 
 Progress = Callable[[int, int], None]
@@ -144,15 +145,10 @@ def _compare(
         shape=array.shape,
         dtype=str(dtype_name(array.dtype)),
         passed=not judged.differing,
-        identical=judged.identical,
-        vectors=judged.vectors,
-        differing=judged.differing,
-        first=judged.first,
         first_tensor=first if judged.first is not None else "",
-        max_phase_error=judged.max_phase_error,
-        max_length_error=judged.max_length_error,
         bytes=total,
         seconds=time.perf_counter() - session.begin,
+        **vars(judged),
     )
 
 
@@ -207,7 +203,7 @@ def _missing(stored: Stored, other: Source) -> FileError:
 
 @dataclass(frozen=True, kw_only=True)
 class _Judged:
-    """Findings in a part, or in several."""
+    """Findings in a part, or in several: fields of `Compared`."""
 
     vectors: int = 0
     differing: int = 0
@@ -274,7 +270,7 @@ class _Truth:
                 exponent = angles(positions, growth)
                 factor = factor * np.exp(exponent)[:, None, :, None, :]
             self.vectors = rotate(x, angle, pairs_in=read, pairs_out=written, factor=factor)
-        self.pairs = _complex(self.vectors, written)
+        self.pairs = as_complex(self.vectors, written)
         unit = UNIT[str(dtype_name(x.dtype))]
         self.rounding = _ROUNDINGS * unit
         # Tables in float32, or float64 for float64 data.
@@ -285,7 +281,7 @@ class _Truth:
 
     def compare(self, after: NDArray[Any]) -> tuple[NDArray[np.bool_], float, float]:
         """Return the wrong coordinates, and the largest errors of angle and length elsewhere."""
-        got = _complex(after, self.written)
+        got = as_complex(after, self.written)
         limits = ml_dtypes.finfo(after.dtype)  # type: ignore[no-untyped-call]
         least = 8 * float(limits.smallest_subnormal)
         with np.errstate(all="ignore"):
@@ -335,13 +331,6 @@ def _wrong(
         expected=float(expected[coordinate]),
         got=float(got[coordinate]),
     )
-
-
-def _complex(vectors: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[np.complex128]:
-    found = np.empty((*vectors.shape[:-1], len(pairs)), np.complex128)
-    found.real = vectors[..., pairs[:, 0]]
-    found.imag = vectors[..., pairs[:, 1]]
-    return found
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +61,14 @@ def named_pairs(layout: str, *, rotary_dim: int, rotary_offset: int) -> Pairs:
     if one_of("layout", layout, NAMED) == "interleaved":
         return tuple((rotary_offset + 2 * i, rotary_offset + 2 * i + 1) for i in range(count))
     return tuple((rotary_offset + i, rotary_offset + i + count) for i in range(count))
+
+
+def as_complex(vectors: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[np.complex128]:
+    """Return the two coordinates of each pair as one complex number, (..., pairs)."""
+    found = np.empty((*vectors.shape[:-1], len(pairs)), np.complex128)
+    found.real = vectors[..., pairs[:, 0]]
+    found.imag = vectors[..., pairs[:, 1]]
+    return found
 
 
 def listed_pairs(name: str, pairs: ArrayLike, *, count: int, head_dim: int) -> Pairs:

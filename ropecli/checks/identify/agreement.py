@@ -88,9 +88,8 @@ def residual_tolerance(
         return far(inputs)
     # The mean rotation at a position is off by ROUNDINGS, and each vector from that by as many.
     vectors = 2 * ROUNDINGS * inputs.unit + abs(found.factor / measured.pairing.factor - 1)
-    formula = None if found.fit is None else found.fit.formula
-    roundings = formula_roundings(found.table.tobytes(), formula)
-    if found.fit is None or not found.fit.is_round:
+    roundings = formula_roundings(found.table, found.formula)
+    if not found.is_round:
         turning = measured.pairs[measured.pairs.turning]
         uncertainty = turning.slope_uncertainty.max(initial=0.0) / found.step
         vectors += CLEARLY * float(uncertainty) * furthest

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ropecli.arrays import Array, Complex, Index, Mask
+from ropecli.arrays import Array, Complex, Index, Mask, evenly_spread
 from ropecli.checks.accuracy import angle_roundings, formula_roundings, phase_tolerance
 from ropecli.checks.identify.family import (
     FACTOR,
@@ -22,6 +22,7 @@ from ropecli.checks.identify.family import (
 from ropecli.checks.identify.lines import CLEARLY, count_seen, mean_seen, phasors, wrap
 from ropecli.checks.identify.precision import FULL, Precision, find_precision
 from ropecli.checks.identify.table import Measurement
+from ropecli.rotary.formula import Formula
 from ropecli.units import SINGLE, TINY, UNIT
 
 _HALF = (UNIT["float16"], UNIT["bfloat16"])
@@ -47,6 +48,16 @@ class Explanation:
     offset: Array  #: (axes,).
     consistent: bool  #: Whether one offset explains the phases of all pairs.
     precision: Precision
+
+    @property
+    def formula(self) -> Formula | None:
+        """The formula of the table, if there is one."""
+        return None if self.fit is None else self.fit.formula
+
+    @property
+    def is_round(self) -> bool:
+        """True if the table is that of round numbers in a formula."""
+        return self.fit is not None and self.fit.is_round
 
     @property
     def full(self) -> bool:
@@ -79,7 +90,7 @@ def explain(measured: Measurement) -> Explanation:
             partly.append(found)
         if rounded := [each for each in partly if each.full]:
             return _keep_measured(rounded[0], own)
-    known = [each for each in partly if each.consistent and each.fit and each.fit.is_round]
+    known = [each for each in partly if each.consistent and each.is_round]
     if own.exact or (own.full and not known):
         return own  # better than a formula that is off by more than its tolerance
     if not any(each.complete for each in partly):
@@ -105,7 +116,7 @@ def _displaced_pairs(measured: Measurement) -> Mask:
 
 def _keep_measured(found: Explanation, own: Explanation) -> Explanation:
     """Use the measured table and its precision if a formula's parameters are only measured, too."""
-    if found.fit is None or found.fit.is_round or not own.full:
+    if found.is_round or not own.full:
         return found
     table = np.where(own.table > 0, own.table, found.table)
     return replace(found, table=table, precision=own.precision)
@@ -206,13 +217,12 @@ class _Trial:
         return self.fit is None or not is_round(self.fit.base)
 
     def _roundings(self, table: Array) -> Array:
-        return formula_roundings(table.tobytes(), None if self.fit is None else self.fit.formula)
+        return formula_roundings(table, None if self.fit is None else self.fit.formula)
 
     def _rows(self) -> Index:
         positions = self.measured.observed.positions
         furthest = int(np.abs(positions).max(axis=1).argmax())
-        spread = np.linspace(0, len(positions) - 1, min(len(positions), _ROWS)).astype(int)
-        return np.unique(np.append(spread, furthest))
+        return np.union1d(evenly_spread(len(positions), _ROWS), furthest)
 
     def _phasor(self, which: Mask | Index, factor: float) -> Complex:
         pairs, observed = self.measured.pairs[which], self.measured.observed

@@ -71,7 +71,7 @@ class Frequencies:
         share = float((apart / np.maximum(self.tolerance, TINY)).max(initial=0.0))
         if formula is None or not 1 < share < _MAGNIFIED:
             return share
-        relative = np.maximum(self.relative, formula_roundings(table.tobytes(), formula) * SINGLE)
+        relative = np.maximum(self.relative, formula_roundings(table, formula) * SINGLE)
         return replace(self, relative=relative).misfit(table)
 
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import Array, Complex, Index
+from ropecli.arrays import Array, Complex, Index, evenly_spread
 from ropecli.checks.identify.observe import Observations
 from ropecli.checks.identify.planes import fit_plane
+from ropecli.rotary.pairs import as_complex
 from ropecli.units import TINY
 
 CLEARLY = 6.0  #: Standard deviations that chance does not reach.
@@ -25,11 +26,6 @@ class Phasors(NamedTuple):
     rotated: Complex  #: (rows, pairs), after / before, without the attention factor.
     mirrored: Complex  #: (rows, pairs), after / conj(before), without the attention factor.
     disagreement: Array  #: (pairs,), relative difference among the vectors of one position.
-
-
-def as_complex(vectors: Array, pairs: Index) -> Complex:
-    """Return the two coordinates of each pair as one complex number."""
-    return np.asarray(vectors[..., pairs[:, 0]] + 1j * vectors[..., pairs[:, 1]])
 
 
 def phasors(
@@ -159,7 +155,7 @@ def _start_slopes(u: Complex, m: Array) -> tuple[int, Array]:
     step = np.gcd.reduce(np.rint(np.diff(np.unique(m)) * 2**20).astype(np.int64)) / 2**20
     tried = min(int(least / step), _MOST_TURNS)
     extra = 2 * np.pi * (np.arange(tried) - tried // 2) / least
-    some = np.unique(np.linspace(0, len(m) - 1, 64).astype(int))
+    some = evenly_spread(len(m), 64)
     best = np.zeros(u.shape[1])
     for pair in range(u.shape[1]):
         angles = np.outer(slope[pair] + extra, m[some] - m[origin])

@@ -7,14 +7,13 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import Array
+from ropecli.arrays import Array, evenly_spread
 from ropecli.checks.identify.family import BASES
-from ropecli.checks.identify.lines import as_complex
 from ropecli.checks.identify.observe import Inputs, observe
 from ropecli.checks.identify.parting import list_indices
 from ropecli.reference import float64
 from ropecli.rotary import Rotary
-from ropecli.rotary.pairs import NAMED
+from ropecli.rotary.pairs import NAMED, as_complex
 
 MOST_ROWS = 4096  #: Longest sequence whose positions are looked for.
 LEAST_POSITIONS = 4096  #: Positions that are tried, and twice as many as rows.
@@ -37,7 +36,7 @@ def recover_positions(inputs: Inputs) -> tuple[Rotary, NDArray[np.int64]] | None
     before, after = (float(np.abs(each).max()) for each in (inputs.before, inputs.after))
     if not before / STRETCHED <= after <= before * STRETCHED:
         return None
-    some = np.unique(np.linspace(0, rows - 1, SAMPLED).astype(int))
+    some = evenly_spread(rows, SAMPLED)
     tried = np.arange(max(LEAST_POSITIONS, 2 * rows))
     best, most = None, ALIKE
     for layout, base in itertools.product(NAMED, BASES):
@@ -76,8 +75,7 @@ def explain_nearby(inputs: Inputs, rope: Rotary, found: NDArray[np.int64]) -> st
 def _as_vectors(array: NDArray[np.generic]) -> Array:
     """Return some vectors of each position, (vectors, rows, head_dim)."""
     every = array.reshape(-1, *array.shape[-2:])
-    some = np.unique(np.linspace(0, len(every) - 1, VECTORS).astype(int))
-    vectors: Array = every[some].astype(np.float64)
+    vectors: Array = every[evenly_spread(len(every), VECTORS)].astype(np.float64)
     return vectors
 
 

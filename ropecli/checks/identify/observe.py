@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, Array, as_array, as_positions, dtype_name
+from ropecli.arrays import DTYPES, Array, as_array, as_positions, dtype_name, evenly_spread
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import even
 from ropecli.units import UNIT
@@ -190,7 +190,7 @@ def _thin_out(count: int) -> NDArray[np.int64]:
 
 def _choose_samples(nonzero: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Choose vectors of a row, so that each coordinate that is ever used is seen."""
-    some = np.unique(np.linspace(0, nonzero.shape[1] - 1, _SAMPLES).astype(int))
+    some = evenly_spread(nonzero.shape[1], _SAMPLES)
     shown: NDArray[np.bool_] = np.any(nonzero, axis=0)
     hidden = shown.any(axis=0) & ~shown[some].any(axis=0)
     return np.union1d(some, shown[:, hidden].argmax(axis=0))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import Array, Index
+from ropecli.arrays import Array, Index, evenly_spread
 from ropecli.checks.identify.observe import Observations
 from ropecli.units import SINGLE, TINY
 
@@ -79,7 +79,7 @@ def find_pairs(observed: Observations) -> Pairing:
 def _sample(observed: Observations) -> tuple[Array, Array]:
     """Return vectors from all positions, none of them zero."""
     x, y = (array.reshape(-1, observed.head_dim) for array in (observed.x, observed.y))
-    some = np.unique(np.linspace(0, len(x) - 1, _VECTORS).astype(int))
+    some = evenly_spread(len(x), _VECTORS)
     some = some[(x[some] != 0).any(axis=1)]
     return x[some], y[some]
 
@@ -103,10 +103,7 @@ def _partners(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
     with np.errstate(divide="ignore", invalid="ignore"):
         left = np.where(seen[:, None] | seen[None, :], both / (size[:, None] + size[None, :]), 1.0)
     np.fill_diagonal(left, np.inf)
-    best = left.argmin(axis=1) if len(left) > 1 else np.zeros(len(left), int)
-    mine = np.arange(len(best))
-    good = (best[best] == mine) & (left[mine, best] < _CANCELLED) & (mine < best)
-    pairs = np.column_stack([mine[good], best[good]])
+    pairs = _mutual(-left, -_CANCELLED)
     if len(pairs):  # only those that keep their sum of squares about as well as most others
         first, second = pairs.T
         error = both[first, second] / ((u[:, first] + u[:, second]) ** 2).sum(axis=0)
@@ -145,10 +142,15 @@ def _slow_pairs(observed: Observations, left: Index, factor: float) -> Index:
     share = added.T @ expected / np.maximum(size, TINY)
     both = np.minimum(np.maximum(-share, 0), np.maximum(share.T, 0))
     both = np.maximum(both, both.T)
-    best = both.argmax(axis=1)
-    mine = np.arange(len(left))
-    good = (both[mine, best] > _CHANCE / np.sqrt(len(x))) & (best[best] == mine) & (mine < best)
-    return np.column_stack([left[mine[good]], left[best[good]]])
+    return np.asarray(left[_mutual(both, _CHANCE / np.sqrt(len(x)))])
+
+
+def _mutual(score: Array, least: float) -> Index:
+    """Return pairs whose score is above the least, and the best of both, (pairs, 2)."""
+    mine = np.arange(len(score))
+    best = score.argmax(axis=1) if len(score) else mine
+    good = (score[mine, best] > least) & (best[best] == mine) & (mine < best)
+    return np.column_stack([mine[good], best[good]])
 
 
 def _complete(observed: Observations, read: Index, written: Index, factor: float) -> Moves:
@@ -205,7 +207,7 @@ def _pairs_elsewhere(u: Array, v: Array, unit: float) -> Moves:
     """Return pairs with another place after: sums of two squares before that reappear after."""
     tolerance = 2 * _ROUNDINGS * unit
     first, second = np.triu_indices(u.shape[1], 1)
-    some = np.unique(np.linspace(0, len(u) - 1, 48).astype(int))
+    some = evenly_spread(len(u), 48)
     before, after = ((s[:, first] + s[:, second]).T for s in (u[some], v[some]))
     candidates = _equal_rows(before, after, tolerance)
     error = np.array(

@@ -240,7 +240,7 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
 
 def _rotary(measured: Measurement, found: Explanation) -> Rotary:
     """Return the rotation as an encoding."""
-    pairs, fit, precision = measured.pairs, found.fit, found.precision.name
+    pairs, precision = measured.pairs, found.precision.name
     half = next((name for name in HALVES if precision.startswith(f"{name} frequencies")), "exact")
     rows = 1 + int(np.flatnonzero(pairs.along.any(axis=0)).max())  # further axes rotate nothing
     return Rotary.from_inv_freq(
@@ -248,7 +248,7 @@ def _rotary(measured: Measurement, found: Explanation) -> Rotary:
         head_dim=measured.observed.head_dim,
         direction=measured.direction,
         attention_factor=found.factor,
-        formula=None if fit is None else fit.formula,
+        formula=found.formula,
         pairs_in=pairs.read,
         pairs_out=pairs.written,
     )

@@ -10,13 +10,13 @@ import numpy as np
 
 from ropecli.arrays import Array, Index
 from ropecli.checks.identify.explain import Explanation
-from ropecli.checks.identify.lines import as_complex, fit_lines, phasors
+from ropecli.checks.identify.lines import fit_lines, phasors
 from ropecli.checks.identify.observe import ROUNDINGS, Observations
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import list_indices
 from ropecli.checks.identify.table import Measurement
 from ropecli.rotary import Rotary
-from ropecli.rotary.pairs import NAMED, named_pairs
+from ropecli.rotary.pairs import NAMED, as_complex, named_pairs
 from ropecli.units import TINY
 
 _OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
@@ -172,9 +172,14 @@ def _explain_partly_scaled(observed: Observations) -> str | None:
     return f"{what} multiplied by {times[where].mean():.4g}, not copied"
 
 
+def _pair_lengths(observed: Observations, pairs: Index) -> tuple[Array, Array]:
+    """Return the length of each pair before and after, (rows, samples, pairs)."""
+    return np.abs(as_complex(observed.x, pairs)), np.abs(as_complex(observed.y, pairs))
+
+
 def _explain_uneven(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are rotated, and each is multiplied by a factor of its own."""
-    before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
+    before, after = _pair_lengths(observed, pairs)
     if not before.all():
         return None
     times = (after / before).reshape(-1, len(pairs))
@@ -190,7 +195,7 @@ def _explain_uneven(observed: Observations, name: str, pairs: Index) -> str | No
 def _explain_growing(observed: Observations, name: str, pairs: Index) -> str | None:
     """Pairs are rotated, and their lengths grow or shrink with the position."""
     m = observed.along - observed.along.mean()
-    before, after = (np.abs(as_complex(each, pairs)) for each in (observed.x, observed.y))
+    before, after = _pair_lengths(observed, pairs)
     with np.errstate(divide="ignore", invalid="ignore"):
         log = np.log(after / before).mean(axis=1)
     if not np.isfinite(log).all() or np.abs(log).max() < 1e-3:

@@ -29,15 +29,7 @@ def cause_of(
     asked: Rows | Vision | Called,
     part: Part,
 ) -> str | None:
-    """Return what went wrong; None if no mistake that is known gives these ids.
-
-    Args:
-        got: The ids, of which some are wrong, (rows, tokens) or (rows, tokens, axes).
-        expected: Those that are right, in the same shape.
-        counted: False for padding, (rows, tokens).
-        asked: What the rows hold.
-        part: What these ids are of.
-    """
+    """Return what went wrong with ids; None if no mistake that is known gives them."""
     wrong = counted & differ(got, expected)
     rows = wrong.any(axis=1)
     for sentence, ids in _mistakes(expected, asked, part):

@@ -250,12 +250,7 @@ def describe(found: PositionIds) -> str:
 def _match_shapes(
     ids: ArrayLike, expected: Index, error: NDArray[np.float64] | None
 ) -> tuple[NDArray[Any], Index]:
-    """Return ids and expected ones in one shape: the axes of ids may be first or last.
-
-    Raises:
-        ArgumentError: Another shape, or numbers that are not whole.
-        ArgumentTypeError: Not whole numbers.
-    """
+    """Return ids and expected ones in one shape: the axes of ids may be first or last."""
     array = whole("ids", ids) if error is None else np.asarray(ids)
     if error is not None and expected.ndim == 2 and array.ndim > error.ndim:
         # Text has the same position on all axes.

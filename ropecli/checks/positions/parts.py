@@ -46,10 +46,9 @@ class Share:
         return [chunks[self.rank], chunks[-1 - self.rank]][: SCHEMES[self.scheme]]
 
     def mistakes(self, ids: Index) -> Iterator[tuple[str, Index]]:
-        """Yield the shares of other ranks and schemes, and halves that are out of place.
+        """Yield what else right ids of whole rows, (rows, length, ...), may have been taken for.
 
-        Args:
-            ids: Right ids of whole rows, (rows, length, ...).
+        Shares of other ranks and schemes, halves that are out of place, and a count from 0.
         """
         for sentence, tokens in self._mistaken_tokens(ids.shape[1]):
             yield sentence, ids[:, tokens]
@@ -111,12 +110,7 @@ WHOLE = Chunk()  #: A row that is not divided.
 def part_of(
     ranks: int | None, rank: int | None, scheme: str, start: int | None, stop: int | None
 ) -> Part:
-    """Return a rank's share of each row, a chunk of it, or the whole row.
-
-    Raises:
-        ArgumentError: A value out of range, or a share and a chunk.
-        ArgumentTypeError: Not whole numbers.
-    """
+    """Return a rank's share of each row, a chunk of it, or the whole row."""
     if ranks is None:
         first = 0 if start is None else at_least("chunk", start, 0)
         return Chunk(start=first, stop=None if stop is None else at_least("chunk", stop, first + 1))

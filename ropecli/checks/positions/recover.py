@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array, as_real, dtype_name
-from ropecli.checks.identify.lines import as_complex
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between
 from ropecli.results import Result
+from ropecli.rotary.pairs import as_complex
 from ropecli.rotary.rotary import Rotary, check_rope
 from ropecli.units import SINGLE, UNIT
 
@@ -97,14 +97,11 @@ def recover_positions(
 def _angles(rope: Rotary, before: NDArray[Any], after: NDArray[Any]) -> tuple[Array, Array]:
     """Return the angle of each pair, and its standard error in units, (rows times tokens, pairs).
 
-    Args:
-        rope: The encoding.
-        before: Vectors before the rotation, (rows, heads, tokens, head_dim).
-        after: The same after it.
+    The vectors are (rows, heads, tokens, head_dim).
     """
     with np.errstate(all="ignore"):
-        x = as_complex(before.astype(np.float64), rope.pairs_in)
-        product = as_complex(after.astype(np.float64), rope.pairs_out) * x.conj()
+        x, y = as_complex(before, rope.pairs_in), as_complex(after, rope.pairs_out)
+        product = y * x.conj()
         joined = product.sum(axis=1)
         noise = ROUNDINGS * np.sqrt(np.square(np.abs(product)).sum(axis=1))
         spread = np.where(np.abs(joined) > 0, noise / np.abs(joined), np.inf)

@@ -106,12 +106,7 @@ def one_document(rows: int, tokens: int) -> Rows:
 
 
 def of_lengths(lengths: Sequence[int]) -> Rows:
-    """Return a row of documents of these lengths.
-
-    Raises:
-        ArgumentError: No lengths, or one below 1.
-        ArgumentTypeError: Not whole numbers.
-    """
+    """Return a row of documents of these lengths."""
     checked = [at_least("lengths", each, 1) for each in lengths]
     if not checked or sum(checked) > MOST_TOKENS:
         raise ArgumentError(
@@ -121,12 +116,7 @@ def of_lengths(lengths: Sequence[int]) -> Rows:
 
 
 def of_cu_seqlens(cu_seqlens: ArrayLike) -> Rows:
-    """Return a row of documents that end where cumulative lengths, [0, 5, 8, 16], say.
-
-    Raises:
-        ArgumentError: They do not begin with 0 and rise.
-        ArgumentTypeError: Not whole numbers.
-    """
+    """Return a row of documents that end where cumulative lengths, [0, 5, 8, 16], say."""
     ends = whole("cu_seqlens", cu_seqlens)
     if ends.ndim != 1 or len(ends) < 2 or ends[0] != 0:
         got = f"shape {ends.shape}" if ends.ndim != 1 or len(ends) < 2 else f"{ends[0]} first"
@@ -141,12 +131,7 @@ def of_cu_seqlens(cu_seqlens: ArrayLike) -> Rows:
 
 
 def of_mask(mask: ArrayLike) -> Rows:
-    """Return rows whose padding is 0 in a mask, of one document, or of those that it numbers.
-
-    Raises:
-        ArgumentError: Numbers other than 0 and 1, or 0 and 1, 2, 3, ... in order.
-        ArgumentTypeError: Not whole numbers.
-    """
+    """Return rows whose padding is 0 in a mask, of one document, or of those that it numbers."""
     rows = _whole_rows("mask", mask)
     if not rows.any():
         raise ArgumentError("mask must have a token that is not padding, got 0 everywhere")
@@ -163,12 +148,7 @@ def of_mask(mask: ArrayLike) -> Rows:
 
 
 def of_tokens(tokens: ArrayLike, separator: int | None) -> Rows:
-    """Return rows of documents that end with a separator.
-
-    Raises:
-        ArgumentError: Not one or two axes, or no separator.
-        ArgumentTypeError: Not whole numbers.
-    """
+    """Return rows of documents that end with a separator."""
     if separator is None:
         raise ArgumentError("tokens need the separator that ends a document")
     ends = _whole_rows("tokens", tokens) == integer("separator", separator)
@@ -185,12 +165,7 @@ def _whole_rows(name: str, value: ArrayLike) -> Index:
 
 
 def whole(name: str, value: ArrayLike) -> Index:
-    """Return an array of whole numbers, of any dtype, as int64.
-
-    Raises:
-        ArgumentError: A number that is not whole.
-        ArgumentTypeError: Not an array of numbers.
-    """
+    """Return an array of whole numbers, of any dtype, as int64."""
     array = as_array(name, value)
     if array.dtype.kind in "iub":
         return array.astype(np.int64, copy=False)

@@ -113,19 +113,7 @@ def vision(
     seconds: float = 1.0,
     config: dict[str, Any] | None = None,
 ) -> Vision:
-    """Return grids among text, with the sizes that a model's configuration has.
-
-    Args:
-        grids: Time, height and width of each image or video in patches, before merging.
-        family: One of `FAMILIES`.
-        text: Tokens of text before the first grid, after it, and so on.
-        seconds: Seconds between two steps in time, where the family times them.
-        config: The model's config.json.
-
-    Raises:
-        ArgumentError: A value out of range, no family, or a grid that cannot be merged.
-        ArgumentTypeError: Not whole numbers.
-    """
+    """Return grids among text in tokens, as a configuration merges patches; see `positions`."""
     if family is None:
         raise ArgumentError("grids need mrope, the family of models that numbers them")
     one_of("mrope", family, FAMILIES)
