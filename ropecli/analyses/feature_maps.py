@@ -20,16 +20,15 @@ def features(name: object, q: Array, k: Array) -> tuple[Array, Array]:
     "elu" is elu(x) + 1 (Katharopoulos et al. 2020), and "softmax" that of Shen et al. 2021: over
     the features of a query, but over the positions of a key.
     """
-    if callable(name):
-        return _apply(name, "queries", q), _apply(name, "keys", k)
-    if not isinstance(name, str):
+    if name == "softmax":
+        return _softmax(q, axis=1), _softmax(k, axis=0)
+    if isinstance(name, str):
+        name = _MAPS[one_of("feature map", name, FEATURE_MAPS)]
+    if not callable(name):
         raise ArgumentTypeError(
             f"feature map must be a name or a function, got {type(name).__name__}"
         )
-    if name == "softmax":
-        return _softmax(q, axis=1), _softmax(k, axis=0)
-    one_of("feature map", name, FEATURE_MAPS)
-    return _apply(_MAPS[name], "queries", q), _apply(_MAPS[name], "keys", k)
+    return _apply(name, "queries", q), _apply(name, "keys", k)
 
 
 def _apply(function: FeatureMap, what: str, x: Array) -> Array:

@@ -85,11 +85,11 @@ def linear(
     """
     queries, keys, values = check_inputs(q, k, v, rope)
     phi_q, phi_k = features(feature_map, queries, keys)
-    rotated = rotate(phi_q, rope, positions), rotate(phi_k, rope.for_keys, positions)
+    rotated = rotate_both(phi_q, phi_k, rope, positions)
     count = len(queries)
     sample = evenly_spread(count, length("rows", rows))
-    scale = rope.softmax_factor / np.sqrt(rope.head_dim)
-    scores = rotate(queries, rope, positions) * scale, rotate(keys, rope.for_keys, positions)
+    scored_q, scored_k = rotate_both(queries, keys, rope, positions)
+    scores = scored_q * (rope.softmax_factor / np.sqrt(rope.head_dim)), scored_k
     by_weights = _quadratic(rotated, (phi_q, phi_k), values, sample)
     forms = []
     for causal, (expected, negative) in zip((False, True), by_weights, strict=True):
@@ -119,6 +119,11 @@ def linear(
         bidirectional=forms[0],
         causal=forms[1],
     )
+
+
+def rotate_both(q: Array, k: Array, rope: Rotary, positions: Any = None) -> tuple[Array, Array]:
+    """Return queries and keys after their rotation."""
+    return rotate(q, rope, positions), rotate(k, rope.for_keys, positions)
 
 
 def sums(q: Array, k: Array, v: Array, *, causal: bool) -> Array:

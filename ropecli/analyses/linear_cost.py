@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.feature_maps import FeatureMap, features
-from ropecli.analyses.linear import Linear, check_inputs, linear, sums
+from ropecli.analyses.linear import Linear, check_inputs, linear, rotate_both, sums
 from ropecli.arrays import Array, evenly_spread
 from ropecli.numbers import length
 from ropecli.results import Drawable
-from ropecli.rotary.apply import rotate
 from ropecli.rotary.rotary import Rotary
 
 Rows = NDArray[np.int64]
@@ -79,16 +78,12 @@ class Form:
 
 def _features(q: Array, k: Array, rope: Rotary, feature_map: str | FeatureMap) -> Ready:
     phi = features(feature_map, q, k)
-    return Ready(rotated=_rotate(*phi, rope), unrotated=phi)
+    return Ready(rotated=rotate_both(*phi, rope), unrotated=phi)
 
 
 def _vectors(q: Array, k: Array, rope: Rotary, _: object) -> Ready:
     scale = rope.softmax_factor / math.sqrt(rope.head_dim)
-    return Ready(rotated=_rotate(q, k, rope), unrotated=(q, k), scale=scale)
-
-
-def _rotate(q: Array, k: Array, rope: Rotary) -> tuple[Array, Array]:
-    return rotate(q, rope), rotate(k, rope.for_keys)
+    return Ready(rotated=rotate_both(q, k, rope), unrotated=(q, k), scale=scale)
 
 
 def _by_sums(ready: Ready, v: Array, _: Rows, *, causal: bool = False) -> Array:

@@ -137,11 +137,7 @@ def scale(
     ropes = {UNSCALED: plain}
     if not rope.formula.is_plain:
         ropes[OWN] = rope.at_length(used)
-    values = {
-        "factor": stretch,
-        ORIGINAL: original,
-        "sequence_length": used,
-    }
+    values = {"factor": stretch, ORIGINAL: original, "sequence_length": used}
     for each in _chosen(methods, given, parameters or {}):
         ropes[each] = _place(rope, _formula(each, rope.formula, values, given.get(each, {})))
     parts = _parts(context)

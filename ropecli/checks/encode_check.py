@@ -131,9 +131,8 @@ def _compare(
         before, after = session.source.reader(job.axes.stored), other.reader(stored)
         for box in blocks(job.axes, COMPARED_BYTES):
             x = read_part(before, box)
-            found = _judge(job, box, x, read_part(after, box))
             first = job.name if judged.first is None else first
-            judged += found
+            judged += _Part(job, box, x, read_part(after, box)).judge()
             done += x.nbytes
             if progress is not None:
                 progress(done, total)
@@ -224,54 +223,35 @@ class _Judged:
         )
 
 
-def _judge(job: ArrayJob, box: Box, x: NDArray[Any], y: NDArray[Any]) -> _Judged:
-    """Compare a part of an array with the rotation of another's."""
-    kernels = np.empty_like(x)
-    job.rotate(box, x, kernels)
-    identical = x.size == 0 or bool((_bits(kernels) == _bits(y)).all())
-    shape = job.kernel_shape(box_shape(box))
-    truth = _Truth(job, box, x.reshape(shape))
-    after = y.reshape(shape)
-    wrong, phase, length = truth.compare(after)
-    found = _Judged(
-        vectors=x.size // shape[-1],
-        differing=int(np.count_nonzero(wrong.any(axis=-1))),
-        identical=identical,
-        max_phase_error=phase,
-        max_length_error=length,
-    )
-    if not found.differing:
-        return found
-    vector = int(wrong.any(axis=-1).ravel().argmax())
-    place = np.unravel_index(vector, wrong.shape[:-1])
-    expected, got = truth.vectors[place], after[place].astype(np.float64)
-    return found + _Judged(first=_wrong(job, box, vector, (expected, got), wrong[place]))
+class _Part:
+    """A part of an array, as it is and as it should be: pairs as complex numbers (Eq. 12)."""
 
-
-class _Truth:
-    """A part as it should be: pairs as complex numbers (RoFormer Eq. 12), the rest as it was."""
-
-    def __init__(self, job: ArrayJob, box: Box, x: NDArray[Any]) -> None:
-        rope = job.rope
+    def __init__(self, job: ArrayJob, box: Box, before: NDArray[Any], after: NDArray[Any]) -> None:
+        self.job, self.box = job, box
+        kernels = np.empty_like(before)
+        job.rotate(box, before, kernels)
+        #: Whether the bits are the kernels'.
+        self.identical = bool((_bits(kernels) == _bits(after)).all())
+        shape = job.kernel_shape(box_shape(box))
+        self.before, self.after = before.reshape(shape), after.reshape(shape)
+        rope, sign = job.rope, -1 if job.inverse else 1
         read, written = rope.pairs_in, rope.pairs_out
         factor: Any = rope.attention_factor
-        forward = rope.direction == "forward"
         if job.inverse:
-            read, written, factor, forward = written, read, 1 / factor, not forward
+            read, written, factor = written, read, 1 / factor
         positions = job.positions.of(box)
         inv_freq = rope.diagonal_inv_freq if positions.ndim == 2 else rope.inv_freq
-        self.x, self.written = x, written
         with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
-            angle = angles(positions, inv_freq, direction="forward" if forward else "reversed")[
-                :, None, :, None, :
-            ]
+            angle = sign * angles(positions, inv_freq, direction=rope.direction)
             if rope.grows:
-                growth = np.array(rope.growth) * (-1 if job.inverse else 1)
-                exponent = angles(positions, growth)
+                exponent = sign * angles(positions, np.array(rope.growth))
                 factor = factor * np.exp(exponent)[:, None, :, None, :]
-            self.vectors = rotate(x, angle, pairs_in=read, pairs_out=written, factor=factor)
-        self.pairs = as_complex(self.vectors, written)
-        unit = UNIT[str(dtype_name(x.dtype))]
+            angle = angle[:, None, :, None, :]
+            self.expected = rotate(
+                self.before, angle, pairs_in=read, pairs_out=written, factor=factor
+            )
+        self.written = written
+        unit = UNIT[str(dtype_name(before.dtype))]
         self.rounding = _ROUNDINGS * unit
         # Tables in float32, or float64 for float64 data.
         m = positions[..., None] if positions.ndim == 2 else positions
@@ -279,15 +259,28 @@ class _Truth:
             :, None, :, None, :
         ]
 
-    def compare(self, after: NDArray[Any]) -> tuple[NDArray[np.bool_], float, float]:
+    def judge(self) -> _Judged:
+        """Compare the part with what it should be."""
+        wrong, phase, length = self._compare()
+        vectors = wrong.any(axis=-1)
+        return _Judged(
+            vectors=vectors.size,
+            differing=int(np.count_nonzero(vectors)),
+            identical=self.identical,
+            max_phase_error=phase,
+            max_length_error=length,
+            first=self._describe(int(vectors.argmax()), wrong) if vectors.any() else None,
+        )
+
+    def _compare(self) -> tuple[NDArray[np.bool_], float, float]:
         """Return the wrong coordinates, and the largest errors of angle and length elsewhere."""
-        got = as_complex(after, self.written)
-        limits = ml_dtypes.finfo(after.dtype)  # type: ignore[no-untyped-call]
+        expected, got = (as_complex(each, self.written) for each in (self.expected, self.after))
+        limits = ml_dtypes.finfo(self.after.dtype)  # type: ignore[no-untyped-call]
         least = 8 * float(limits.smallest_subnormal)
         with np.errstate(all="ignore"):
-            length = np.abs(self.pairs)
+            length = np.abs(expected)
             stretched = np.abs(np.abs(got) - length)
-            apart = np.abs(got - self.pairs)
+            apart = np.abs(got - expected)
             right = (stretched <= self.rounding * length + least) & (
                 apart <= (self.rounding + self.phase) * length + least
             )
@@ -295,42 +288,35 @@ class _Truth:
             lost = ~(length <= float(limits.max))
             right |= lost & ~np.isfinite(got)
             counted = right & ~lost & (length > least / self.rounding)
-            phase = np.abs(np.angle(got[counted] * self.pairs[counted].conj()))
+            phase = np.abs(np.angle(got[counted] * expected[counted].conj()))
             relative = stretched[counted] / length[counted]
-        wrong = np.zeros(after.shape, np.bool_)
-        for column in range(2):
-            wrong[..., self.written[:, column]] = ~right
-        rest = np.setdiff1d(np.arange(after.shape[-1]), self.written)
-        wrong[..., rest] = _bits(after)[..., rest] != _bits(self.x)[..., rest]
+        wrong = _bits(self.after) != _bits(self.before)  # of the coordinates in no pair
+        for column in self.written.T:
+            wrong[..., column] = ~right
         return wrong, float(phase.max(initial=0.0)), float(relative.max(initial=0.0))
 
-
-def _wrong(
-    job: ArrayJob,
-    box: Box,
-    vector: int,
-    truth: tuple[NDArray[np.float64], NDArray[np.float64]],
-    wrong: NDArray[np.bool_],
-) -> Wrong:
-    """Describe a wrong vector, counted in the order of the part."""
-    expected, got = truth
-    *rows, width = box_shape(box)
-    dim = job.axes.head_dim
-    *index, head = map(int, np.unravel_index(vector, (*rows, width // dim)))
-    axis = job.axes.sequence_axis
-    place = 0 if axis is None else index[axis]
-    position = job.positions.of(box)[index[0] if job.positions.per_batch else 0, place]
-    with np.errstate(all="ignore"):
-        apart = np.where(wrong, np.abs(got - expected), -1.0)
-    coordinate = int(np.nan_to_num(apart, nan=np.inf).argmax())
-    return Wrong(
-        index=tuple(i + part.start for i, part in zip(index, box, strict=False)),
-        head=head + box[-1].start // dim,
-        position=tuple(map(float, np.atleast_1d(position))),
-        coordinate=coordinate,
-        expected=float(expected[coordinate]),
-        got=float(got[coordinate]),
-    )
+    def _describe(self, vector: int, wrong: NDArray[np.bool_]) -> Wrong:
+        """Describe a wrong vector, counted in the order of the part."""
+        expected, got, off = (
+            each.reshape(-1, each.shape[-1])[vector] for each in (self.expected, self.after, wrong)
+        )
+        got = got.astype(np.float64)
+        *rows, width = box_shape(self.box)
+        axes, positions = self.job.axes, self.job.positions
+        *index, head = map(int, np.unravel_index(vector, (*rows, width // axes.head_dim)))
+        place = 0 if axes.sequence_axis is None else index[axes.sequence_axis]
+        position = positions.of(self.box)[index[0] if positions.per_batch else 0, place]
+        with np.errstate(all="ignore"):
+            apart = np.where(off, np.abs(got - expected), -1.0)
+        coordinate = int(np.nan_to_num(apart, nan=np.inf).argmax())
+        return Wrong(
+            index=tuple(i + part.start for i, part in zip(index, self.box, strict=False)),
+            head=head + self.box[-1].start // axes.head_dim,
+            position=tuple(map(float, np.atleast_1d(position))),
+            coordinate=coordinate,
+            expected=float(expected[coordinate]),
+            got=float(got[coordinate]),
+        )
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:
