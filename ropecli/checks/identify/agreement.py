@@ -16,10 +16,11 @@ from ropecli.checks.identify.explain import Explanation
 from ropecli.checks.identify.family import FACTOR, Fit, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
+from ropecli.checks.identify.precision import exact_tolerance
 from ropecli.checks.identify.table import Measurement, extrapolate
 from ropecli.reference import float64
 from ropecli.rotary import Rotary
-from ropecli.units import DOUBLE, SINGLE, SMALLEST_NORMAL, TINY
+from ropecli.units import SINGLE, SMALLEST_NORMAL, TINY
 
 _FAR = 0.05  #: Error of a vector, of its pair's length, that no rounding in full precision makes.
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
@@ -94,8 +95,7 @@ def residual_tolerance(
         uncertainty = turning.slope_uncertainty.max(initial=0.0) / found.step
         vectors += CLEARLY * float(uncertainty) * furthest
     if precision == "exact":
-        angles = 2 * phase_tolerance(furthest, found.table, np.maximum(roundings, 1), unit=DOUBLE)
-        return vectors + float(angles.max())
+        return vectors + float(exact_tolerance(furthest, found.table, roundings).max())
     if precision == "float32 angles":
         angles = phase_tolerance(furthest, found.table, np.maximum(roundings, 1))
         return vectors + 2 * SINGLE + float(angles.max())  # cos and sin are rounded too

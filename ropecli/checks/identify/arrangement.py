@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,17 +66,15 @@ def identify(
     axes = list(_axes(x, sequence_axis))
     refused: tuple[Identification, Inputs] | None = None
     error: ArgumentError | None = None
+    attempt = partial(_recover_along, x, y, positions, named)
     for axis in axes:
         try:
-            inputs = _arrange(x, y, positions, axis, dim)
+            found, inputs = attempt(axis, dim)
         except ArgumentError as wrong:  # also positions that only fit another axis
             error = error or (wrong if refused is None else None)
             continue
-        found = replace(
-            recover(inputs, named), shape=x.shape, sequence_axis=axis, heads=width // dim
-        )
         if found.recognised and not _is_known(found) and head_dim is None:
-            found = _split_heads(found, x, y, positions, named)
+            found = _split_heads(found, attempt)
         # Few rows along an axis that was not named may be explained by chance, not by a formula.
         if found.recognised and (_is_known(found) or axis == axes[0]):
             return found
@@ -107,9 +106,19 @@ def _axes(x: NDArray[Any], named: int | None) -> Iterator[int]:
     )
 
 
-def _arrange(x: NDArray[Any], y: NDArray[Any], positions: Any, axis: int, head_dim: int) -> Inputs:
+def _recover_along(
+    x: NDArray[Any],
+    y: NDArray[Any],
+    positions: Any,
+    named: Mapping[str, Rotary],
+    axis: int,
+    head_dim: int,
+) -> tuple[Identification, Inputs]:
+    """Return the rotation of heads along an axis, and the heads."""
     before, after = (as_sequences(each, axis, head_dim) for each in (x, y))
-    return validate_inputs(before, after, positions)
+    inputs = validate_inputs(before, after, positions)
+    found, heads = recover(inputs, named), x.shape[-1] // head_dim
+    return replace(found, shape=x.shape, sequence_axis=axis, heads=heads), inputs
 
 
 def _is_known(found: Identification) -> bool:
@@ -119,21 +128,14 @@ def _is_known(found: Identification) -> bool:
 
 
 def _split_heads(
-    found: Identification,
-    x: NDArray[Any],
-    y: NDArray[Any],
-    positions: Any,
-    named: Mapping[str, Rotary],
+    found: Identification, attempt: Callable[[int, int], tuple[Identification, Inputs]]
 ) -> Identification:
     """Return the rotation of several heads side by side, if that is what one head seemed to be."""
     assert found.inv_freq is not None
     # Each head has the fastest frequency once.
     heads = int((found.inv_freq >= (1 - _SAME) * found.inv_freq.max()).sum())
-    width = x.shape[-1]
+    width = found.shape[-1]
     if heads == 1 or width % (2 * heads):
         return found
-    inputs = _arrange(x, y, positions, found.sequence_axis, width // heads)
-    split = recover(inputs, named)
-    if not split.recognised or not _is_known(split):
-        return found
-    return replace(split, shape=x.shape, sequence_axis=found.sequence_axis, heads=heads)
+    split, _ = attempt(found.sequence_axis, width // heads)
+    return split if split.recognised and _is_known(split) else found

@@ -45,10 +45,7 @@ def find_precision(
     exact = np.abs(phasor - np.exp(1j * angle))
     seen = ~np.isnan(phasor)
     left = float(np.quantile(exact[seen], _MOST))
-    # Both sides are float64, perhaps with frequencies computed in two ways: twice the roundings,
-    # and those of the last product even of a frequency that is exact.
-    rounding = 2 * phase_tolerance(furthest, theta, np.maximum(roundings, 1), unit=DOUBLE)
-    if (exact <= noise + rounding)[seen].all():
+    if (exact <= noise + exact_tolerance(furthest, theta, roundings))[seen].all():
         return Precision(name="exact", explains=True, left=left)
     single = noise + 2 * SINGLE + phase_tolerance(furthest, theta, roundings)
     if (exact <= single)[seen].all():
@@ -63,6 +60,13 @@ def find_precision(
             if good:
                 break
     return best
+
+
+def exact_tolerance(furthest: Array | float, theta: Array, roundings: Array) -> Array:
+    """Return how far angles in float64 may be off, (..., pairs), radians."""
+    # Both sides are float64, perhaps with frequencies computed in two ways: twice the roundings,
+    # and those of the last product even of a frequency that is exact.
+    return 2 * phase_tolerance(furthest, theta, np.maximum(roundings, 1), unit=DOUBLE)
 
 
 def half_frequencies(table: Array, uncertainty: Array) -> str | None:

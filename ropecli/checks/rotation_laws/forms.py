@@ -75,13 +75,12 @@ def _describe(layout: str, direction: str, subject: RotationSubject) -> str | No
 
 
 def _frequencies(subject: RotationSubject, angles: Array) -> str:
-    sign = 1 if subject.rope.direction == "forward" else -1
-    off = _apart(angles, sign * subject.rope.diagonal_inv_freq)
-    pair = int(off.argmax())
+    expected = subject.exact.inv_freq
+    pair = int(_apart(angles, expected).argmax())
     return (
         # One position shows an angle up to whole turns.
         f"frequencies: pair {pair} turns by {angles[pair]:.6g} radians per position, "
-        f"expected {sign * subject.rope.diagonal_inv_freq[pair]:.6g}, modulo a turn"
+        f"expected {expected[pair]:.6g}, modulo a turn"
     )
 
 

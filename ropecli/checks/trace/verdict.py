@@ -207,7 +207,7 @@ def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, Posit
         if rope is None:
             continue
         for role, vectors in both.items():
-            calls = [seen.calls[each.call] for each in vectors]
+            calls = judgement.calls(vectors)
             each_call = [
                 recover_positions(rope.at_length(call.length), *join_vectors([each], rope))
                 for each, call in zip(vectors, calls, strict=True)
@@ -302,7 +302,7 @@ class _Judgement:
             wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
         notes = [*_merge({role: wrong for role, (_, wrong) in found.items()}), *wrong]
         agrees: bool | None = not notes
-        alike = not any(np.ptp(self.seen.calls[v.call].positions, axis=1).any() for v in own)
+        alike = not any(np.ptp(call.positions, axis=1).any() for call in self.calls(own))
         if part is not None and kind is None:
             agrees, notes = None, [f"part of a layer, of which nothing is expected: {part}"]
         elif agrees and (module in self.seen.unseen or not all(by_role.values())):
@@ -348,8 +348,12 @@ class _Judgement:
             notes += [each for each in wrong if each not in notes]
         return found, notes  # of the longest sequences
 
+    def calls(self, group: Sequence[Vectors]) -> list[ModelCall]:
+        """Return the call of the model that each of some vectors is from."""
+        return [self.seen.calls[each.call] for each in group]
+
     def _reach(self, group: Sequence[Vectors]) -> int:
-        return max(self.seen.calls[each.call].length for each in group)
+        return max(call.length for call in self.calls(group))
 
     def _by_call(self, group: Sequence[Vectors], rope: Rotary | None) -> list[str]:
         """Return what is wrong in prefill or decode, if the two differ."""
@@ -369,7 +373,7 @@ class _Judgement:
 
     def _restarts(self, group: Sequence[Vectors], rope: Rotary | None) -> bool:
         """Return whether the expected RoPE explains all calls with positions from 0 in each one."""
-        calls = [self.seen.calls[each.call] for each in group]
+        calls = self.calls(group)
         if rope is None or all(not call.positions[0].any() for call in calls):
             return False
         moved = [replace(call, positions=call.positions - call.positions[0]) for call in calls]
@@ -384,7 +388,7 @@ class _Judgement:
     def _identify(self, group: Sequence[Vectors], rope: Rotary | None) -> Identification:
         """Return the RoPE of vectors from several calls; that of another layer if it fits."""
         before, after = join_vectors(group, rope)
-        where = join_positions([self.seen.calls[each.call] for each in group])
+        where = join_positions(self.calls(group))
         key = (rope, before.shape, where.tobytes())
         if key not in self.known or not _does_the_same(self.known[key], before, after, where):
             candidates = None if rope is None else {EXPECTED: rope}
