@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from ropecli.arrays import Array
     from ropecli.rotary import Rotary
 
 
@@ -23,7 +24,5 @@ def float32_error(rope: Rotary, furthest: float) -> float:
     return float(((furthest * _half_ulp(theta) + _half_ulp(angle)) * inexact).max())
 
 
-def _half_ulp(
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.spacing(values.astype(np.float32)).astype(np.float64) / 2
+def _half_ulp(values: Array) -> Array:
+    return np.asarray(np.spacing(values.astype(np.float32)).astype(np.float64) / 2)

@@ -91,7 +91,9 @@ def invariance(encoding: Encoding, *, shift: int = SHIFT, seed: int = 0) -> Inva
             theory.translation_invariant, _shift_error(encoding, x, y, shift)
         ),
         symmetry=_property(theory.symmetric, _exchange_error(encoding, x, y)),
-        boundedness=_property(theory.bounded, _bound_error(encoding, x, y)),
+        boundedness=_property(
+            theory.bounded, _worst(_excess(encoding, *each) for each in _contents(encoding, x, y))
+        ),
         decay=_property(theory.decaying, _largest_rise(encoding, x, y)),
         linear_shift=_property(theory.linear_shift, _shift_matrix_error(encoding, shift)),
     )
@@ -144,15 +146,10 @@ def _exchange_error(encoding: Encoding, x: Array, y: Array) -> tuple[float, floa
     return _near_and_far(encoding, 0.0, error_at)
 
 
-def _bound_error(encoding: Encoding, x: Array, y: Array) -> tuple[float, float]:
-    """Compare scores with the bound, on random, short, and worst-case tokens."""
-    return _worst(_excess(encoding, *content) for content in _contents(encoding, x, y))
-
-
 def _contents(
     encoding: Encoding, x: Array, y: Array
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield tokens and positions of queries and keys."""
+    """Yield tokens and positions of queries and keys: random, short, and worst-case tokens."""
     m = np.arange(float(TOKENS))
     yield x, y, m, m
     yield x * NEAR_ZERO, y * NEAR_ZERO, m, m
@@ -165,10 +162,7 @@ def _worst_case_tokens(encoding: Encoding, m: float, n: float) -> Iterator[tuple
     """Yield for each head a query at m and a key at n with the largest score for their norms.
 
     A score q^T A k is largest for the first singular vectors of A, whose entries are the scores
-    of unit vectors. For a score that is not bilinear, the pair is like any other.
-
-    Yields:
-        Tokens (1, model_dim) of query and key.
+    of unit vectors. For a score that is not bilinear, the pair is like any other, (1, model_dim).
     """
     dim = encoding.sizes.head_dim
     for head in range(encoding.sizes.heads):
@@ -180,6 +174,7 @@ def _worst_case_tokens(encoding: Encoding, m: float, n: float) -> Iterator[tuple
 
 
 def _excess(encoding: Encoding, x: Array, y: Array, m: Array, n: Array) -> tuple[float, float]:
+    """Compare scores with the bound."""
     scores = encoding.scores(x, y, m, n)
     q, k = (
         _projected_norms(x, encoding.weights["query"]),

@@ -47,9 +47,8 @@ class Usage(Drawable):
         """
         products = self.q_norms * np.repeat(self.k_norms, self.group, axis=1)
         total = products.sum(axis=-1, keepdims=True)
-        share: NDArray[np.float64] = np.zeros_like(products)
-        np.divide(products, total, out=share, where=total > 0)
-        return share
+        share = np.divide(products, total, out=np.zeros_like(products), where=total > 0)
+        return np.asarray(share)
 
     @property
     def third_pairs(self) -> list[NDArray[np.int64]]:
@@ -68,8 +67,7 @@ class Usage(Drawable):
     @property
     def peak(self) -> NDArray[np.int64]:
         """Index of the pair with the largest share, (layers, query heads)."""
-        peak: NDArray[np.int64] = self.share.argmax(axis=-1)
-        return peak
+        return np.asarray(self.share.argmax(axis=-1))
 
     @property
     def half_pairs(self) -> NDArray[np.int64]:
@@ -77,8 +75,7 @@ class Usage(Drawable):
         largest_first = -np.sort(-self.share, axis=-1)
         # A sum of many shares may be an ulp below a half that it is.
         below = np.cumsum(largest_first, axis=-1) < 0.5 * (1 - 1e-12)
-        count: NDArray[np.int64] = np.minimum(below.sum(axis=-1) + 1, below.shape[-1])
-        return count
+        return np.asarray(np.minimum(below.sum(axis=-1) + 1, below.shape[-1]))
 
 
 def usage(

@@ -75,8 +75,7 @@ def explain_nearby(inputs: Inputs, rope: Rotary, found: NDArray[np.int64]) -> st
 def _as_vectors(array: NDArray[np.generic]) -> Array:
     """Return some vectors of each position, (vectors, rows, head_dim)."""
     every = array.reshape(-1, *array.shape[-2:])
-    vectors: Array = every[evenly_spread(len(every), VECTORS)].astype(np.float64)
-    return vectors
+    return every[evenly_spread(len(every), VECTORS)].astype(np.float64)
 
 
 def _turns(inputs: Inputs, rope: Rotary, rows: NDArray[np.int64]) -> NDArray[np.complex128]:
