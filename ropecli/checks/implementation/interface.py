@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, on_all_axes
 from ropecli.checks.implementation.call import (
     NOTHING_WRITTEN,
     Died,
@@ -176,9 +176,7 @@ class Implementation:
         shape = (BATCH if "b" in axes else 1, HEADS if "h" in axes else 1, LENGTH)
         dtype = DTYPES[self.caller.dtypes(convention.framework)[0]]
         x = np.ones((*shape, self._rope.head_dim), dtype=dtype)  # zeros would not be written over
-        places = np.arange(LENGTH) + np.arange(len(x))[:, None]
-        if self._axes > 1:
-            places = np.repeat(places[..., None], self._axes, axis=-1)
+        places = on_all_axes(np.arange(LENGTH) + np.arange(len(x))[:, None], self._axes)
         number = self.caller.make(self.setup(convention))
         try:
             self.caller.call(number, Request(q=x, positions=places, per_sequence=True))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, Array
+from ropecli.arrays import DTYPES, Array, on_all_axes
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import (
     ImplementationError,
@@ -145,8 +145,7 @@ class Subject:
 
     def on_axes(self, positions: Any) -> NDArray[Any]:
         """Return positions for a call: where there are several axes, the same on each."""
-        array = np.asarray(positions, dtype=np.int64)
-        return array if self.axes == 1 else np.repeat(array[..., None], self.axes, axis=-1)
+        return on_all_axes(np.asarray(positions, dtype=np.int64), self.axes)
 
     def step(self, positions: Any, salt: int, dtype: str | None = None) -> Step:
         """Return a call of one sequence; positions on one axis are the same on each."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import evenly_spread
 from ropecli.checks.implementation.call import ImplementationError, RaceMismatch, Unsupported
 from ropecli.checks.implementation.calling.foreign import describe_exception
 
@@ -202,8 +203,7 @@ def _stop_at_points(one: Call, other: Call, thread: _Thread, both: _Compared) ->
                     return
 
     end = time.process_time() + SECONDS
-    points = np.unique(np.linspace(0, counted.count - 1, POINTS).astype(int))
-    for point in points.tolist() if counted.count else ():
+    for point in evenly_spread(counted.count, POINTS).tolist():
         stopped = _Tracer(stop, point)
         both.add(0, *_result_of(functools.partial(stopped.run, one)), AT_ONCE)
         _wait_for(thread, both)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, Array
+from ropecli.arrays import DTYPES, Array, evenly_spread
 from ropecli.checks.implementation.call import (
     Died,
     ImplementationError,
@@ -291,9 +291,8 @@ class Survey:
 
     def _cause(self) -> str | None:
         """Return what the wrong rows of these calls are instead, where one cause explains all."""
-        count = len(self._wrong)
-        chosen = {int(i) for i in np.linspace(0, count - 1, min(count, EXPLAINED))}
-        return name_cause([self._wrong[i] for i in sorted(chosen)]) if chosen else None
+        chosen = [self._wrong[i] for i in evenly_spread(len(self._wrong), EXPLAINED)]
+        return name_cause(chosen) if chosen else None
 
     def _vectors(self, call: Call) -> tuple[Array, NDArray[Any]]:
         """Return the vectors of a call, as float64 and in its dtype; a long one repeats them."""
@@ -372,7 +371,7 @@ class Survey:
         scales = request.scales[:, : wrong.shape[1]]
         places = request.by_sequence.astype(np.float64)
         which = np.flatnonzero(wrong)
-        first, spread = which[:KEPT], which[np.linspace(0, len(which) - 1, KEPT).astype(int)]
+        first, spread = which[:KEPT], which[evenly_spread(len(which), KEPT)]
         b, h, s = np.unravel_index(np.unique([*first, *spread]), wrong.shape)
         own = s % len(base)
         assert self.subject.oracle is not None
@@ -479,10 +478,7 @@ def _random_scales(seeds: tuple[int, ...], batch: int, heads: int) -> Array:
     return np.random.default_rng(seeds).choice(SCALES, size=(batch, heads))
 
 
-@functools.lru_cache(maxsize=1024)
-def _evenly(count: int) -> NDArray[np.int64]:
-    """Return some of `count` indices, the first and the last one among them."""
-    return np.unique(np.linspace(0, count - 1, SAMPLED // 2).astype(np.int64))
+_evenly = functools.lru_cache(maxsize=1024)(evenly_spread)
 
 
 def _choose_some(
@@ -491,11 +487,11 @@ def _choose_some(
     """Return indices of rows, where wrong ones begin and end among them, and which are wrong."""
     flat = wrong.ravel()
     if right:
-        chosen = _evenly(flat.size)
+        chosen = _evenly(flat.size, SAMPLED // 2)
         return chosen, flat[chosen]
     changes = np.flatnonzero(flat[1:] != flat[:-1])
     lists = [
-        which[np.linspace(0, len(which) - 1, SAMPLED // 3).astype(int)]
+        which[evenly_spread(len(which), SAMPLED // 3)]
         for which in (changes, changes + 1, np.flatnonzero(flat), np.flatnonzero(~flat))
         if len(which)
     ]
