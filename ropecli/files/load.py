@@ -60,13 +60,12 @@ def read_sequences(
     """Read a tensor of several positions, with its axes."""
     array = read_tensor(path, name, dtype=dtype)
     stored = Stored(path=Path(path), shape=array.shape, dtype=array.dtype)
-    axes = understand_axes(stored, head_dim=head_dim, sequence_axis=sequence_axis)
-    if axes.sequence_axis is None:
+    if array.ndim < 2:
         raise FileError(
             f"{stored.label} has shape {stored.shape}; "
             "expected two axes or more, the last of them along the vectors"
         )
-    return array, axes
+    return array, understand_axes(stored, head_dim=head_dim, sequence_axis=sequence_axis)
 
 
 def read_layers(

@@ -429,6 +429,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("words.safetensors after.npy", "words.safetensors is not a whole .safetensors file:..."),
         ("before.txt after.npy", "cannot read before.txt; expected a name that ends in .npy,..."),
         ("flat.npy after.npy", "flat.npy has shape (4,); expected two axes or more, the last..."),
+        ("flat.npy after.npy --sequence-axis 9", "flat.npy has shape (4,); expected two axes..."),
         ("short.npy after.npy", "before and after must have one shape, got (3, 8) and (2, 512, 8)"),
         ("whole.npy after.npy", "before must be float64, float32, float16, bfloat16, got int64"),
         (
