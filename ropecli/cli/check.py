@@ -90,7 +90,7 @@ class CallOptions:
         for key in init:
             if not key.isidentifier():
                 raise ArgumentError(f"--init must be KEY=VALUE, KEY a Python name, got {key!r}")
-        return _given(self) | {"init": init}
+        return _set_values(self) | {"init": init}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +134,11 @@ class JudgeOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `ropecli.check` that are given."""
-        found = _given(self)
+        found = _set_values(self)
         return {"dtypes": found.pop("dtype", None), **found}
 
 
-def _given(group: object) -> dict[str, Any]:
+def _set_values(group: object) -> dict[str, Any]:
     return {name: value for name, value in vars(group).items() if value not in (None, [])}
 
 

@@ -216,7 +216,7 @@ class _Run:
         """Rotate files one after another, and show at the end which could not be rotated."""
         from ropecli.files.many import encode_files
         from ropecli.render.encode import later_notes, more_files, show_failures
-        from ropecli.render.labels import counted
+        from ropecli.render.labels import quantity
 
         if self.rope.model is not None:
             self._rope_for(0)  # the message is that of the model, and not of every file
@@ -232,7 +232,7 @@ class _Run:
                 plan.session, *more_files(len(inputs) - 1, positions_continue=positions_continue)
             )
 
-        with self._progress(counted(len(inputs), "file")) as progress:
+        with self._progress(quantity(len(inputs), "file")) as progress:
             result = encode_files(
                 inputs,
                 self._rope_for,

@@ -99,7 +99,7 @@ def _of_weights(weights: Path, named: NamedRotary, output: OutputOptions) -> Usa
     """Return the usage of a model's weights, in the layers of one encoding."""
     from ropecli.files.weights import usage_of_weights
     from ropecli.models.model import heads_of
-    from ropecli.render.labels import counted
+    from ropecli.render.labels import quantity
 
     model, layer = named.model, named.layer
     assert model is not None
@@ -116,7 +116,7 @@ def _of_weights(weights: Path, named: NamedRotary, output: OutputOptions) -> Usa
         count = len(each.settings.layers or ())
         if count and each is not layer and not each.settings.part:
             why = "no rotation" if each.rotary is None else "another encoding"
-            output.note(f"not read: {counted(count, f'{each.name} layer')}, {why}")
+            output.note(f"not read: {quantity(count, f'{each.name} layer')}, {why}")
     return usage_of_weights(
         named.rope,
         weights,

@@ -114,7 +114,7 @@ def verify(
 
 @contextlib.contextmanager
 def _compiling(layout: str, dtype: str | None) -> Iterator[None]:
-    """Compile a layout's kernels in a process beside this one: Numba compiles one at a time."""
+    """Compile a layout's kernels in a second process: Numba compiles one at a time."""
     words = [sys.executable, "-P", "-m", "ropecli", "verify", "--layout", layout]
     words += [] if dtype is None else ["--dtype", dtype]
     with subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:

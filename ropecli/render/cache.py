@@ -11,7 +11,7 @@ from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import columns_of_panels, curve_style, plot_curve
-from ropecli.render.labels import counted, curve_label, encoding_as_json
+from ropecli.render.labels import curve_label, encoding_as_json, quantity
 from ropecli.render.table import spread
 from ropecli.results import Figure
 from ropecli.rotary import Rotary
@@ -73,7 +73,7 @@ def page(result: CachedKeys, screen: Screen) -> list[str]:
 def _sentences(result: CachedKeys) -> tuple[str, str]:
     """Return the answer, and the heading of the numbers: what is compared with what."""
     if isinstance(result, ShiftedKeys):
-        times = f"{counted(result.times, 'shift')} of {result.shift:,}"
+        times = f"{quantity(result.times, 'shift')} of {result.shift:,}"
         off = f"keys are off by {_part(result.key_error)} their rms"
         error = f"after {times} in {result.dtype}, {off}."
         answer = f"{'Safe' if result.key_error <= SAFE else 'Not safe'}: {error}"
@@ -90,7 +90,7 @@ def _sentences(result: CachedKeys) -> tuple[str, str]:
     assert isinstance(result, QuantizedKeys)
     group = f" of {result.group} channels" if result.per == "group" else ""
     keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
-    count = f"{counted(result.tokens, 'key')} in a head"
+    count = f"{quantity(result.tokens, 'key')} in a head"
     return (
         f"{result.format} per {result.per}{group}, {result.when} rotation: {off}.",
         f"Quantized keys against exact ones; {count}, {keys}",

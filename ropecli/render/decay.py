@@ -24,7 +24,7 @@ from ropecli.render.figure import (
     plot_curve,
     whole_ticks,
 )
-from ropecli.render.labels import counted, curve_label, encoding_as_json, shortest_repr
+from ropecli.render.labels import curve_label, encoding_as_json, quantity, shortest_repr
 from ropecli.render.table import align, doublings
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def blocks(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) ->
     source = "Eq. 35-37" if with_vectors else "Eq. 37, Figure 2"
     heading = [f"{subject} against distance (RoFormer {source})"]
     if len(curves) == 1:
-        pairs = counted(curves[0].rope.rotary_dim // 2, "pair")
+        pairs = quantity(curves[0].rope.rotary_dim // 2, "pair")
         heading.append(f"{curve_label(curves[0])}, {pairs}")
     if screen.braille:
         parts = [heading, _plots(curves, screen.width, figure2=figure2)]

@@ -13,7 +13,7 @@ from ropecli.files.array_axes import Axes
 from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
 from ropecli.render import console, fields
 from ropecli.render.console import Screen
-from ropecli.render.labels import counted, frequencies, with_unit
+from ropecli.render.labels import frequencies, quantity, with_unit
 from ropecli.rotary import Rotary
 
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
@@ -25,7 +25,7 @@ def page(
 ) -> list[str]:
     """Return what was written, where if that is given, and how fast."""
     if isinstance(result, EncodedFiles):
-        target = counted(len(result.files), "file")
+        target = quantity(len(result.files), "file")
     else:
         name = str(result.output)
         target = "stdout" if name == "-" else console.visible(name)
@@ -54,7 +54,7 @@ def as_json(
 def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> list[str]:
     """Return the axes and the encoding, which are shown before the work begins."""
     file, label = axes.stored, console.visible(axes.stored.label)
-    heads = f"{counted(axes.heads, 'head')} of {axes.head_dim}"
+    heads = f"{quantity(axes.heads, 'head')} of {axes.head_dim}"
     start = f"from {offset}" if positions is None else f"from {console.visible(positions.name)}"
     shifted = f" plus {offset}" if positions is not None and offset else ""
     partial = ""
@@ -76,7 +76,7 @@ def more_files(count: int, *, positions_continue: bool) -> list[str]:
     if not count:
         return []
     how = "continue from the previous file" if positions_continue else "each from the start"
-    return [f"and {counted(count, 'file')} more, positions {how}"]
+    return [f"and {quantity(count, 'file')} more, positions {how}"]
 
 
 def warnings(arrays: Iterable[EncodedArray]) -> list[str]:
@@ -87,11 +87,11 @@ def warnings(arrays: Iterable[EncodedArray]) -> list[str]:
         overflowed[array.dtype] += array.overflowed
     lines = []
     if nonfinite:
-        values = counted(nonfinite, "NaN or infinite value")
+        values = quantity(nonfinite, "NaN or infinite value")
         lines.append(f"{values} in the input; each affects only its own pair")
     for dtype, count in overflowed.items():
         if count:
-            lines.append(f"{counted(count, 'pair')} overflowed {dtype} after rotation")
+            lines.append(f"{quantity(count, 'pair')} overflowed {dtype} after rotation")
     return lines
 
 
@@ -101,7 +101,7 @@ def left_out_notes(result: Encoded) -> list[str]:
     if not count:
         return []
     return [
-        f"{counted(count, 'other tensor')} of {result.input} "
+        f"{quantity(count, 'other tensor')} of {result.input} "
         f"{'are' if count != 1 else 'is'} not in {result.output}, which is of another format"
     ]
 

@@ -20,7 +20,7 @@ from ropecli.render.figure import (
     printable,
     whole_ticks,
 )
-from ropecli.render.labels import counted, curve_label, encoding_as_json
+from ropecli.render.labels import curve_label, encoding_as_json, quantity
 from ropecli.render.table import Column, align, texts
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def blocks(shown: Sequence[FrequencyTable], screen: Screen) -> list[list[str]]:
     """Return a plot on a terminal, the facts of each encoding, and the pairs."""
     heading = ["Frequency of each pair, and its turns within the context"]
     if len(shown) == 1:
-        pairs = counted(len(shown[0].turns), "pair")
+        pairs = quantity(len(shown[0].turns), "pair")
         context = f"context {shown[0].context_length:,}"
         heading.append(f"{curve_label(shown[0])}, {pairs}, {context}")
         facts = wrap_rows(_facts(shown[0]), screen.width)

@@ -48,7 +48,7 @@ def shortest_repr(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
-def counted(count: int, noun: str) -> str:
+def quantity(count: int, noun: str) -> str:
     """Return a number of things: 1 pair, 2 pairs."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 

@@ -14,7 +14,7 @@ from ropecli.analyses.linear_cost import Cost, LinearCost
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import colour, columns_of_panels, ink, legend_below
-from ropecli.render.labels import counted, label, with_unit
+from ropecli.render.labels import label, quantity, with_unit
 from ropecli.render.table import align
 from ropecli.results import Axes, Figure
 
@@ -142,7 +142,7 @@ def extrapolated_from(costs: Sequence[Cost]) -> str | None:
         return None
     if len(counts) > 1:
         return f"from {counts[0]:,} to {counts[-1]:,} rows"
-    return f"from {counted(counts[0], 'row')}"
+    return f"from {quantity(counts[0], 'row')}"
 
 
 def with_seconds(number: float) -> str:
@@ -162,7 +162,7 @@ def figure(result: LinearCost) -> Figure:
     costs = result.costs
     columns = (("seconds", "time (s): median, fastest, slowest"), ("peak_bytes", "memory (bytes)"))
     picture, panels = columns_of_panels(["", ""], [3.4], share=False)
-    for axes, (name, quantity) in zip(panels[0], columns, strict=True):
+    for axes, (name, y_label) in zip(panels[0], columns, strict=True):
         for index, each in enumerate(costs):
             _plot(axes, each, getattr(each, name), _style(index))
             if name == "seconds":
@@ -172,7 +172,7 @@ def figure(result: LinearCost) -> Figure:
         ends = ("fastest", "slowest") if name == "seconds" else (name,)
         found = [value for each in costs for end in ends for value in getattr(each, end)]
         axes.set_ylim(*_decades(found))
-        axes.set_ylabel(quantity)
+        axes.set_ylabel(y_label)
     entries = [
         Line2D([], [], label=NAMES[each.form], **_style(index)) for index, each in enumerate(costs)
     ]

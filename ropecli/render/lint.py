@@ -11,7 +11,7 @@ from ropecli.models.source import name_of
 from ropecli.render import fields
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.github import annotation
-from ropecli.render.labels import counted
+from ropecli.render.labels import quantity
 from ropecli.render.table import align
 
 INDENT = 17  #: Columns of level and id; messages are below the key.
@@ -101,7 +101,7 @@ def lines_of(findings: Sequence[Finding], width: int) -> list[str]:
 def count(findings: Sequence[Finding]) -> str:
     """Return the number of findings of each level in words."""
     counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
-    return ", ".join(counted(n, level) for level, n in counts.items() if n) or "no findings"
+    return ", ".join(quantity(n, level) for level, n in counts.items() if n) or "no findings"
 
 
 def _summary(finding: Finding) -> str:

@@ -18,7 +18,7 @@ from ropecli.render.figure import (
     plot_curve,
     whole_ticks,
 )
-from ropecli.render.labels import counted
+from ropecli.render.labels import quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,24 +78,24 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
 def _answer(result: PositionIds) -> str:
     """Return the verdict, or what was made, in a sentence."""
     rows, count = result.counted.shape[0], len(result.documents.row)
-    held = f"{counted(count, 'document')} in {counted(rows, 'row')}"
+    held = f"{quantity(count, 'document')} in {quantity(rows, 'row')}"
     padding = result.counted.size - result.tokens
     if padding:
         held += f", {padding:,} of padding"
     if result.got is None:
         ids = result.expected[result.counted]
         span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
-        return f"{counted(result.tokens, 'position id')} {span}: {held}"
+        return f"{quantity(result.tokens, 'position id')} {span}: {held}"
     what = "id" if result.error is None else "position"
     if result.passed:
-        return f"PASS  all {counted(result.tokens, what)} are right: {held}"
+        return f"PASS  all {quantity(result.tokens, what)} are right: {held}"
     uncertain = result.uncertain or 0
     if uncertain > result.wrong:
-        some = f"{uncertain:,} of {counted(result.tokens, what)}"
+        some = f"{uncertain:,} of {quantity(result.tokens, what)}"
         more = f", and {result.wrong:,} wrong" if result.wrong else ""
         return f"FAIL  {some} are uncertain{more}: none or several explain these vectors"
     cause = result.cause or f"no mistake that is known gives these: {describe(result)}"
-    wrong = f"{result.wrong:,} of {counted(result.tokens, what)}"
+    wrong = f"{result.wrong:,} of {quantity(result.tokens, what)}"
     unknown = f", and {uncertain:,} uncertain" if uncertain else ""
     return f"FAIL  {wrong} {'is' if result.wrong == 1 else 'are'} wrong{unknown}: {cause}"
 
@@ -148,8 +148,8 @@ def figure(result: PositionIds) -> Figure:
     legend_below(picture)
     count = len(result.documents.row)
     axes.set_title(
-        f"{result.wrong:,} of {counted(result.tokens, 'id')} wrong"
+        f"{result.wrong:,} of {quantity(result.tokens, 'id')} wrong"
         if result.got is not None
-        else f"position ids of {counted(count, 'document')}"
+        else f"position ids of {quantity(count, 'document')}"
     )
     return picture

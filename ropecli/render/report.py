@@ -30,7 +30,7 @@ from ropecli.render import Table, fields, sheets
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
-from ropecli.render.labels import counted
+from ropecli.render.labels import quantity
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
 from ropecli.results import Figure
@@ -105,7 +105,7 @@ def _answer(result: Report) -> str:
     """Return how many models there are, and what is found in them."""
     found = [each for model in result.models for each in model.findings]
     unread = sum(each.problem is not None for each in result.models)
-    said = f"{counted(len(result.models), 'model')}: {count(found)}"
+    said = f"{quantity(len(result.models), 'model')}: {count(found)}"
     return f"{said}; {unread} cannot be read" if unread else said
 
 

@@ -144,7 +144,7 @@ def verdict(result: Scale) -> str:
 def _meaning(screen: Screen) -> list[str]:
     """Return what the columns mean."""
     width = max(len(name) for name, _ in MEANINGS)
-    return screen.wrap(*(f"{name:<{width}}  {said}" for name, said in MEANINGS), indent=width + 2)
+    return screen.wrap(*(f"{name:<{width}}  {text}" for name, text in MEANINGS), indent=width + 2)
 
 
 def _methods(result: Scale, screen: Screen) -> list[str]:

@@ -14,7 +14,7 @@ from ropecli.analyses.scores import ScoreMap, Scores
 from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs, wrap_text
 from ropecli.render.figure import columns_of_panels, heat_map
-from ropecli.render.labels import counted
+from ropecli.render.labels import quantity
 from ropecli.results import Figure
 
 HEADINGS = {
@@ -101,10 +101,10 @@ def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
         return properties([result], screen)
     wrong = [line for each in result.invariances for line in _disagreements(each)]
     if wrong:
-        disagreements = counted(len(wrong), "disagreement")
+        disagreements = quantity(len(wrong), "disagreement")
         answer = f"FAIL: {disagreements} with theory, seed {result.seed}"
     else:
-        encodings = counted(len(result.invariances), "encoding")
+        encodings = quantity(len(result.invariances), "encoding")
         answer = f"PASS: measurement and theory agree on {encodings}, seed {result.seed}"
     blocks = [[answer], wrong]
     if not screen.brief:

@@ -12,7 +12,7 @@ from ropecli.render import Table, fields
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import columns_of_panels, heat_map, whole_ticks
-from ropecli.render.labels import counted, curve_label
+from ropecli.render.labels import curve_label, quantity
 from ropecli.render.table import spread
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def page(result: Usage, screen: Screen) -> list[str]:
         [
             "Mean length of each pair of q and k (Barbero et al. 2024, Figures 3 and 4)",
             curve_label(result),
-            f"{counted(layers, 'layer')}, {heads:,} heads of q, {keys:,} of k, "
+            f"{quantity(layers, 'layer')}, {heads:,} heads of q, {keys:,} of k, "
             f"{count:,} pairs, {of}",
         ],
         [_plot(means, screen.width)] if plotted else _values(result, means, screen),
@@ -186,4 +186,4 @@ def _draw(axes: Axes, norms: NDArray[np.float64], indices: Sequence[int]) -> Non
     step = -(-layers // MOST_LAYERS)
     ticks = np.arange(0, layers, step)
     axes.set_yticks(ticks * heads + (heads - 1) / 2, [f"{indices[tick]}" for tick in ticks])
-    axes.set_ylabel(f"layer, {counted(heads, 'head')} each")
+    axes.set_ylabel(f"layer, {quantity(heads, 'head')} each")

@@ -8,7 +8,7 @@ from ropecli.checks.vectors.case import Case
 from ropecli.checks.vectors.folder import README, VectorFolder
 from ropecli.files.atomic import MANIFEST
 from ropecli.render.console import Screen, visible
-from ropecli.render.labels import counted
+from ropecli.render.labels import quantity
 
 
 def as_json(result: VectorFolder) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def page(result: VectorFolder | Case, screen: Screen) -> list[str]:
         return []
     own = [case for case in result.cases if case.kind == "qk"]
     lines = [
-        f"{visible(str(result.output))}: {counted(len(result.cases), 'case')} in "
+        f"{visible(str(result.output))}: {quantity(len(result.cases), 'case')} in "
         f"{len(result.files)} files, {result.bytes / 1000:,.0f} kB, seed {result.seed}",
         "",
     ]

@@ -9,7 +9,7 @@ from ropecli.checks.law import Check
 from ropecli.checks.verify import Verification
 from ropecli.render import console, fields
 from ropecli.render.console import Screen, paragraphs
-from ropecli.render.labels import counted, label
+from ropecli.render.labels import label, quantity
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
@@ -145,8 +145,8 @@ def _count(result: Verification) -> str:
     judged = [check for check in result.checks if check.passed is not None]
     laws = _by_law(judged)
     failed = [law for law, checks in laws.items() if verdict(checks) == "FAIL"]
-    dtypes = counted(len({check.dtype for check in judged}), "dtype")
-    layouts = counted(len({check.layout for check in judged}), "layout")
+    dtypes = quantity(len({check.dtype for check in judged}), "dtype")
+    layouts = quantity(len({check.layout for check in judged}), "layout")
     samples = sum(check.samples for check in judged)
     where = f"in {dtypes} and {layouts} ({samples:,} samples, {result.seconds:.1f} s)"
     if failed:

@@ -70,7 +70,7 @@ class ConfigPart(Part):
         return self.keys.architecture
 
     @property
-    def rotating(self) -> list[Settings]:
+    def rotating_layers(self) -> list[Settings]:
         """The kinds of layers with a rotation."""
         return [each for each in self.settings if each.rotates]
 
@@ -221,10 +221,10 @@ def scaling_keys(part: ConfigPart) -> list[ScalingKeys]:
     path = part.path if holder is None else part.key(holder)
     nested = {layer: value for layer, value in given.items() if isinstance(value, dict)}
     if not nested:
-        full = [each for each in part.rotating if each.name.endswith(FULL)]
-        usual = next(iter((*full, *part.rotating)), None)
+        full = [each for each in part.rotating_layers if each.name.endswith(FULL)]
+        usual = next(iter((*full, *part.rotating_layers)), None)
         return [ScalingKeys(part, path, "all", given, nested=False, settings=usual)]
-    by_layer = {each.kind: each for each in part.rotating}
+    by_layer = {each.kind: each for each in part.rotating_layers}
     return [
         ScalingKeys(
             part, f"{path}.{layer}", layer, value, nested=True, settings=by_layer.get(layer)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES
+from ropecli.arrays import DTYPES, on_all_axes
 from ropecli.checks.implementation.call import (
     ImplementationError,
     Request,
@@ -469,7 +469,7 @@ def _extends(one: str, other: str) -> bool:
 
 
 _Way = tuple[str, ...]  #: What conventions of one way of calling have in common.
-_Failure = tuple[str, str]  #: The words of an error, and its place.
+_Failure = tuple[str, str]  #: Message and place of an error.
 
 
 def _way(convention: Convention) -> _Way:
@@ -483,9 +483,9 @@ def _arguments(convention: Convention) -> _Way:
 
 
 def _kind(failure: _Failure) -> _Failure:
-    """Return a failure without the numbers in its words."""
-    words, place = failure
-    return re.sub(r"\d+", "", words), place
+    """Return a failure without the numbers in its message."""
+    message, place = failure
+    return re.sub(r"\d+", "", message), place
 
 
 class _Tried:
@@ -524,18 +524,18 @@ class _Tried:
     def has_failed(self, convention: Convention) -> bool:
         """Return True if it failed in another size or dtype as one of the same axes of x did.
 
-        That one fails again, and no other that failed so, at the same line with the same words but
-        for numbers, does better. An exception without words may have several reasons.
+        That one fails again, and no other that failed so, at the same line with the same message
+        but for numbers, does better. An exception without a message may have several reasons.
         """
         failure = self._failed_before(_arguments(convention))
         if failure is None or _kind(failure) in self._changed:
             return False
-        words, place = failure
-        wordless = place and ":" not in words
-        return not wordless and (_kind(failure), convention.axes_of_x) in self._again
+        message, place = failure
+        without_message = place and ":" not in message
+        return not without_message and (_kind(failure), convention.axes_of_x) in self._again
 
     def _failed_before(self, arguments: _Way) -> _Failure | None:
-        """Return the failure in this size if there was one, for words may name sizes."""
+        """Return the failure in this size if there was one, for a message may name sizes."""
         return self._earlier.get((*arguments, self._size)) or self._earlier.get(arguments)
 
     def is_near_enough(self) -> bool:
@@ -599,7 +599,7 @@ def _requests(
     return [
         Request(
             q=x,
-            positions=each if axes == 1 else np.repeat(each[..., None], axes, axis=-1),
+            positions=on_all_axes(each, axes),
             per_sequence=each.ndim > 1,
         )
         for each in tried

@@ -46,7 +46,7 @@ def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     apart = entry.part.config.get("rope_local_base_freq") or SLIDING in usual
     if entry.nested or not apart or factor is None or factor <= 1:
         return
-    kinds = entry.part.rotating
+    kinds = entry.part.rotating_layers
     scaled = [each.name for each in kinds if each.rope_type != "default"]
     plain = [each.name for each in kinds if each.rope_type == "default"]
     if not scaled or not plain or any(each.refused for each in kinds):
@@ -120,7 +120,7 @@ def unread_by_layer_type(part: ConfigPart) -> Iterator[Hit]:
     if value_or_none(lambda: failure(part.keys)):
         what = f"Transformers fails on it: model_type {kind} has one object for all its layers."
     else:
-        read = next(iter(part.rotating), None)
+        read = next(iter(part.rotating_layers), None)
         base = None if read is None else read.scaling.get("rope_theta")
         what = f"Transformers reads none of it in model_type {kind}"
         if read is not None and base is not None:

@@ -47,7 +47,7 @@ def unlike_released(part: ConfigPart) -> Iterator[Hit]:
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
     another list of layers without position.
     """
-    rotating = part.rotating
+    rotating = part.rotating_layers
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
