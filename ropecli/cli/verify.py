@@ -59,6 +59,7 @@ def verify(
     law fails. With --encoding, check other positional encodings against the formulas of their
     papers, at every option; --set chooses options, as NAME.KEY=VALUE for several encodings.
     """
+    from ropecli.arrays import DTYPES
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
     from ropecli.checks.verify_encoding import EncodingVerifications, verify_encoding
@@ -86,14 +87,16 @@ def verify(
     # A single pair is the same in either layout.
     ropes = list(dict.fromkeys(each.rope for each in encodings))
     page.note(*encodings[0].notes)
-    first_run = not is_compiled("rotation")
-    if first_run and is_watched():
+    second = ropes[1].layout if len(ropes) == 2 else None
+    dtypes = len(DTYPES) if dtype is None else 1
+    beside = second is not None and not is_compiled(f"rotation._rotate_shared_{second}", dtypes)
+    if (beside or not is_compiled("rotation.")) and is_watched():
         kept = f"each time, since they can't be kept: {refusal()}" if refusal() else "this once"
         page.note(f"compiling the kernels: some seconds, {kept}")
     with contextlib.ExitStack() as stack:
         stack.enter_context(page.working())
-        if first_run and not refusal() and len(ropes) == 2:
-            stack.enter_context(_compiling(ropes[1].layout, dtype))
+        if second is not None and beside and not refusal():
+            stack.enter_context(_compiling(second, dtype))
         result = join(
             judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes
         )

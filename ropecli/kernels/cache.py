@@ -66,10 +66,15 @@ def _chosen() -> Path | None:
         return None
 
 
-def is_compiled(module: str) -> bool:
-    """Return whether a kernel of this module is cached; if not, its first call takes seconds."""
+def is_compiled(kernel: str, dtypes: int = 1) -> bool:
+    """Return whether a kernel is cached for so many dtypes; if not, its first call takes seconds.
+
+    A kernel is given as module.name, or a beginning of that.
+    """
     folder = cache_folder()
-    return folder is not None and any((folder / _edition()).rglob(f"{module}.*.nbc"))
+    if folder is None:
+        return False
+    return len([*(folder / _edition()).rglob(f"{kernel}*.nbc")]) >= dtypes
 
 
 def discard(folder: Path, function: Callable[..., None]) -> None:

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_stdout
+from helpers import assert_refused, read_json, read_stdout, run_cli
 from numpy.typing import NDArray
 
 import ropecli
@@ -99,7 +100,7 @@ def test_failed_law_is_exit_code_1_with_a_case_to_type_in() -> None:
 def test_first_run_says_what_it_waits_for_on_a_terminal(
     compiled: bool, said: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ropecli.kernels.cache.is_compiled", lambda _: compiled)
+    monkeypatch.setattr("ropecli.kernels.cache.is_compiled", lambda *_: compiled)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(["verify", "--dim", "4", "--dtype", "float64"]) == 0
     assert capsys.readouterr().err.count("note: compiling the kernels") == said
@@ -110,6 +111,10 @@ def test_first_run_says_what_it_waits_for_on_a_terminal(
 def test_first_run_compiles_the_second_layout_in_a_process_beside_it(tmp_path: Path) -> None:
     """It ends with the run, and both find what the other has compiled."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    np.save(tmp_path / "x.npy", np.ones((3, 8)))
+    run_cli(
+        "encode", tmp_path / "x.npy", NUMBA_CACHE_DIR=str(tmp_path)
+    )  # has kernels of one layout
     words = [sys.executable, "-m", "ropecli", "verify", "--dim", "64", "--dtype", "float64"]
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")

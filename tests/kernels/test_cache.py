@@ -24,6 +24,9 @@ def test_kernel_is_compiled_once_its_code_lies_in_the_folder_of_this_edition(
     assert not cache.is_compiled("rotation")
     (folder / "rotation._rotate_shared_half-1.py311.1.nbc").touch()
     assert cache.is_compiled("rotation")
+    assert cache.is_compiled("rotation._rotate_shared_half")
+    assert not cache.is_compiled("rotation._rotate_shared_half", dtypes=2)
+    assert not cache.is_compiled("rotation._rotate_shared_interleaved")
 
 
 def test_nothing_is_compiled_where_nothing_can_be_written(
