@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ropecli.cli.command import Help, argument, command, flag, option
-from ropecli.cli.options import SOURCE, FileOptions, choices, raise_last
+from ropecli.cli.options import SOURCE, Force, PageOptions, choices, raise_last
 from ropecli.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FROM_PROJECT = ("select", "ignore", "fail-on", "output-format", "json", "quiet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LintOptions(FileOptions):
+class LintOptions(PageOptions):
     """The options of a command that prints findings, and writes SARIF or a copy without them."""
 
     output_format: str | None = option(
@@ -35,6 +35,7 @@ class LintOptions(FileOptions):
         "-o",
         "--output",
     )
+    force: Force = False
 
     def __post_init__(self) -> None:
         from ropecli.names import one_of

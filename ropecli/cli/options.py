@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
@@ -348,9 +349,16 @@ class PageOptions:
         """Write the output, and return its path, of a command that has one."""
         return None
 
+    def _sources(self) -> Iterator[Path]:
+        """Yield all files that the command line names, apart from the output."""
+        for name, value in self.parsed.parameters.items():
+            if name != "output":
+                for each in value if isinstance(value, list) else [value]:
+                    yield from named_files(each)
+
 
 @dataclass(frozen=True, kw_only=True)
-class FileOptions(PageOptions):
+class FileOptions(PageOptions, ABC):
     """The options of a command that prints a result, and may write a file."""
 
     suffixes: ClassVar[tuple[str, ...]]  #: What the name of the output may end in.
@@ -380,9 +388,9 @@ class FileOptions(PageOptions):
         """The form of the output in place of its suffix."""
         return None
 
+    @abstractmethod
     def _content(self, result: Any, parameters: dict[str, Any], options: dict[str, Any]) -> bytes:
         """Return the content of the output."""
-        raise NotImplementedError
 
     def _save(
         self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
@@ -393,13 +401,6 @@ class FileOptions(PageOptions):
             content = self._content(result, parameters, options)
             write_output(self.output, content, force=self.force)
         return self.output
-
-    def _sources(self) -> Iterator[Path]:
-        """Yield all files that the command line names, apart from the output."""
-        for name, value in self.parsed.parameters.items():
-            if name != "output":
-                for each in value if isinstance(value, list) else [value]:
-                    yield from named_files(each)
 
 
 def raise_last(errors: Sequence[FileError]) -> None:

@@ -13,6 +13,18 @@ from ropecli.models.diff import FLOAT32
 from ropecli.rotary import Rotary
 
 FOLDER = ROOT / "tests" / "data" / "stacks"
+#: Kimi K2 without its scaling.
+KIMI_K2: dict[str, Any] = {
+    "model_type": "kimi_k2",
+    "hidden_size": 7168,
+    "num_attention_heads": 64,
+    "num_hidden_layers": 61,
+    "kv_lora_rank": 512,
+    "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 128,
+    "max_position_embeddings": 262_144,
+    "rope_theta": 50_000.0,
+}
 
 
 @cache

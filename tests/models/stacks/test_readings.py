@@ -9,7 +9,7 @@ from typing import Any
 from golden import assert_golden
 from models.configs import DEEPSEEK_V3, GPT_OSS, LLAMA_31, PHI_3, QWEN3_VL
 from models.readings import reading, title
-from models.stacks.measured import lines
+from models.stacks.measured import KIMI_K2, lines
 
 from ropecli.models.load import load_model
 from ropecli.models.stacks import STACKS
@@ -20,17 +20,6 @@ TWO = (SLIDING, FULL)
 SIZES: Config = {"hidden_size": 2048, "num_attention_heads": 16}
 PLAIN: Config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 SMOLLM3 = SIZES | {"model_type": "smollm3", "num_hidden_layers": 8}
-KIMI_K2: Config = {
-    "model_type": "kimi_k2",
-    "hidden_size": 7168,
-    "num_attention_heads": 64,
-    "num_hidden_layers": 61,
-    "kv_lora_rank": 512,
-    "qk_rope_head_dim": 64,
-    "qk_nope_head_dim": 128,
-    "max_position_embeddings": 262_144,
-    "rope_theta": 50_000.0,
-}
 HUNYUAN_VL: Config = {
     "model_type": "hunyuan_vl",
     "hidden_size": 1024,
