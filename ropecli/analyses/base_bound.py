@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
-from ropecli.kernels import abel, cosine_sum
-from ropecli.kernels.jit import thread_count
 from ropecli.numbers import between, even, positive
 from ropecli.results import Drawable
 from ropecli.rotary.rotary import Rotary, check_rope, check_rotation
@@ -22,10 +20,8 @@ POSITIONS = 2**20  #: Searched by default.
 LONGEST = 2**32  #: Most positions of a search, which takes a minute at 64 pairs.
 BASES = 1000  #: Of a scan.
 MOST_BASES = 10**6
-WORK = 2**34  #: Cosines of one call of the kernel, a second or two, after which Ctrl-C counts.
-TABLES = 2**22  #: Frequencies of all bases that are searched at a time.
-SHORT = 2**16  #: Positions up to which one thread is done before others have woken.
-BLOCK = 2**16  #: Positions of which the sums are held at a time.
+WIDTH = 256  #: Distances of a row of a block.
+ROWS = (16, 256)  #: Of the first block, in which most bases of a scan fail, and of a long one.
 BINS = 64  #: Of a curve, for each doubling of the position.
 BEYOND = 4  #: A curve goes on to this multiple of the first negative position.
 
@@ -140,7 +136,7 @@ def base_bound(
     last = max(between("positions", positions, 1, LONGEST), context_length or 0)
     check_rotation(rope, "the sum of cosines is")
     table = _with_still(rope)
-    found = int(_first_negative(table[None], last)[0])
+    found = _first_negative(table, last)
     end = last if found < 0 else min(last, max(context_length or 0, BEYOND * found))
     starts, ends, lowest, highest = _curve(table, end)
     return BaseBound(
@@ -201,17 +197,13 @@ def base_scan(
     if first >= last:
         raise ArgumentError(f"low must be below high, got {first:g} and {last:g}")
     tried = np.geomspace(first, last, count)
-    found = np.empty(count, np.int64)
-    most = max(1, TABLES // dim)
-    for begin in range(0, count, most):
-        part = slice(begin, begin + most)
-        found[part] = _first_negative(np.stack([table(base) for base in tried[part]]), context)
+    found = [_first_negative(table(base), context) for base in tried.tolist()]
     return BaseScan(
         head_dim=dim,
         rotary_dim=rotated,
         context_length=context,
         base=tried,
-        first_negative=found,
+        first_negative=np.array(found, dtype=np.int64),
         proven_above=proven,
     )
 
@@ -221,60 +213,47 @@ def _with_still(rope: Rotary) -> NDArray[np.float64]:
     return np.pad(rope.diagonal_inv_freq, (0, (rope.head_dim - rope.rotary_dim) // 2))
 
 
-def _first_negative(tables: NDArray[np.float64], last: int) -> NDArray[np.int64]:
-    """Return the first m = 0 ... last with B(m) < 0 of each table, (rows, pairs); -1 if none."""
-    rows, pairs = tables.shape
-    found = np.full(rows, -1, np.int64)
-    # Neighbours, of which those with the largest bases take longest, go to different threads.
-    order = np.argsort(np.arange(rows) % thread_count(), kind="stable")
-    rest = order[[not _never_negative(tables[row]) for row in order]]
-    slope, floor = _margin(tables)
-    begin = 0
-    while begin <= last and len(rest):
-        stop = min(last, begin + max(WORK // (pairs * len(rest)), BLOCK) - 1)
-        start = np.full(len(rest), begin, np.int64)
-        undecided = np.arange(len(rest))
-        while len(undecided):
-            own = rest[undecided]
-            at, value = np.empty(len(own), np.int64), np.zeros(len(own))
-            cosine_sum.first_below(
-                *(np.ascontiguousarray(tables[own]), start[undecided], stop),
-                *(slope[own], floor[own], at, value),
-                small=len(own) == 1 or stop - begin < SHORT,
-            )
-            # A threshold is that of its block's end, up to a width beyond the position.
-            margin = slope[own] * (at + cosine_sum.WIDTH) + floor[own]
-            negative = (at >= 0) & (
-                (value < -margin)
-                | [
-                    m >= 0 and abs(v) <= e and _is_negative(tables[row], int(m))
-                    for row, m, v, e in zip(own, at, value, margin, strict=True)
-                ]
-            )
-            found[own[negative]] = at[negative]
-            start[undecided] = at + 1
-            undecided = undecided[(at >= 0) & ~negative]
-        rest = rest[found[rest] < 0]
-        begin = stop + 1
-    return found
+def _first_negative(inv_freq: NDArray[np.float64], last: int) -> int:
+    """Return the first m = 0 ... last with B(m) < 0; -1 if there is none."""
+    if _never_negative(inv_freq):
+        return -1
+    for begin, sums in _blocks(inv_freq, last):
+        error = _largest_error(inv_freq, begin + len(sums))
+        for m in (begin + np.flatnonzero(sums < error)).tolist():
+            if sums[m - begin] < -error or _is_negative(inv_freq, m):
+                return m if m <= last else -1
+    return -1
 
 
-def _margin(tables: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return slope and floor: the kernel's B is within slope m + floor of the exact one.
+def _blocks(inv_freq: NDArray[np.float64], last: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield B(m) for m = 0 ... last and somewhat beyond, block by block after its first distance.
 
-    With u = 2^-53, the angle m theta rounds by at most u m theta in all its parts. cos and sin of
-    an angle are off by 2 u each, that is 2 sqrt(2) u of a complex number, and a product rounds by
-    sqrt(5) u more. A centre has up to RUN factors with a product between each two, an offset 2.
-    The sum of the pairs rounds each product once and each partial sum once: its P pairs, whose
-    terms have sizes that add up to at most P, are off by (P + 1) u P. 1.01 covers products of two
-    errors.
+    Since e^{i(a+b) theta} = e^{ia theta} e^{ib theta}, the sums over pairs of a block are a product
+    of two matrices, of the first distances a of its rows and of the offsets b in them.
     """
-    pairs = tables.shape[1]
-    factors = cosine_sum.RUN + 2
-    floor = 2 * math.sqrt(2) * factors + math.sqrt(5) * (factors - 2) + pairs + 1
-    slope = 1.01 * DOUBLE * np.abs(tables).sum(axis=1)
-    floor *= 1.01 * DOUBLE * pairs
-    return slope, np.full(len(tables), floor)
+    offsets = np.outer(inv_freq, np.arange(WIDTH))
+    by_offset = np.concatenate([np.cos(offsets), -np.sin(offsets)])
+    begin, (rows, most) = 0, ROWS
+    while begin <= last:
+        end = begin + rows * WIDTH
+        starts = np.outer(np.arange(begin, end, WIDTH), inv_freq)
+        by_start = np.concatenate([np.cos(starts), np.sin(starts)], axis=1)
+        yield begin, (by_start @ by_offset).ravel()
+        begin, rows = end, min(2 * rows, most)
+
+
+def _largest_error(inv_freq: NDArray[np.float64], m: int) -> float:
+    """Return the largest error of the sums of a block up to distance m.
+
+    With u = 2^-53, the angle m theta rounds by at most u m theta in both its parts. cos and sin are
+    off by at most 4 u each, whichever code NumPy has for a processor: by 4 sqrt(2) u together, in
+    both of the complex numbers that a pair multiplies. The 2 P products of P pairs, whose sizes
+    add up to at most P, are off by 2 P u P in whatever order they are summed. 1.01 covers products
+    of two errors.
+    """
+    pairs = len(inv_freq)
+    rounding = pairs * (8 * math.sqrt(2) + 2 * pairs)
+    return 1.01 * DOUBLE * (m * float(np.abs(inv_freq).sum()) + rounding)
 
 
 def _is_negative(inv_freq: NDArray[np.float64], m: int) -> bool:
@@ -339,12 +318,8 @@ def _curve(
     starts = np.unique(np.concatenate([[0], edges[edges <= end]]))
     ends = np.append(starts[1:] - 1, end)
     lowest, highest = np.full(len(starts), np.inf), np.full(len(starts), -np.inf)
-    table = np.empty((2, len(inv_freq), abel.BLOCK))
-    abel.fill_steps(inv_freq, 1.0, *table, small=end < SHORT)
-    ones, zeros = np.ones(len(inv_freq)), np.zeros(len(inv_freq))
-    for begin in range(0, end + 1, BLOCK):
-        sums = np.empty(min(BLOCK, end + 1 - begin))
-        abel.scores(inv_freq, ones, zeros, float(begin), 1.0, 0, *table, sums, small=end < SHORT)
+    for begin, block in _blocks(inv_freq, end):
+        sums = block[: end + 1 - begin]
         first = int(np.searchsorted(starts, begin, side="right")) - 1
         last = int(np.searchsorted(starts, begin + len(sums)))
         cuts = np.maximum(starts[first:last] - begin, 0)

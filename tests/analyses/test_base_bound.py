@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,6 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ropecli import ArgumentError, Rotary, base_bound, base_scan, rope
-from ropecli.kernels import cosine_sum
 
 U = 2.0**-53
 
@@ -33,16 +35,13 @@ def exact_sum_of_base(base: float, dim: int, m: int) -> Any:
 
 
 def error_bound(inv_freq: NDArray[np.float64], m: int) -> float:
-    """The largest error of the kernel's B(m).
+    """The largest error of a computed B(m).
 
-    Per pair: u m theta for angles, 2 u for each of cos and sin of the centre, up to RUN - 1 steps
-    and the offset's two parts, sqrt(5) u for each product of those, and the roundings of the sum.
-    The other half of a block, up to WIDTH away, rounds like its far end.
+    Per pair: u m theta for angles, 4 u for each of cos and sin of two complex numbers, and the
+    roundings of as many products and sums as there are cosines and sines.
     """
     pairs = len(inv_freq)
-    parts = 2 * math.sqrt(2) * (cosine_sum.RUN + 2) + math.sqrt(5) * cosine_sum.RUN + pairs + 1
-    angles = (m + cosine_sum.WIDTH) * float(np.abs(inv_freq).sum())
-    return 1.01 * U * (angles + pairs * parts)
+    return 1.01 * U * (m * float(np.abs(inv_freq).sum()) + pairs * (8 * math.sqrt(2) + 2 * pairs))
 
 
 def holds(base: float, context: int, *, head_dim: int = 128, rotary_dim: int | None = None) -> bool:
@@ -172,25 +171,43 @@ def test_least_base_of_other_head_dims(dim: int, length: int, least: float) -> N
 
 @given(
     theta=st.lists(st.floats(1e-6, 3.0), min_size=1, max_size=6),
-    start=st.integers(0, 10**6),
-    level=st.floats(-1, 1),
+    last=st.integers(1, 10**6),
+    part=st.floats(0, 1),
 )
-def test_sums_of_the_kernel_are_within_their_bound(
-    theta: list[float], start: int, level: float
-) -> None:
-    table = np.array([theta])
-    position, value = np.empty(1, np.int64), np.zeros(1)
-    levels = np.zeros(1), np.array([level])
-    begin = np.array([start], np.int64)
-    cosine_sum.first_below(table, begin, start + 2000, *levels, position, value, small=True)
-    m = int(position[0])
-    if m >= 0:
-        tolerance = error_bound(table[0], m)
-        expected = float(exact_sum(table[0], m))
-        assert_within(f"B({m})", got=value[0], expected=expected, tolerance=tolerance)
-    last = m - 1 if m >= 0 else start + 2000  # each before it is not below the level
-    for each in {start, (start + last) // 2, last} if last >= start else set():
-        assert exact_sum(table[0], each) >= level - error_bound(table[0], each)
+def test_sums_are_within_their_bound(theta: list[float], last: int, part: float) -> None:
+    table = np.array(theta)
+    found = base_bound(Rotary.from_inv_freq(table), context_length=last, positions=1)
+    first = found.first_negative
+    assert first is None or exact_sum(table, first) < 0
+    end = last if first is None else first - 1
+    assert all(exact_sum(table, m) >= 0 for m in {1, end // 2, end} if 0 < m <= end)
+    row = int(part * (len(found.position) - 1))
+    begin, stop = int(found.position[row]), int(found.last_position[row])
+    for m in {begin, (begin + stop) // 2, stop}:
+        value, error = float(exact_sum(table, m)), error_bound(table, m)
+        assert found.lowest[row] - error <= value <= found.highest[row] + error
+        if begin == stop:
+            assert_within(f"B({m})", got=found.lowest[row], expected=value, tolerance=error)
+
+
+@pytest.mark.slow
+def test_threads_change_no_bit() -> None:
+    code = (
+        "import ropecli, sys; rope = ropecli.Rotary(head_dim=96, base=1e7);"
+        "curve = ropecli.base_bound(rope, context_length=200_000, positions=1);"
+        "sys.stdout.write((curve.lowest.tobytes() + curve.highest.tobytes()).hex())"
+    )
+    curves = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2", "3")
+    }
+    assert len(curves) == 1
+    assert len(*curves) > 10_000
 
 
 QUARTER = math.pi / 2  #: Below the real one by 6e-17.
