@@ -276,23 +276,23 @@ def check(
             with np.errstate(all="ignore"):  # an implementation may return what is not finite
                 subject = probe(subject)
         checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
-    clock.stop()
-    told = list(caller.notes)
-    if files is not None and any(check.passed is False for check in checks):
-        with run() as again:
-            case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
-        told.append("no failure is saved: no call by itself shows one")
-        if case is not None:
-            script = failure_script.Script(
-                call=case,
-                target=target,
-                command=command,
-                other=apply_with,
-                device=device,
-            )
-            script.write(files, force=force)
-            told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
-    diagnosis, checks = diagnose(subject, checks, explains)
+        clock.stop()
+        told = list(caller.notes)
+        if files is not None and any(check.passed is False for check in checks):
+            with run() as again:
+                case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
+            told.append("no failure is saved: no call by itself shows one")
+            if case is not None:
+                script = failure_script.Script(
+                    call=case,
+                    target=target,
+                    command=command,
+                    other=apply_with,
+                    device=device,
+                )
+                script.write(files, force=force)
+                told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
+        diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
         expect=expect,

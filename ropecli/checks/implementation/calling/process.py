@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import queue
+import select
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from typing import Any
 
 import numpy as np
@@ -73,31 +73,86 @@ class Printed:
         return f" ({text})" if text else ""
 
 
+class _Pipes(RawIOBase):
+    """The answers of a worker, as a stream that writes requests while it waits for them.
+
+    Neither process waits for the other to read: a request that its pipe does not take at once is
+    sent on with the next one, or while an answer is awaited.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self.end = 0.0  #: By `time.monotonic`, when waiting for an answer ends.
+        self._worker = worker
+        self._requests, self._answers = worker.stdin.fileno(), worker.stdout.fileno()
+        self._unsent: deque[memoryview] = deque()
+        os.set_blocking(self._requests, False)
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def send(self, request: bytes) -> None:
+        """Write what the pipe takes now of a request, and the rest later."""
+        self._unsent.append(memoryview(request))
+        self._write()
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for bytes of an answer.
+
+        Raises:
+            TimeoutError: The time is over, and the worker lives.
+        """
+        while True:
+            waiting = select.poll()
+            waiting.register(self._answers, select.POLLIN)
+            if self._unsent:
+                waiting.register(self._requests, select.POLLOUT)
+            left = self.end - time.monotonic()
+            ready = [number for number, _ in waiting.poll(1000 * max(0.0, min(left, POLL)))]
+            if self._requests in ready:
+                self._write()
+            if self._answers in ready:
+                return os.readv(self._answers, [buffer])
+            if not ready and self._worker.wait(0) is not None:
+                return 0  # whatever it started keeps its pipes open
+            if not ready and left <= POLL:
+                raise TimeoutError
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                sent = os.write(self._requests, self._unsent[0])
+                if rest := self._unsent.popleft()[sent:]:
+                    self._unsent.appendleft(rest)
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more, as its answers will tell
+            self._unsent.clear()
+
+
 class Process:
-    """A worker and the threads that write and read its pipes: neither may wait for the other."""
+    """A worker, its requests and its answers, and a thread that reads what it prints."""
 
     def __init__(self, printed: Printed) -> None:
         self._worker = Worker()
         self._printed = printed
         printed.last.clear()
         self._mark = os.urandom(MARK)
-        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._pipes = _Pipes(self._worker)
+        self._answers = BufferedReader(self._pipes)
         #: What was announced, and what of it was answered before it was asked for.
         self._ahead: deque[Any] = deque()
         self._early: list[tuple[Any, Outcome]] = []
-        self._threads = [
-            threading.Thread(target=self._write, daemon=True),
-            threading.Thread(target=self._read, daemon=True),
-            threading.Thread(target=printed.read, args=(self._worker.stderr,), daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(
+            target=printed.read, args=(self._worker.stderr,), daemon=True
+        )
+        self._thread.start()
+        self._pipes.send(self._mark)
 
     def announce(self, *request: Any) -> None:
         """Make a request, whose last value is that of one for which `ask` waits later."""
         self._ahead.append(request[-1])
-        self._put(request)
+        self._send(request)
 
     def ask(self, *request: Any, seconds: float) -> Outcome:
         """Return the outcome of a request, which may be the one that was announced."""
@@ -107,45 +162,41 @@ class Process:
                 return outcome
         if self._ahead and self._ahead[0] is request[-1]:
             self._ahead.popleft()
-            return self._get(seconds)
-        self._put(request)
+            return self._receive(seconds)
+        self._send(request)
         while self._ahead:  # answers come in the order of requests
-            self._early.append((self._ahead.popleft(), self._get(seconds)))
-        return self._get(seconds)
+            self._early.append((self._ahead.popleft(), self._receive(seconds)))
+        return self._receive(seconds)
 
-    def _put(self, request: tuple[Any, ...]) -> None:
+    def _send(self, request: tuple[Any, ...]) -> None:
         method, *values = request
-        self._requests.put(pickle.dumps((method, values), protocol=5))
+        self._pipes.send(pickle.dumps((method, values), protocol=5))
 
-    def _get(self, seconds: float) -> Outcome:
+    def _receive(self, seconds: float) -> Outcome:
         """Return the outcome of the first request that has not got its own yet."""
-        end = time.monotonic() + seconds
-        while True:
-            left = end - time.monotonic()
-            try:
-                answer = self._answers.get(timeout=max(0.0, min(left, POLL)))
-            except queue.Empty:
-                if left <= POLL:
-                    self.end()
-                    ended = Ended(f"it did not return within {seconds:g} s")
-                    ended.hung = True
-                    raise ended from None
-                if self._worker.wait(0) is None:
-                    continue
-                answer = EOFError()  # whatever it started keeps its pipes open
-            if isinstance(answer, Exception):
-                raise Ended(self._describe_end(answer))
-            outcome: Outcome = answer
-            return outcome
+        self._pipes.end = time.monotonic() + seconds
+        try:
+            _skip_to(self._mark, self._answers)
+            answer = _receive(self._answers)
+        except TimeoutError:
+            self.end()
+            ended = Ended(f"it did not return within {seconds:g} s")
+            ended.hung = True
+            raise ended from None
+        except Exception as error:
+            raise Ended(self._describe_end(error)) from None
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise Ended(self._describe_end(ValueError()))
+        outcome: Outcome = answer
+        return outcome
 
     def end(self) -> int | None:
         """End it, and return its exit code."""
         code = self._worker.end(10)
-        self._requests.put(None)
-        for thread in self._threads:
-            thread.join(1)
-        with contextlib.suppress(OSError):
-            self._worker.stdin.close()
+        self._thread.join(1)
+        for pipe in (self._worker.stdin, self._worker.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
         return code
 
     def _describe_end(self, error: Exception) -> str:
@@ -165,31 +216,8 @@ class Process:
             words = f"its process ended with exit code {code}"
         return words + self._printed.words()
 
-    def _write(self) -> None:
-        """Write requests, until the worker has ended, which its answers tell."""
-        with contextlib.suppress(OSError, ValueError):
-            self._worker.stdin.write(self._mark)
-            while (request := self._requests.get()) is not None:
-                self._worker.stdin.write(request)
-                self._worker.stdin.flush()
 
-    def _read(self) -> None:
-        """Read answers, until there are no more."""
-        with contextlib.suppress(OSError), self._worker.stdout as answers:
-            while True:
-                try:
-                    _skip_to(self._mark, answers)
-                    answer = _receive(answers)
-                    if not isinstance(answer, tuple) or len(answer) != 2:
-                        answer = ValueError()
-                except Exception as error:
-                    answer = error
-                self._answers.put(answer)
-                if isinstance(answer, Exception):
-                    return
-
-
-def _skip_to(mark: bytes, answers: BufferedReader) -> None:
+def _skip_to(mark: bytes, answers: BufferedReader[_Pipes]) -> None:
     """Read past the next mark, and whatever foreign code wrote before it."""
     last = answers.read(len(mark))
     while last != mark:
@@ -199,7 +227,7 @@ def _skip_to(mark: bytes, answers: BufferedReader) -> None:
         last = last[1:] + following
 
 
-def _receive(answers: BufferedReader) -> Any:
+def _receive(answers: BufferedReader[_Pipes]) -> Any:
     """Return an answer, which the numbers of its arrays go before."""
     arrays = [np.empty(size, dtype=np.uint8) for size in _Unpickler(answers).load()]
     for each in arrays:
