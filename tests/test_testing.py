@@ -128,6 +128,7 @@ def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) ->
         assert_rope(rotate, **QUICKLY, **files)
 
 
+@pytest.mark.slow
 def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "theirs.py").write_text(PROJECT)
     monkeypatch.chdir(tmp_path)

@@ -62,6 +62,7 @@ SHIFTABLE = {
 # Shifts.
 
 
+@pytest.mark.slow
 @for_each("shift, times", [(-1, 30), (7, 30), (-1000, 3)])
 @for_each("name", SHIFTABLE)
 def test_shifts_add_up(name: str, shift: int, times: int) -> None:

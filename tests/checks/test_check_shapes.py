@@ -355,6 +355,7 @@ def test_thorough_makes_calls_of_every_two_sizes() -> None:
     assert not every <= sizes[False]
 
 
+@pytest.mark.slow
 def test_fast_makes_a_tenth_of_the_calls_and_says_so() -> None:
     laws = ["every shape", "many steps"]
     usual, fast = (

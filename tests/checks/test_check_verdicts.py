@@ -77,6 +77,7 @@ def test_a_tolerance_below_the_derived_one_says_that_it_changes_nothing() -> Non
     assert said == "tolerance of float32 at least 2 ulp, which is no more than the derived one"
 
 
+@pytest.mark.slow
 def test_results_of_another_dtype_are_judged_in_that_dtype() -> None:
     def wide(x: Array, positions: Array) -> Array:
         return turn_small(x.astype(np.float32), positions)

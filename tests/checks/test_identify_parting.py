@@ -58,7 +58,7 @@ PARTING: dict[str, tuple[Callable[[Array], Array], int, str]] = {
 }  # fmt: skip
 
 
-FEW = ("one vector", "a tail", "a head of another offset", "heads of another layout")
+FEW = ("one vector", "a head of another offset", "heads of another layout")
 
 
 @pytest.mark.parametrize("name", mark_slow(PARTING, quick=FEW))

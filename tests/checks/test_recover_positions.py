@@ -46,6 +46,7 @@ def test_positions_are_recovered(name: str, dtype: Any) -> None:
     np.testing.assert_array_equal(found.positions, positions)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from(["float32", "float16", ml_dtypes.bfloat16]))
 def test_certain_positions_are_right(seed: int, dtype: Any) -> None:
     """Of few and noisy pairs a position may be uncertain, and is never wrong without saying so."""

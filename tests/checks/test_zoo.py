@@ -51,7 +51,7 @@ def by_tier(cases: list[Any], one_in: int) -> list[Any]:
     ]
 
 
-FEW_RIGHT, FEW_WRONG = 8, 20  #: One in this number is in the quick tier.
+FEW_RIGHT, FEW_WRONG = 7, 20  #: One in this number is in the quick tier.
 
 
 def test_there_are_enough_of_both() -> None:

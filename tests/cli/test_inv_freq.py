@@ -52,6 +52,7 @@ def test_a_table_has_a_dim_and_a_layout_of_its_own(table: Path) -> None:
     np.testing.assert_array_equal(np.load("y.npy"), rotate(x, rope))
 
 
+@pytest.mark.slow
 def test_an_implementation_is_checked_by_a_table(table: Path) -> None:
     (table / "mixed.py").write_text(MIXED)
     given = ("check", "mixed.py:rope", "--axes", "2", "--context", "16", "--select", "convention")

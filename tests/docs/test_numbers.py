@@ -74,6 +74,7 @@ def test_which_bases_of_the_papers_table_hold_as_printed() -> None:
     assert {float(base): int(found.replace(",", "")) for base, found in pairs} == failing
 
 
+@pytest.mark.slow
 def test_a_run_narrower_than_the_grid() -> None:
     (base,) = numbers(r"here ([\d,.]+) holds, too", "commands/base-bound.md")
     found = base_bound(Rotary(head_dim=128, base=float(base)), context_length=4096)
@@ -105,6 +106,7 @@ def test_the_largest_base_that_fails(name: str, context: int) -> None:
         base *= np.exp(-min(sum_here / slope, 0.1))
 
 
+@pytest.mark.slow
 def test_larger_bases_that_hold_less() -> None:
     text = r"([\d,]+) holds ([\d,]+) positions and ([\d,]+) to ([\d,]+) do not"
     base, context, low, high = map(float, numbers(text, "commands/base-bound.md"))

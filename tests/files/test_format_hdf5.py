@@ -313,6 +313,7 @@ print(read)
 """
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
     tests = str(Path(__file__).parents[1])
     ran = run_python(FUZZ.format(tests=tests, folder=str(tmp_path), first=0, last=40))

@@ -136,6 +136,7 @@ def test_any_part_can_be_read(tmp_path: Path, kind: FileFormat) -> None:
     read()
 
 
+@pytest.mark.slow
 @each_format(".zarr", named=True)  # whose arrays are folders
 def test_hundreds_of_arrays_need_few_open_files(tmp_path: Path, kind: FileFormat) -> None:
     arrays = {f"q{number:03}": random_array(5, 8, seed=number) for number in range(200)}

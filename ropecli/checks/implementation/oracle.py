@@ -39,6 +39,7 @@ LEFT = 1 / 8
 CLEARLY = 8  #: Standard deviations that another base must be away.
 FEWEST_OF_BASE = 2  #: Pairs that show a base, that of frequency 1 apart.
 TABLE = 2**18  #: Numbers of a table of cosines, from position 0 on, which many calls ask for again.
+AT_ONCE = 64  #: Rows by which it grows at least: steps of decoding ask for one after another.
 MOST_LENGTHS = 8  #: Lengths of the sequence of which such tables are kept.
 
 
@@ -202,6 +203,7 @@ class _Table:
         if not known or end > self._filled + 2 * len(index) or (index != positions).any():
             return self._compute(positions)
         if end > self._filled:
+            end = min(self._most, max(end, self._filled + AT_ONCE))
             more = self._compute(np.arange(self._filled, end, dtype=np.float64))
             for kept, values in zip(self._kept, more, strict=True):
                 kept[self._filled : end] = values

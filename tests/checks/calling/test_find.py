@@ -201,6 +201,7 @@ def test_tables_of_several_coordinates_are_given_to_the_other(
     assert "rotation" in failures(check(target, apply_with=wrong, **given))
 
 
+@pytest.mark.slow
 def test_coordinates_are_asked_for() -> None:
     class OfThree(OfIds):
         def forward(self, ids: Any) -> Any:

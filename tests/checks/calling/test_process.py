@@ -188,6 +188,7 @@ def test_one_that_leaks_ends_its_process_and_is_named() -> None:
     assert "of 1 GB in use) in a call with x of float32" in str(verdict.diagnosis)
 
 
+@pytest.mark.slow
 def test_memory_that_only_a_large_call_lacks_is_a_refusal() -> None:
     def kernel(x: Any, positions: Any) -> Any:
         if x.nbytes > 2**20:
@@ -212,9 +213,10 @@ def test_memory_that_a_small_call_lacks_is_a_failure(isolated: bool) -> None:
     ("name", "words"),
     [
         ("aborts_in_batches", "its process was killed by SIGABRT"),
-        pytest.param("loops_in_batches", "it did not return within 3 s", marks=pytest.mark.slow),
+        ("loops_in_batches", "it did not return within 3 s"),
     ],
 )
+@pytest.mark.slow
 def test_one_that_ends_its_process_in_batches_only_is_called_and_fails(
     name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +306,7 @@ def test_checks_in_many_threads_do_not_mix() -> None:
     assert sorted(bool(verdict.passed) for verdict in verdicts) == [False] * 3 + [True] * 3
 
 
+@pytest.mark.slow
 def test_a_process_that_was_forked_has_workers_of_its_own() -> None:
     assert judge("right").passed
     pid = os.fork()
@@ -467,6 +470,7 @@ def test_processes_that_a_call_detaches_end_with_it(tmp_path: Path) -> None:
     assert not left
 
 
+@pytest.mark.slow
 def test_calls_that_hang_are_named_where_no_further_one_is_made(tmp_path: Path) -> None:
     file = tmp_path / "late.py"
     file.write_text(

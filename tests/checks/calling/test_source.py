@@ -142,6 +142,7 @@ def test_what_can_not_be_unpickled_runs_here_with_a_note() -> None:
     assert "ValueError: invalid literal for int()" in verdict.notes[0]
 
 
+@pytest.mark.slow
 def test_nothing_of_one_check_is_left_for_the_next(tmp_path: Path, source: str) -> None:
     """A module that counts its calls begins with none each time."""
     file = tmp_path / "counts.py"
