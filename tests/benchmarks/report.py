@@ -201,7 +201,7 @@ def of_growth() -> Iterator[Row]:
         warm = {"NUMBA_CACHE_DIR": f"{folder}/warm", "PYTHONPATH": str(ROOT)}
         start = [sys.executable, "-m", "ropecli"]
         np.save(Path(folder, "one.npy"), np.ones((8, 64), np.float32))
-        for words in (["decay", "--max-dist", "5000"], ["base-bound"], ["encode", "one.npy"]):
+        for words in (["decay", "--max-dist", "5000"], ["encode", "one.npy"]):
             process([*start, *words], warm, folder)()  # compiles
         for size, most in ((10**7, 3_000), (10**8, 30_000)):
             words = [*start, "decay", "--max-dist", f"{size}"]

@@ -16,16 +16,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.accuracy import ACCURACY, angle_roundings, phase_tolerance, table_roundings
-from ropecli.checks.identify import Identification
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE, UNIT
+
+if TYPE_CHECKING:
+    from ropecli.checks.identify import Identification  # which a worker has no use for
 
 ROUNDINGS = 8
 OTHER = 2e-5  #: Relative change of a frequency, ten times what float32 rounds of a table.
