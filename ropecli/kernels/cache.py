@@ -67,7 +67,7 @@ def _chosen() -> Path | None:
 
 
 def is_compiled(kernel: str, dtypes: int = 1) -> bool:
-    """Return whether a kernel is cached for so many dtypes; if not, its first call takes seconds.
+    """Return whether a kernel is cached for that number of dtypes, or its first call takes seconds.
 
     A kernel is given as module.name, or a beginning of that.
     """

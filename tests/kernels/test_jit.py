@@ -121,7 +121,7 @@ def test_second_process_loads_what_the_first_compiled(warm: Path) -> None:
 def test_other_code_is_compiled_as_it_would_be_without_kernels(tmp_path: Path) -> None:
     code = """
 import numba
-print(numba.config.OPT, numba.njit(lambda x: x).targetoptions.get("no_cfunc_wrapper"))
+print(int(numba.config.OPT), numba.njit(lambda x: x).targetoptions.get("no_cfunc_wrapper"))
 """
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)) == "3 None"
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_OPT="0") == "0 None"
