@@ -231,8 +231,8 @@ def _blocks(inv_freq: NDArray[np.float64], last: int) -> Iterator[tuple[int, NDA
     Since e^{i(a+b) theta} = e^{ia theta} e^{ib theta}, the sums over pairs of a block are a product
     of two matrices, of the first distances a of its rows and of the offsets b in them.
     """
-    offsets = np.outer(inv_freq, np.arange(WIDTH))
-    by_offset = np.concatenate([np.cos(offsets), -np.sin(offsets)])
+    offsets = np.outer(inv_freq, -np.arange(WIDTH))  # for the minus in Re zw = ac - bd
+    by_offset = np.concatenate([np.cos(offsets), np.sin(offsets)])
     begin, (rows, most) = 0, ROWS
     while begin <= last:
         end = begin + rows * WIDTH

@@ -202,6 +202,7 @@ class Compiled:
 def _few_passes() -> Iterator[None]:
     """Let LLVM optimize no more than what makes kernels faster, in four fifths of the time."""
     with global_compiler_lock:  # other code is compiled as it would be
+        numba.config.reload_config()  # the environment may have changed
         level = numba.config.OPT
         numba.config.OPT = type(level)(min(level, OPTIMIZATION))
         try:

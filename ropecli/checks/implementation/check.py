@@ -279,6 +279,7 @@ def check(
         clock.stop()
         told = list(caller.notes)
         if files is not None and any(check.passed is False for check in checks):
+            caller.restart()  # two processes may not fit into memory
             with run() as again:
                 case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
             told.append("no failure is saved: no call by itself shows one")

@@ -77,6 +77,15 @@ def _write_everywhere() -> None:
             os.write(descriptor, b"garbage")
 
 
+def _flood() -> None:
+    """Fill the pipe of the answers without an end."""
+    garbage = b"garbage" * 10_000
+    for descriptor in range(512, 1024):
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(descriptor, garbage)
+
+
 def _spoil() -> None:
     for name in ("concatenate", "array", "asarray"):
         setattr(np, name, None)
@@ -142,6 +151,7 @@ stops = but(_stop)
 forks = but(_fork)
 closes_all = but(lambda: os.closerange(0, 4096))
 writes = but(_write_everywhere)
+floods = but(_flood)
 
 spoils = but(_spoil)
 spoils_builtins = but(_spoil_builtins)

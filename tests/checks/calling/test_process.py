@@ -90,6 +90,7 @@ DEATHS = [
     # Other calls take milliseconds, and on a busy machine no second.
     pytest.param("loops", "it did not return within 3 s", marks=pytest.mark.slow),
     pytest.param("stops", "it did not return within 3 s", marks=pytest.mark.slow),
+    pytest.param("floods", "it did not return within 3 s", marks=pytest.mark.slow),
     pytest.param("exhausts_stack", "RecursionError: maximum recursion", marks=pytest.mark.slow),
     pytest.param("exhausts_device", "RuntimeError: CUDA out of memory", marks=pytest.mark.slow),
     pytest.param("forks", "its process ended with exit code 4", marks=pytest.mark.slow),
@@ -304,6 +305,16 @@ def test_checks_in_many_threads_do_not_mix() -> None:
     for thread in threads:
         thread.join()
     assert sorted(bool(verdict.passed) for verdict in verdicts) == [False] * 3 + [True] * 3
+
+
+@pytest.mark.slow
+def test_no_process_is_left_where_the_smallest_failing_call_is_saved(tmp_path: Path) -> None:
+    before = descendants(os.getpid())
+    expect = ropecli.Rotary(8, layout="interleaved")
+    saved = tmp_path / "case.npz"
+    verdict = judge("right", expect=expect, select="convention", save_failure=saved)
+    assert "the smallest failing call is in" in verdict.notes[-1]
+    assert descendants(os.getpid()) <= before
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ LAST_LINES = 3  #: Lines of what a process printed that are shown when it dies.
 MOST_LINES = 1000  #: Printed lines that are passed on.
 MOST_CHARACTERS = 1000  #: Characters of each line that is passed on.
 LAST_CHARACTERS = 200  #: Characters of a line that is shown when it dies.
+MOST_BYTES = 2**30  #: Of one read, which macOS bounds.
 POLL = 0.5  #: Seconds between looks whether a process lives whose pipe has no answer.
 #: Packages of what answers are made of: plain data, for which no foreign module is imported.
 PLAIN = {"ropecli", "numpy", "ml_dtypes", "collections", "_codecs"}
@@ -108,11 +109,13 @@ class _Pipes(RawIOBase):
             if self._unsent:
                 waiting.register(self._requests, select.POLLOUT)
             left = self.end - time.monotonic()
+            if left < -POLL:  # whatever it writes is no answer
+                raise TimeoutError
             ready = [number for number, _ in waiting.poll(1000 * max(0.0, min(left, POLL)))]
             if self._requests in ready:
                 self._write()
             if self._answers in ready:
-                return os.readv(self._answers, [buffer])
+                return os.readv(self._answers, [memoryview(buffer)[:MOST_BYTES]])
             if not ready and self._worker.wait(0) is not None:
                 return 0  # whatever it started keeps its pipes open
             if not ready and left <= POLL:
