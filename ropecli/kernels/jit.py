@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba import prange
-from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import overload
 
 from ropecli.kernels.cache import discard, edition_folder, hold_lock, numba_folder
@@ -38,16 +37,16 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
 class _Process:
-    """State of this process: whether threads were started, and the lock for starting them."""
+    """State of this process: whether threads were started, and locks for that and for compiling."""
 
     def __init__(self) -> None:
-        self.launch = threading.RLock()
+        self.launch, self.compiling = threading.RLock(), threading.RLock()
         self.launched = False
         self.forked_after_launch = False
 
     def after_fork(self) -> None:
-        """Give a child, which has none of the parent's threads, a free lock."""
-        self.launch = threading.RLock()
+        """Give a child, which has none of the parent's threads, free locks."""
+        self.launch, self.compiling = threading.RLock(), threading.RLock()
         self.forked_after_launch = self.forked_after_launch or self.launched
 
 
@@ -200,8 +199,11 @@ class Compiled:
 
 @contextlib.contextmanager
 def _few_passes() -> Iterator[None]:
-    """Let LLVM optimize no more than what makes kernels faster, in four fifths of the time."""
-    with global_compiler_lock:  # other code is compiled as it would be
+    """Let LLVM optimize no more than what makes kernels faster, in four fifths of the time.
+
+    Only what other threads compile meanwhile is optimized less, too.
+    """
+    with _process.compiling:
         numba.config.reload_config()  # the environment may have changed
         level = numba.config.OPT
         numba.config.OPT = type(level)(min(level, OPTIMIZATION))
