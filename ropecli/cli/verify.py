@@ -89,13 +89,15 @@ def verify(
     page.note(*encodings[0].notes)
     second = ropes[1].layout if len(ropes) == 2 else None
     dtypes = len(DTYPES) if dtype is None else 1
-    by_two = second is not None and not is_compiled(f"rotation._rotate_shared_{second}", dtypes)
-    if (by_two or not is_compiled("rotation.")) and is_watched():
+    compile_both = second is not None and not is_compiled(
+        f"rotation._rotate_shared_{second}", dtypes
+    )
+    if (compile_both or not is_compiled("rotation.")) and is_watched():
         kept = f"each time, since they can't be kept: {refusal()}" if refusal() else "this once"
         page.note(f"compiling the kernels: some seconds, {kept}")
     with contextlib.ExitStack() as stack:
         stack.enter_context(page.working())
-        if second is not None and by_two and not refusal():
+        if second is not None and compile_both and not refusal():
             stack.enter_context(_compiling(second, dtype))
         result = join(
             judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes

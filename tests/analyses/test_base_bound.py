@@ -215,7 +215,14 @@ QUARTER = math.pi / 2  #: Below the real one by 6e-17.
 
 @pytest.mark.parametrize(
     ("theta", "first"),
-    [(QUARTER, 2), (np.nextafter(QUARTER, 2), 1), (3 * QUARTER, 1), (QUARTER / 3, 4)],
+    [
+        (QUARTER, 2),
+        (np.nextafter(QUARTER, 2), 1),
+        (3 * QUARTER, 1),
+        (QUARTER / 3, 4),
+        (QUARTER / 21, 21),  # whose cosine in float64 is positive
+        (QUARTER / 83, 83),
+    ],
 )
 def test_a_sum_within_rounding_of_0_has_its_own_sign(theta: float, first: int) -> None:
     found = base_bound(Rotary.from_inv_freq([theta]))

@@ -180,7 +180,7 @@ class Process:
         self._pipes.end = time.monotonic() + seconds
         try:
             _skip_to(self._mark, self._answers)
-            answer = _receive(self._answers)
+            answer = _read_answer(self._answers)
         except TimeoutError:
             self.end()
             ended = Ended(f"it did not return within {seconds:g} s")
@@ -230,7 +230,7 @@ def _skip_to(mark: bytes, answers: BufferedReader[_Pipes]) -> None:
         last = last[1:] + following
 
 
-def _receive(answers: BufferedReader[_Pipes]) -> Any:
+def _read_answer(answers: BufferedReader[_Pipes]) -> Any:
     """Return an answer, which the numbers of its arrays go before."""
     arrays = [np.empty(size, dtype=np.uint8) for size in _Unpickler(answers).load()]
     for each in arrays:
