@@ -5,7 +5,7 @@ As a function of x and positions, whatever it is bound with: ctypes, pybind11 or
 stands for a kernel that takes its angles in float32, as most do. The test of the project is::
 
     def test_rope(rope_check):
-        rope_check(my_extension.rope, head_dim=128)
+        rope_check(my_extension.rope, model="config.json")
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from ropecli.errors import ArgumentError
@@ -56,6 +56,14 @@ def join(names: Iterable[str], word: str = "and") -> str:
     """Return names as a sentence lists them: "a, b and c"."""
     *first, last = names
     return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def choices(values: Iterable[str]) -> str:
+    """Return the values of an option as its help lists them: "int64, int32 or float32"."""
+    words = {value: f"'{value}'" if " " in value else value for value in values}
+    if isinstance(values, Mapping):
+        words = {value: f"{words[value]} ({meaning})" for value, meaning in values.items()}
+    return join(words.values(), "or")
 
 
 def meant(value: object, allowed: Collection[str]) -> str:

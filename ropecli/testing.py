@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from ropecli.errors import ArgumentError
+
 if TYPE_CHECKING:
     from ropecli.checks.implementation.check import Verdict
+    from ropecli.models.model import Model
     from ropecli.rotary.rotary import Rotary
 
 
@@ -24,8 +27,9 @@ class NotThisRope(AssertionError):
 
 def assert_rope(
     target: Any = None,
-    expect: Rotary | None = None,
+    expect: Rotary | str | None = None,
     *,
+    model: Model | str | os.PathLike[str] | None = None,
     junit: str | os.PathLike[str] | None = None,
     sarif: str | os.PathLike[str] | None = None,
     force: bool = False,
@@ -35,7 +39,8 @@ def assert_rope(
 
     Args:
         target: The implementation or its name, as in `ropecli.check`.
-        expect: The encoding expected; without it, any RoPE in any convention is correct.
+        expect: The encoding expected, or "any" where any RoPE in any convention is correct.
+        model: The model whose encoding is expected, in place of `expect`.
         junit: A file for the verdict as JUnit XML.
         sarif: A file for the verdict as SARIF 2.1.0.
         force: Replace files that exist.
@@ -43,12 +48,18 @@ def assert_rope(
             save_failure, ...
 
     Raises:
+        ArgumentError: Neither `expect` nor `model`, or both.
         AssertionError: A law fails; the message is what `ropecli check` prints.
         FileError: A file that can't be written.
     """
     __tracebackhide__ = True
     from pathlib import Path
 
+    if expect is None and model is None:
+        raise ArgumentError(
+            "a test must say what it expects, got nothing",
+            'give expect=Rotary(...), model=..., or expect="any"',
+        )
     from ropecli.checks.implementation.check import check
     from ropecli.files.function import files_named
     from ropecli.render import check_reports
@@ -63,7 +74,7 @@ def assert_rope(
     }
     sources = files_named(target) if isinstance(target, str) else []
     check_reports.check_files(reports, sources=sources, force=force)
-    verdict = check(target, expect=expect, force=force, **options)
+    verdict = check(target, expect=expect, model=model, force=force, **options)
     name = _name(target, options.get("command"))
     for file, make in reports.items():
         write_output(file, make(verdict, name, target), force=force)

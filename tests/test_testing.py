@@ -27,7 +27,7 @@ PROJECT = (
     TURN
     + f"""
 
-FEW = {{"head_dim": 16, "select": ["norm", "negative positions"]}}
+FEW = {{"expect": "any", "head_dim": 16, "select": ["norm", "negative positions"]}}
 
 def test_right(rope_check):
     assert rope_check(turn, **FEW).passed
@@ -125,14 +125,14 @@ def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) ->
     assert 'name="convention (float32)"' in files["junit"].read_text()
     assert "tests/test_testing.py" in files["sarif"].read_text()
     with pytest.raises(ropecli.FileError, match=r"a\.xml exists"):
-        assert_rope(rotate, **QUICKLY, **files)
+        assert_rope(rotate, "any", **QUICKLY, **files)
 
 
 @pytest.mark.slow
 def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "theirs.py").write_text(PROJECT)
     monkeypatch.chdir(tmp_path)
-    assert assert_rope("theirs.py:turn", **QUICKLY).passed
+    assert assert_rope("theirs.py:turn", "any", **QUICKLY).passed
     with pytest.raises(AssertionError, match=r"^FAIL  theirs\.py:turn is not the RoPE that"):
         assert_rope("theirs.py:turn", ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
 

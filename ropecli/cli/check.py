@@ -3,173 +3,77 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from ropecli.checks.implementation.convention import (
-    COLUMNS,
-    FORMS,
-    FRAMEWORKS,
-    FREQS,
-    POSITIONS_DTYPES,
-)
+from ropecli.checks.implementation.options import CALLED, EXPECTED, JUDGED, OUTPUT, Options
 from ropecli.cli.command import Section, argument, command, flag, option
-from ropecli.cli.options import EncodingOptions, PageOptions, choices
+from ropecli.cli.options import EncodingOptions, PageOptions
 from ropecli.errors import ArgumentError
-from ropecli.units import UNIT
 
 if TYPE_CHECKING:
+    from ropecli.checks.expectation import Expectation
     from ropecli.cli.encoding import NamedRotary
 
-#: Headings of the options in the help.
-EXPECTED = "What is expected"
-OUTPUT = "Output"
 #: Options that a project's file may set: they neither write nor run anything, nor name a file.
 FROM_PROJECT = (
     *("select", "ignore", "tolerance", "dtype", "result-dtype", "thorough", "fast", "seed"),
     *("dim", "base", "layout", "rotary-dim", "rope-type", "set", "sequence-length"),
-    *("axes", "context", "original", "timeout", "budget", "memory", "json", "quiet"),
+    *("axes", "offset", "context", "original", "timeout", "budget", "memory", "json", "quiet"),
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallOptions:
-    """The options that say how an implementation is called."""
-
-    heading: ClassVar[str] = "How it is called"
-    command: str | None = option(
-        "COMMAND",
-        "Program to run in place of TARGET; {x}, {positions} and {out} are .npy files.",
-    )
-    apply_with: str | None = option(
-        "TARGET", "Function that rotates by the tables that TARGET returns.", "--with"
-    )
-    call: str | None = option(
-        "EXPRESSION",
-        "The call, such as 'apply(q, k, cos, sin)'. [default: found by trial]",
-    )
-    axes_of_x: str | None = option("AXES", "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.")
-    axes_of_positions: str | None = option(
-        "AXES", "Axes of positions, such as s, 'b s', 's b' or 'b*s'."
-    )
-    positions_dtype: str | None = option(
-        "DTYPE",
-        f"Dtype of positions: {choices(POSITIONS_DTYPES)}. [default: found by trial]",
-    )
-    axes_of_tables: str | None = option("AXES", "Axes of cos, sin and freqs, such as 's 1 d'.")
-    freqs: str | None = option(
-        "KIND", f"Form of freqs: {choices([*FREQS])}. [default: found by trial]"
-    )
-    tables: str | None = option(
-        "WIDTH", f"Columns of tables: {choices(COLUMNS)}. [default: found by trial]"
-    )
-    tables_dtype: str | None = option(
-        "DTYPE",
-        f"Dtype of tables and inv_freq: {choices([*UNIT])}. [default: found by trial]",
-    )
-    form: str | None = option(
-        "FORM", f"Call signature: {choices(FORMS)}. [default: found by trial]"
-    )
-    framework: str | None = option(
-        "NAME",
-        f"Framework of the arrays: {choices(FRAMEWORKS)}. [default: found by trial]",
-    )
-    device: str | None = option("NAME", "Device of the framework, e.g. cuda:0.")
-    init: list[str] | None = option(
-        "KEY=VALUE",
-        "Argument of the class or function: a literal such as 64, False or 'half', or a "
-        "plain word; repeatable.",
+def _group(heading: str, **more: Any) -> Any:
+    """Return the group of options that `ropecli.check` declares under a heading."""
+    declared = []
+    for each, line in Options.on_command_line(heading):
+        name, words = line.name or each.name, each.metadata["help"]
+        default = None if line.kind == list[str] else each.default
+        how = (
+            flag(f"--{name}", words)
+            if line.kind is bool
+            else option(
+                line.metavar,
+                words,
+                *filter(None, [line.spelling]),
+                default=default,
+                least=line.least,
+            )
+        )
+        declared.append((name, line.kind if default is not None else line.kind | None, how))
+    return make_dataclass(
+        "Group", declared, frozen=True, kw_only=True, namespace={"heading": heading, **more}
     )
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `ropecli.check` that are given."""
-        from ropecli.cli.encoding import key_values
 
-        init = key_values("--init", self.init, python=True)
-        for key in init:
-            if not key.isidentifier():
-                raise ArgumentError(f"--init must be KEY=VALUE, KEY a Python name, got {key!r}")
-        return _set_values(self) | {"init": init}
+def _given(group: Any, heading: str) -> dict[str, Any]:
+    """Return the arguments of `ropecli.check` that were given in a group."""
+    names = {line.name or each.name: each.name for each, line in Options.on_command_line(heading)}
+    return {names[name]: value for name, value in vars(group).items() if value not in (None, [])}
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgeOptions:
-    """The options that say what is judged, and for how long."""
-
-    heading: ClassVar[str] = "What is judged"
-    excludes: ClassVar[dict[str, tuple[str, ...]]] = {"fast": ("thorough",)}
-    dtype: list[str] | None = option(
-        "DTYPE",
-        f"Dtype: {choices([*UNIT])}; repeatable. [default: those of the framework]",
-    )
-    result_dtype: str | None = option(
-        "DTYPE", f"Dtype of results: {choices([*UNIT])}. [default: that of the data]"
-    )
-    tolerance: list[str] | None = option(
-        "[DTYPE=]SIZE",
-        "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
-    )
-    select: list[str] | None = option("LAW", "Run only this check, e.g. norm; repeatable.")
-    ignore: list[str] | None = option("LAW", "Skip this law; repeatable.")
-    thorough: bool = flag("--thorough", "Make about ten times as many calls.")
-    fast: bool = flag("--fast", "Make about a tenth of the calls, as for a loop in an editor.")
-    timeout: float = option(
-        "SECONDS",
-        "Seconds for one call; loading the code may take five times as many.",
-        default=60.0,
-        least=0.01,
-    )
-    budget: float | None = option(
-        "SECONDS",
-        "Seconds for the whole run, after which nothing passes. [default: no limit]",
-        least=0.01,
-    )
-    memory: float | None = option(
-        "GB",
-        "Memory that the process of the code may use. [default: half of the machine's]",
-        least=0.01,
-    )
-    seed: int = option("N", "Random seed.", default=0)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `ropecli.check` that are given."""
-        found = _set_values(self)
-        return {"dtypes": found.pop("dtype", None), **found}
-
-
-def _set_values(group: object) -> dict[str, Any]:
-    return {name: value for name, value in vars(group).items() if value not in (None, [])}
+if TYPE_CHECKING:
+    Calling: TypeAlias = Any
+    Expected: TypeAlias = Any
+    Judged: TypeAlias = Any
+    Written: TypeAlias = Any
+else:
+    Calling, Expected, Written = _group(CALLED), _group(EXPECTED), _group(OUTPUT)
+    Judged = _group(JUDGED, excludes={"fast": ("thorough",)})
 
 
 @command()
 def check(
-    target: str | None = argument(
-        "TARGET",
-        "Implementation to run: module:function, file.py:function, library.so:symbol, "
-        "or a .onnx, .pt or .pt2 file.",
-    ),
+    target: str | None = argument("TARGET", Options.help_of("target")),
     *,
-    calling: CallOptions,
+    calling: Calling,
     rope: Annotated[EncodingOptions, Section(EXPECTED)],
-    axes: int | None = option(
-        "N", "Number of coordinates of a position. [default: 1]", under=EXPECTED
-    ),
-    context: int | None = option(
-        "N", "Context length to support. [default: the model's, or up to 131072]", under=EXPECTED
-    ),
-    original: int | None = option(
-        "N", "Original context length, if frequencies change there.", under=EXPECTED
-    ),
-    judged: JudgeOptions,
+    expected: Expected,
+    judged: Judged,
     junit: Path | None = option("FILE", "Write JUnit XML for CI.", under=OUTPUT),
     sarif: Path | None = option("FILE", "Write SARIF 2.1.0 for code hosts.", under=OUTPUT),
-    save_failure: Path | None = option(
-        "FILE.npz",
-        "Write the smallest failing call, and a script that shows it without ropecli.",
-        under=OUTPUT,
-    ),
-    force: bool = flag("--force", "Replace existing output files.", under=OUTPUT),
+    written: Written,
     page: PageOptions,
 ) -> bool:
     """\b
@@ -184,9 +88,9 @@ def check(
       ropecli check --command "./kernel {x} {positions} {out}"
 
     Check another implementation of RoPE. Its code is run, the laws are checked, and every row that
-    it rotates is compared with a float64 rotation. Without a model or parameters any RoPE is
-    correct, in any convention; with them, only the one described. Exit code 1 if a law
-    fails, or if the budget ends before all are judged.
+    it rotates is compared with a float64 rotation. What was given of an encoding, or
+    read from a model, is required; the rest may be any. Exit code 1 if a law fails, or if the
+    budget ends before all are judged.
     """
     from ropecli.checks.implementation.calling.find import CallError
     from ropecli.checks.implementation.calling.source import source_of
@@ -195,39 +99,40 @@ def check(
     from ropecli.files.function import files_named
     from ropecli.render import console
 
-    outputs = [each for each in (junit, sarif) if each is not None]
+    save_failure, force = written.save_failure, written.force
+    outputs = [each for each in (junit, sarif, save_failure) if each is not None]
     if save_failure is not None:
-        outputs += [save_failure, save_failure.with_suffix(".py")]
+        outputs.append(save_failure.with_suffix(".py"))
     sources = files_named(target, calling.apply_with, *(calling.command or "").split())
     if outputs:
         from ropecli.render.check_reports import check_files
 
         check_files(outputs, sources=sources, force=force)
+    options = {
+        **_given(calling, CALLED),
+        **_given(expected, EXPECTED),
+        **_given(judged, JUDGED),
+        **_given(written, OUTPUT),
+        "init": _keywords(calling.init),
+    }
     # The positions to check are those that a new rope type is for.
-    expected = _expected_encoding(
-        rope if rope.rope_type is None else replace(rope, context=context)
-    )
+    rope = replace(rope, context=expected.context if rope.rope_type else None)
+    named, expect = _expectation(rope)
+    if named is not None:
+        options.setdefault("context_length", named.context)
     name = target or calling.command or ""
     # Refuses what is not there.
     source_of(target, calling.command, calling.apply_with, {}, calling.device)
-    page.note(*(() if expected is None else expected.notes), f"running the code of {name}")
-    if context is None and expected is not None:
-        context = expected.context
+    page.note(*(() if named is None else named.notes), f"running the code of {name}")
     try:
         with progress_line(name, wanted=not page.quiet, after=1.0) as progress:
             result = judge(
                 target,
-                **calling.arguments(),
-                **judged.arguments(),
-                expect=None if expected is None else expected.rope,
+                expect=expect,
                 head_dim=rope.dim,
-                context_length=context,
-                original_context_length=original,
-                axes=axes,
                 echo=lambda line: page.note(line, kind="target"),
-                save_failure=save_failure,
-                force=force,
                 progress=progress,
+                **options,
             )
     except CallError as error:
         page.note(*error.adapter.splitlines(), kind="adapter")
@@ -254,14 +159,35 @@ def check(
     return result.passed is True
 
 
-def _expected_encoding(rope: EncodingOptions) -> NamedRotary | None:
-    """Return the encoding that is described; None where any RoPE is correct."""
-    describes = rope.numbers | {
-        "dim": None,  # which the head may have whatever rotates it
-        "sequence_length": rope.sequence_length,
-        "model": rope.model,
-        "inv_freq": rope.inv_freq,
+def _keywords(words: list[str] | None) -> dict[str, Any]:
+    """Return the arguments of the code that words of --init name."""
+    from ropecli.cli.encoding import key_values
+
+    init = key_values("--init", words, python=True)
+    for key in init:
+        if not key.isidentifier():
+            raise ArgumentError(f"--init must be KEY=VALUE, KEY a Python name, got {key!r}")
+    return init
+
+
+def _expectation(rope: EncodingOptions) -> tuple[NamedRotary | None, Expectation | None]:
+    """Return the encoding that is described, and what of it is; None where any is correct."""
+    from ropecli.checks.expectation import Expectation
+
+    given = {
+        "layout": rope.layout,
+        "rotary_dim": rope.rotary_dim or rope.inv_freq,
+        "base": rope.base or rope.inv_freq,
+        "rope_type": rope.rope_type or rope.set or rope.sequence_length,
     }
-    if all(value in (None, []) for value in describes.values()):
-        return None
-    return rope.encoding()
+    names = [name for name, value in given.items() if value]
+    if not names and rope.model is None:
+        return None, None
+    named = rope.encoding()
+    if named.model is None or named.layer is None:
+        return named, Expectation.of_parameters(named.rope, names)
+    expected = Expectation.of_layer(named.model, named.layer, names)
+    if not expected.grounds:
+        assumed = "; ".join(named.layer.settings.assumed)
+        raise ArgumentError(f"{rope.model} leaves nothing to compare with: {assumed}")
+    return named, expected

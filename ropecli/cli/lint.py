@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ropecli.cli.command import Help, argument, command, flag, option
-from ropecli.cli.options import SOURCE, Force, PageOptions, choices, raise_last
+from ropecli.cli.options import SOURCE, Force, PageOptions, raise_last
 from ropecli.errors import ArgumentError, FileError
+from ropecli.names import choices
 
 if TYPE_CHECKING:
     from ropecli.models.lint.report import LintReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from itertools import takewhile
@@ -26,7 +26,7 @@ from ropecli.cli.encoding import (
     write_configuration,
 )
 from ropecli.errors import ArgumentError, FileError
-from ropecli.names import join
+from ropecli.names import choices
 
 if TYPE_CHECKING:
     from ropecli.models.model import Model
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from ropecli.models.settings import Description
     from ropecli.render.figure import Look
     from ropecli.results import Result
-
-
-def choices(values: Iterable[str]) -> str:
-    """Return the values of an option as its help lists them: "int64, int32 or float32"."""
-    words = {value: f"'{value}'" if " " in value else value for value in values}
-    if isinstance(values, Mapping):
-        words = {value: f"{words[value]} ({meaning})" for value, meaning in values.items()}
-    return join(words.values(), "or")
 
 
 def _modules(folder: str) -> tuple[str, ...]:

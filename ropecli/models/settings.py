@@ -41,6 +41,15 @@ class Settings:
         return self.rope_type is not None
 
     @property
+    def undecided(self) -> frozenset[str]:
+        """Properties of the encoding that an unknown architecture decides, and no key."""
+        starts = {sentence.partition(" ")[0] for sentence in self.assumed}
+        if not starts & {"layout", "an"}:
+            return frozenset()
+        shares = {"rotary_dim", "partial_rotary_factor"} & self.geometry.keys()
+        return frozenset({*(starts & {"layout", "base"}), *([] if shares else ["rotary_dim"])})
+
+    @property
     def kind(self) -> str:
         """Its name within its part."""
         return self.name.removeprefix(self.part).removeprefix(".")

@@ -9,7 +9,7 @@ from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
 from ropecli.render import console, fields, identify
 from ropecli.render.console import Screen
-from ropecli.render.labels import label
+from ropecli.render.labels import expected_as_json, expected_words, label
 
 #: Fields of a verdict in its document.
 FIELDS = (
@@ -20,7 +20,7 @@ FIELDS = (
 
 def as_json(result: Verdict, **_: object) -> dict[str, Any]:
     """Return the `result` of the document."""
-    found = fields(result, *FIELDS)
+    found = fields(result, *FIELDS) | {"expected": expected_as_json(result.expected)}
     if result.identified is not None:
         found["identified"] = identify.as_json(result.identified)
     return found | {"convention": result.convention.options()}
@@ -49,10 +49,12 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
     if result.passed is None:
         return f"UNKNOWN  {target} is not judged yet{cut}, none fails"
     verdict = "PASS" if result.passed else "FAIL"
-    if result.expect is None:
+    if not result.expected.grounds:
         said = f"is a RoPE: {_found(result)}" if result.passed else "is not a correct RoPE"
         if result.passed and _laws_left_out(result):
             said = f"keeps the laws that it was judged by: {_found(result)}"
+        if result.passed and _found(result):
+            said += " (nothing expected: --model or --base compares it)"
     else:
         which = "that is expected" if model is None else f"of {console.visible(model)}"
         said = f"is {'' if result.passed else 'not '}the RoPE {which}"
@@ -61,7 +63,7 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
         if result.passed is False and not _of_convention(result):
             said = f"is the RoPE {which}, but not always"
     if {check.name for check in result.checks if check.passed is False} == {"dtype and shape"}:
-        rope = "a RoPE" if result.expect is None else f"the RoPE {which}"
+        rope = f"the RoPE {which}" if result.expected.grounds else "a RoPE"
         said = f"is {rope}, but changes the dtype or the shape"
     if result.longest_sequence is not None:
         said += f" for sequences of up to {result.longest_sequence:,} tokens"
@@ -92,9 +94,9 @@ def _laws_left_out(result: Verdict) -> bool:
 def _facts(result: Verdict, width: int) -> list[str]:
     """Return what was expected and found, how it was called, and what is to be known of it."""
     rows = []
-    if result.expect is not None:
-        rows.append(("expected", f"{label(result.expect)}, {result.expect.layout}"))
-    if _found(result) and not (result.passed and result.expect is None):
+    if words := expected_words(result.expected):
+        rows.append(("expected", words))
+    if _found(result) and not (result.passed and not result.expected.grounds):
         rows.append(("found", _found(result)))
     rows.append(("called", result.convention.options()))
     if others := result.arrangements[1:]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ropecli.names import join
 from ropecli.render import fields
 from ropecli.render.console import visible
 
 if TYPE_CHECKING:
+    from ropecli.checks.expectation import Expectation
     from ropecli.rotary import Rotary
 
 #: Fields of an encoding in a document.
@@ -66,6 +68,39 @@ def label(rope: Rotary) -> str:
     """Return the dims, base and rope type of an encoding."""
     partial = "" if rope.rotary_dim == rope.head_dim else f", rotary dim {rope.rotary_dim}"
     return f"dim {rope.head_dim}{partial}, {frequencies(rope)}"
+
+
+def expected_words(expected: Expectation) -> str:
+    """Return what is expected, with its grounds, and what may be any; "" for nothing."""
+    rope, grounds = expected.rope, expected.grounds
+    shown: list[tuple[str, str]] = []  # words, and their ground
+    free: list[str] = []
+    if rope is not None and grounds:
+        texts = {
+            "frequencies": ("rope_type", frequencies(rope)),
+            "layout": ("layout", f"layout {rope.layout}"),
+            "rotary dim": ("rotary_dim", f"rotary dim {rope.rotary_dim}"),
+        }
+        shown = [(text, grounds[name]) for name, text in texts.values() if name in grounds]
+        free = [word for word, (name, _) in texts.items() if name not in grounds]
+        if expected.is_whole and len({*grounds.values()}) == 1:
+            shown = [(f"{label(rope)}, {rope.layout}", grounds["layout"])]
+    if expected.offset:
+        shown.append((f"positions that start at {expected.offset:g}", expected.offset_ground))
+    said = [
+        f"{', '.join(text for text, own in shown if own == ground)} ({ground})"
+        for ground in dict.fromkeys(ground for _, ground in shown)
+    ]
+    return "; ".join([*said, *([f"any {join(free)}"] if free else [])])
+
+
+def expected_as_json(expected: Expectation) -> dict[str, Any]:
+    """Return the value and the ground of each property that is expected."""
+    values = {
+        name: (getattr(expected.rope, name), ground) for name, ground in expected.grounds.items()
+    }
+    values["offset"] = expected.offset, expected.offset_ground
+    return {name: {"value": value, "ground": ground} for name, (value, ground) in values.items()}
 
 
 def frequencies(rope: Rotary) -> str:

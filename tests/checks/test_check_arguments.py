@@ -84,7 +84,7 @@ def test_xpos_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"expect": "half"}, "expect must be a Rotary, got 'half'"),
+        ({"expect": "half"}, "expect must be a Rotary or \"any\", got 'half'"),
         ({"init": [1]}, "init must be a mapping, got [1]"),
         ({"init": {1: 2}}, "init must have names as keys, got 1"),
         ({"form": ["apply"]}, "form must be a string, got ['apply']"),

@@ -196,11 +196,10 @@ def test_a_result_of_one_dtype_alone_is_found() -> None:
     assert "dtype" in str(verdict.diagnosis)
 
 
-def test_positions_that_begin_elsewhere_are_followed_all_the_same() -> None:
+def test_positions_that_begin_elsewhere_are_the_only_failure() -> None:
     verdict = judge_once(at(lambda p: p + 1))
-    assert failures(verdict) == []
-    (finding,) = verdict.findings
-    assert "offset by 1" in finding
+    assert failures(verdict) == ["rotation"]
+    assert "shifted by 1" in str(verdict.diagnosis)
 
 
 def frequency(pair: int, times: float) -> Callable[[Array, Array], Array]:

@@ -12,6 +12,7 @@ import pytest
 from golden import assert_golden
 from helpers import ROOT
 
+from ropecli.checks.expectation import Expectation
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.law import Check
@@ -39,7 +40,7 @@ def verdict(*checks: Check, **fields: Any) -> Verdict:
     failed = any(each.passed is False for each in checks)
     known: dict[str, Any] = {
         "checks": checks,
-        "expect": None,
+        "expected": Expectation(),
         "identified": None,
         "diagnosis": "it is none" if failed else None,
         "convention": Convention(call="turn(x, positions)"),
@@ -99,7 +100,7 @@ def test_pages_are_as_they_were_looked_at() -> None:
         ),
         "findings, notes and what was loosened": page(
             check("norm"),
-            findings=("positions are offset by 1: a row at position 0 is turned as at 1",),
+            findings=("positions start at 1: the first token is rotated as position 1",),
             notes=("it ran in this process, since it can't be pickled: '_x' object\x1b",),
             loosened=("tolerance of float32 at least 0.001", "not judged by score, composition"),
         ),

@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ropecli.arrays import DTYPES
+from ropecli.checks.expectation import GIVEN, Expectation
 from ropecli.checks.implementation.convention import FORMS, FRAMEWORKS
+from ropecli.checks.implementation.options import ANY, Options
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import meant, one_of, quote
-from ropecli.numbers import at_least, even, length
+from ropecli.numbers import at_least, even, length, number
 from ropecli.rotary.rotary import Rotary, rotary_of
 from ropecli.units import UNIT
 
+#: Options that are fields of a convention, and the fields that have another name.
+OF_CONVENTION = (
+    *("framework", "call", "axes_of_x", "axes_of_positions", "positions_dtype"),
+    *("axes_of_tables", "freqs", "tables", "tables_dtype"),
+)
+FIELDS = {"tables": "columns"}
 
-def check_strings(**given: object) -> None:
-    """Refuse values that are neither strings nor None."""
-    for name, value in given.items():
-        if not isinstance(value, str | None):
+
+def convention(options: Options) -> dict[str, str]:
+    """Return the fields of the convention that are given, and refuse names that are not known."""
+    for name in (*OF_CONVENTION, "form", "device", "result_dtype"):
+        if not isinstance(value := getattr(options, name), str | None):
             raise ArgumentTypeError(f"{name} must be a string, got {quote(value)}")
-
-
-def check_names(framework: str | None, form: str | None, result_dtype: str | None) -> None:
-    """Refuse names that are not known."""
-    for name, given, known in (
-        ("framework", framework, FRAMEWORKS),
-        ("form", form, FORMS),
-        ("result dtype", result_dtype, DTYPES),
-    ):
-        if given is not None:
-            one_of(name, given, known)
+    for name, known in (("framework", FRAMEWORKS), ("form", FORMS), ("result_dtype", DTYPES)):
+        if getattr(options, name) is not None:
+            one_of(name.replace("_", " "), getattr(options, name), known)
+    given = {name: getattr(options, name) for name in OF_CONVENTION}
+    return {FIELDS.get(name, name): value for name, value in given.items() if value is not None}
 
 
 def laws(
@@ -126,54 +130,85 @@ def _tolerance(text: str) -> tuple[float, bool]:
     return number, digits != text
 
 
-def expectation(expect: object, form: str | None) -> Rotary | None:
-    """Return the encoding expected of an implementation of that form."""
-    if expect is None:
-        if form == "score":
-            msg = "form score needs to know what is expected, got nothing: scores alone do not "
-            msg += "show which RoPE it is"
-            raise ArgumentError(msg)
-        return None
-    if not isinstance(expect, Rotary):
-        raise ArgumentTypeError(f"expect must be a Rotary, got {quote(expect)}", rotary_of(expect))
-    refuse_growth(expect)
-    return expect
+def expectation(options: Options) -> Expectation:
+    """Return what is expected of an implementation."""
+    expect, model = options.expect, options.model
+    if model is not None and expect is not None:
+        raise ArgumentError("either expect or model can be given, got both")
+    found = Expectation()
+    if model is not None:
+        found = _of_model(model)
+    elif isinstance(expect, Expectation):
+        found = expect
+    elif isinstance(expect, Rotary):
+        found = Expectation.whole(expect)
+    elif expect is not None and expect != ANY:
+        msg = f'expect must be a Rotary or "{ANY}", got {quote(expect)}'
+        raise ArgumentTypeError(msg, rotary_of(expect))
+    if found.rope is not None:
+        refuse_growth(found.rope)
+    elif options.form == "score":
+        msg = "form score needs to know what is expected, got nothing: scores alone do not "
+        raise ArgumentError(f"{msg}show which RoPE it is")
+    if options.offset is None:
+        return found
+    return replace(found, offset=number("offset", options.offset), offset_ground=GIVEN)
 
 
-def head_dim(given: object, expect: Rotary | None) -> int:
+def _of_model(model: Any) -> Expectation:
+    """Return the expectation of the only layer type of a model that rotates."""
+    from ropecli.models.load import load_model
+    from ropecli.models.model import Model
+
+    loaded = model if isinstance(model, Model) else load_model(model)
+    return Expectation.of_layer(loaded, loaded.layer())
+
+
+def example(expected: Expectation, dim: int, tables: str | None) -> Rotary:
+    """Return an encoding that meets what is expected, for tables and sizes that code is given."""
+    layout = "interleaved" if tables == "interleaved" else "half"
+    known = expected.candidates(None)
+    return next(
+        (each for each in known if each.layout == layout),
+        known[0] if known else Rotary(head_dim=dim, layout=layout),
+    )
+
+
+def head_dim(given: object, expected: Expectation) -> int:
     """Return the head dim; that of the encoding expected, or 64, by default."""
+    known = None if expected.rope is None else expected.rope.head_dim
     if given is None:
-        return 64 if expect is None else expect.head_dim
+        return known or 64
     dim = even("head dim", given)
-    if expect is not None and dim != expect.head_dim:
-        raise ArgumentError(
-            f"head dim must be the {expect.head_dim} of what is expected, got {dim}"
-        )
+    if known is not None and dim != known:
+        raise ArgumentError(f"head dim must be the {known} of what is expected, got {dim}")
     return dim
 
 
-def axes(given: object, expect: Rotary | None, form: str | None) -> int:
+def axes(given: object, expected: Expectation, form: str | None) -> int:
     """Return the coordinates of a position; those of the encoding expected, or 1, by default."""
-    wanted = 1 if expect is None else expect.axes
-    count = wanted if given is None else at_least("axes", given, 1)
-    if expect is not None and count != wanted:
+    wanted = None
+    if expected.rope is not None and expected.requires("rope_type"):
+        wanted = expected.rope.axes
+    count = (wanted or 1) if given is None else at_least("axes", given, 1)
+    if wanted is not None and count != wanted:
         raise ArgumentError(f"axes must be the {wanted} of what is expected, got {count}")
     if form == "decoder" and count > 1:
         raise ArgumentError(f"form decoder counts positions of one axis, got axes {count}")
-    if form == "tables" and count > 1 and expect is None:
+    if form == "tables" and count > 1 and wanted is None:
         raise ArgumentError(
             f"form tables needs to know what is expected with axes {count}, got nothing"
         )
     return count
 
 
-def original_length(given: object, expect: Rotary | None) -> int | None:
+def original_length(given: object, expected: Expectation) -> int | None:
     """Return the context length of the training; None if it is unknown."""
     if given is not None:
         return length("original context length", given)
-    if expect is None:
+    if expected.rope is None or not expected.requires("rope_type"):
         return None
-    known = dict(expect.parameters)
+    known = dict(expected.rope.parameters)
     # The longest context is the original one in a formula that has no other.
     names = ("original_max_position_embeddings", "max_position_embeddings")
     return next((int(known[name]) for name in names if known.get(name) is not None), None)
@@ -202,7 +237,8 @@ def dtypes(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
             f"dtypes must be a sequence of strings, got {quote(given)}"
         ) from None
     for name in chosen:
-        check_strings(dtypes=name)
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"dtypes must be a string, got {quote(name)}")
         if name not in DTYPES:
             raise ArgumentError(f"dtypes must be of {', '.join(DTYPES)}, got {name!r}")
     if not chosen:

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ropecli.checks.expectation import Expectation
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
 from ropecli.checks.implementation.call import Died, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
-from ropecli.checks.implementation.calling.run import TIMEOUT, Clock, calls_of
+from ropecli.checks.implementation.calling.run import Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.failing_call import Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
+from ropecli.checks.implementation.options import Options, taking
 from ropecli.checks.implementation.probe import probe
 from ropecli.checks.implementation.rows import call_failure
 from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.checks.law import Check, Explains, Law, Outcome, no_verdict, outcomes, report
 from ropecli.numbers import at_least, length
 from ropecli.results import Result
-from ropecli.rotary.rotary import Rotary
 
 CONTEXT = 131_072
 NOT_JUDGED = "not judged within the budget"
@@ -39,7 +38,6 @@ FAST = (
     "a tenth of the calls: sizes, dtypes and memory orders alone and not in pairs, the first "
     "positions, the last, and some between"
 )
-FIELDS = {"tables": "columns"}  #: Fields of a convention that have another name here.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +45,7 @@ class Verdict(Result):
     """The verdict on an implementation, law by law."""
 
     checks: tuple[Check, ...]  #: One for each law, and for each dtype where that matters.
-    expect: Rotary | None  #: The encoding expected; None if any RoPE is correct.
+    expected: Expectation  #: What was expected, property by property, and on which ground.
     identified: Identification | None  #: The RoPE that it is; None if rows do not show it.
     diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
     convention: Convention  #: How it was called.
@@ -73,100 +71,13 @@ class Verdict(Result):
         return False if failed else None if self.unfinished else True
 
 
-def check(
-    target: Any = None,
-    *,
-    expect: Rotary | None = None,
-    command: str | None = None,
-    apply_with: Any = None,
-    framework: str | None = None,
-    form: str | None = None,
-    call: str | None = None,
-    axes_of_x: str | None = None,
-    axes_of_positions: str | None = None,
-    positions_dtype: str | None = None,
-    axes_of_tables: str | None = None,
-    freqs: str | None = None,
-    tables: str | None = None,
-    tables_dtype: str | None = None,
-    head_dim: int | None = None,
-    context_length: int | None = None,
-    original_context_length: int | None = None,
-    dtypes: str | Sequence[str] | None = None,
-    device: str | None = None,
-    init: Mapping[str, Any] | None = None,
-    axes: int | None = None,
-    seed: int = 0,
-    result_dtype: str | None = None,
-    tolerance: float | str | Sequence[str] | Mapping[str, float | str] | None = None,
-    select: str | Sequence[str] | None = None,
-    ignore: str | Sequence[str] = (),
-    thorough: bool = False,
-    fast: bool = False,
-    isolated: bool = True,
-    timeout: float = TIMEOUT,
-    budget: float | None = None,
-    memory: float | None = None,
-    echo: Callable[[str], None] | None = None,
-    save_failure: str | os.PathLike[str] | None = None,
-    force: bool = False,
-    progress: Callable[[str], None] | None = None,
-) -> Verdict:
+@taking(Options)
+def check(options: Options) -> Verdict:
     """Check an implementation of RoPE against the laws, on vectors that it rotates itself.
 
     It is called with vectors and positions of every kind, in every dtype, and each row is
     compared with a float64 rotation: the one expected, or the one that `identify` recognises. How
     it is called is found by its signature and by trial, but for what is given here.
-
-    Args:
-        target: The function, class or object; or "module:function", "file.py:function" or
-            "library.so:symbol".
-        expect: The encoding expected; without it, any RoPE in any convention is correct.
-        command: A program in place of a target, such as "./kernel {x} {positions} {out}".
-        apply_with: Second function, which rotates vectors by the tables that the target returns.
-        framework: Framework of the arrays that it takes: "numpy", "torch", "jax", ...
-        form: "apply": function(x, positions). "module": a class or object that is called so.
-            "tables": function(q, k, cos, sin). "decoder": a class with prefill(x) and step(x_one).
-            "score": function(q, k, positions) with the scores before softmax; `expect` must be
-            given.
-        call: The call as a Python expression, such as "apply(q, k, cos, sin)" or
-            "Rotary(dim=head_dim)(x, offset)".
-        axes_of_x: Axes of the vectors, such as "b s h d" or "b*s h*d".
-        axes_of_positions: "s", "b s" or "b*s".
-        positions_dtype: Dtype of positions, such as "int32".
-        axes_of_tables: Axes of cos, sin and freqs, such as "s 1 d".
-        freqs: What freqs are: "angles", "complex", "cos sin" (..., 2) or "matrix" (..., 2, 2).
-        tables: Columns of tables: each frequency in both "half"s, side by side ("interleaved"), or
-            once ("single").
-        tables_dtype: Dtype of tables and of inv_freq, such as "float32".
-        head_dim: Coordinates of a vector; those of `expect`, or 64, by default.
-        context_length: Positions that it must take; 131,072 are tried by default.
-        original_context_length: Positions of the training, at which some types change their
-            frequencies; that of `expect` by default.
-        dtypes: Dtypes of the data, the first one for all laws; those of the framework by default.
-        device: Device, as the framework names it.
-        init: Keyword arguments for the class, or for the function.
-        axes: Coordinates of a position; those of `expect`, or 1, by default.
-        seed: Seed of the vectors.
-        result_dtype: Dtype of results, where it is not that of the data.
-        tolerance: Least error that is allowed of each coordinate: 1e-3, or "2ulp" of a pair's
-            length; for one dtype "float16=1e-3"; several of these, or a mapping from dtypes.
-        select: Names of the laws to judge by; all by default.
-        ignore: Names of laws to leave out.
-        thorough: Make about ten times as many calls.
-        fast: Make about a tenth of the calls: each size, dtype and memory order alone, and not
-            in pairs; few steps, and few short calls. The verdict lists it.
-        isolated: Run it in a process of its own, which may crash or hang. What cannot be pickled
-            runs in this one.
-        timeout: Seconds for one call in a process of its own.
-        budget: Seconds for all calls, those that find how it is called included; no limit by
-            default. A verdict that it cuts short passes nothing.
-        memory: GB of memory that its process may use; half of the machine's by default.
-        echo: Takes each line that such a process prints, with control characters escaped.
-        save_failure: A .npz file for the smallest call that fails, with the result expected, and
-            next to it a script that shows it without ropecli. Without a failure nothing is written.
-        force: Replace files that exist.
-        progress: Takes a line that says what is being done, several times a second.
 
     Returns:
         The verdict. `print` shows it; `passed` is the answer, `convention` how the implementation
@@ -176,7 +87,7 @@ def check(
     Raises:
         ArgumentError: An unusable value.
         ArgumentTypeError: An argument of the wrong type.
-        FileError: A name that can't be loaded, or a file that can't be written.
+        FileError: A name that can't be loaded, or a file that can't be read or written.
         CallError: No way to call it was found, or not within the budget.
 
     Example:
@@ -195,60 +106,51 @@ def check(
         other frequencies: base 10000, expected 500000; ...
     """
     begin = time.perf_counter()
-    given = {
-        "framework": framework,
-        "form": form,
-        "call": call,
-        "axes_of_x": axes_of_x,
-        "axes_of_positions": axes_of_positions,
-        "positions_dtype": positions_dtype,
-        "axes_of_tables": axes_of_tables,
-        "freqs": freqs,
-        "tables": tables,
-        "tables_dtype": tables_dtype,
-    }
-    arguments.check_strings(**given, device=device, result_dtype=result_dtype)
-    arguments.check_names(framework, form, result_dtype)
+    given = arguments.convention(options)
+    form = options.form
     known_laws = SCORE_LAWS if form == "score" else LAWS
-    laws = arguments.laws(known_laws, select, ignore)
-    expect = arguments.expectation(expect, form)
-    dim = arguments.head_dim(head_dim, expect)
-    context = CONTEXT if context_length is None else length("context length", context_length)
-    original = arguments.original_length(original_context_length, expect)
-    seed = at_least("seed", seed, 0)
-    count = arguments.axes(axes, expect, form)
-    keywords = arguments.keywords(init)
-    files = None if save_failure is None else failure_script.check_path(save_failure, force=force)
-    rope = expect or Rotary(
-        head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
+    laws = arguments.laws(known_laws, options.select, options.ignore)
+    expected = arguments.expectation(options)
+    dim = arguments.head_dim(options.head_dim, expected)
+    context = length(
+        "context length", CONTEXT if options.context_length is None else options.context_length
+    )
+    original = arguments.original_length(options.original_context_length, expected)
+    seed = at_least("seed", options.seed, 0)
+    count = arguments.axes(options.axes, expected, form)
+    keywords = arguments.keywords(options.init)
+    dtypes = arguments.dtypes(options.dtypes)
+    files = (
+        None
+        if options.save_failure is None
+        else failure_script.check_path(options.save_failure, force=options.force)
     )
     texts, objects = keyword_texts(keywords)
     run = functools.partial(
         calls_of,
-        source_of(target, command, apply_with, objects, device),
-        isolated=isolated,
-        timeout=timeout,
-        memory=memory,
-        echo=echo,
+        source_of(options.target, options.command, options.apply_with, objects, options.device),
+        isolated=options.isolated,
+        timeout=options.timeout,
+        memory=options.memory,
+        echo=options.echo,
     )
-    clock = Clock(budget, progress)
+    clock = Clock(options.budget, options.progress)
     clock.begin("searching how to call it")
     with _within_budget(clock), run(clock=clock) as caller:
-        known = {FIELDS.get(k, k): v for k, v in given.items() if v is not None and k != "form"}
         search = Search(
             caller=caller,
-            rope=rope,
+            rope=arguments.example(expected, dim, options.tables),
             context=context,
-            given=known,
+            given=given,
             init=texts,
             axes=count,
-            dtypes=arguments.dtypes(dtypes),
+            dtypes=dtypes,
         )
         conventions, chosen = find_convention(search, form)
         convention = conventions[0]
-        results = () if result_dtype is None else (f"results are {result_dtype}",)
+        results = (f"results are {options.result_dtype}",) if options.result_dtype else ()
         tolerances, loosened = arguments.tolerances(
-            tolerance, chosen, result_dtype, convention.tables_dtype or None
+            options.tolerance, chosen, options.result_dtype, convention.tables_dtype or None
         )
         recorder = Recorder()
         implementation = Implementation(search, conventions, keywords)
@@ -260,16 +162,17 @@ def check(
             instance=_first_instance(implementation),
             dim=dim,
             dtypes=chosen,
-            expect=expect,
+            expectation=expected,
+            expect=expected.rope if expected.is_whole else None,
             context=context,
-            context_given=context_length is not None,
+            context_given=options.context_length is not None,
             original=original,
             seed=seed,
             axes=count,
-            thorough=thorough,
-            fast=fast,
+            thorough=options.thorough,
+            fast=options.fast,
             tolerances=tolerances,
-            named_dtypes=arguments.dtypes(dtypes) or (),
+            named_dtypes=dtypes or (),
             evidence=Evidence(dtype=chosen[0]),
         )
         if form != "score":
@@ -286,24 +189,29 @@ def check(
             if case is not None:
                 script = failure_script.Script(
                     call=case,
-                    target=target,
-                    command=command,
-                    other=apply_with,
-                    device=device,
+                    target=options.target,
+                    command=options.command,
+                    other=options.apply_with,
+                    device=options.device,
                 )
-                script.write(files, force=force)
+                script.write(files, force=options.force)
                 told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
         diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
-        expect=expect,
+        expected=expected,
         identified=subject.evidence.identified,
         diagnosis=diagnosis,
         convention=convention,
         arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
         notes=tuple(told),
         findings=findings(subject, checks),
-        loosened=(*loosened, *results, *_left_out(laws, known_laws), *([FAST] if fast else [])),
+        loosened=(
+            *loosened,
+            *results,
+            *_left_out(laws, known_laws),
+            *([FAST] if options.fast else []),
+        ),
         head_dim=dim,
         axes=count,
         dtypes=chosen,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ropecli.arrays import Array
 from ropecli.checks.accuracy import table_roundings
+from ropecli.checks.expectation import MUST
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.recognition import describe_scale
@@ -102,7 +103,7 @@ def _cause(
         more = [] if stretched is None else [stretched]
         if explains.get("every shape"):  # of which what was found may be the rotation
             more.append(_sentence(failed["every shape"]))
-        sentences = _differences(subject.expect, found) + more
+        sentences = _differences(subject.expect, found, subject.offset) + more
         if sentences:
             return "convention", "; ".join(sentences)
     if "keys" in failed and (failed["keys"].note or "").startswith(FEWER_HEADS):
@@ -144,12 +145,14 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
     every = [c.note for c in checks if c.passed is None and c.note and COMES_BACK in c.note]
     sentences = list(dict.fromkeys(every))
     found = subject.evidence.identified
-    if subject.expect is not None or found is None or not found.recognised:
+    if found is None or not found.recognised:
         return tuple(sentences)
-    if offset := subject.chosen_offset:
+    if (offset := subject.offset) and subject.expectation.offset_ground == MUST:
         sentences.append(
-            f"positions are offset by {offset:g}: a row at position 0 is turned as at {offset:g}"
+            f"positions start at {offset:g}: the first token is rotated as position {offset:g}"
         )
+    if subject.expect is not None:
+        return tuple(sentences)
     if found.base is not None and not LEAST_BASE <= found.base <= LARGEST_BASE:
         sentences.append(
             f"the base is {found.base:.4g}, where models have {LEAST_BASE:g} to {LARGEST_BASE:g}"
@@ -238,7 +241,7 @@ def _sentence(check: Check) -> str:
     return f"{meaning}: {detail}" if detail else meaning
 
 
-def _differences(expect: Rotary, found: Identification) -> list[str]:
+def _differences(expect: Rotary, found: Identification, offset: float) -> list[str]:
     """Describe each difference in a sentence, the most important one first."""
     rope = found.rotary
     if rope is None:
@@ -254,7 +257,7 @@ def _differences(expect: Rotary, found: Identification) -> list[str]:
         )
     texts += [
         _compare_axes(expect, rope),
-        _compare_positions(found),
+        _compare_positions(found, offset),
         _compare_frequencies(expect, rope, found),
     ]
     texts.append(_compare_attention_factors(expect, rope))
@@ -373,11 +376,11 @@ def _mistaken_tables(table: Array) -> Iterator[tuple[str | None, Array]]:
         yield f"axis {axis} of the position rotates the other way", np.where(own, -table, table)
 
 
-def _compare_positions(found: Identification) -> str | None:
+def _compare_positions(found: Identification, offset: float) -> str | None:
     if found.position_step is not None and abs(found.position_step - 1) > CLOSE:
         return describe_scale(found.position_step)
-    if found.position_offset is not None and abs(found.position_offset) > CLOSE:
-        return f"positions have an offset of {found.position_offset:g}, expected 0"
+    if found.position_offset is not None and abs(found.position_offset - offset) > CLOSE:
+        return f"positions have an offset of {found.position_offset:g}, expected {offset:g}"
     return None
 
 

@@ -30,6 +30,7 @@ from ropecli.checks.implementation.call import (
 )
 from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.discover import Search
+from ropecli.checks.implementation.calling.expressions import PLACES
 from ropecli.checks.implementation.calling.vocabulary import BASES
 from ropecli.checks.implementation.calling.vocabulary import DTYPES as DTYPE_NAMES
 from ropecli.checks.implementation.convention import CACHES, TABLES, Convention
@@ -114,6 +115,11 @@ class Implementation:
         self.half_by_default = _half_by_default(description, init)
         #: True if a new instance is free of what earlier calls left behind.
         self.renewable = description.kind == "class" and not convention.step
+
+    @property
+    def is_given_positions(self) -> bool:
+        """False if it counts positions itself."""
+        return bool(self.convention.names & {*PLACES, *TABLES, *CACHES, "cu_seqlens"})
 
     @property
     def base(self) -> BaseParameter | None:

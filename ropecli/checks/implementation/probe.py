@@ -42,12 +42,19 @@ def probe(subject: Subject) -> Subject:
             evidence = replace(evidence, dtype=dtype)
             break
     subject = replace(subject, evidence=evidence)
-    if subject.expect is None:
-        return _hold_to(subject, as_expected=False)
-    try:
-        fits = bool(recognition.as_expected(subject).passed)
-    except (ImplementationError, Unsupported) as error:
-        return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
+    found = evidence.identified
+    known = found.rotary if found is not None and found.recognised else None
+    fits = False
+    for rope in subject.expectation.candidates(known):
+        subject = replace(subject, expect=rope)
+        try:
+            fits = bool(recognition.as_expected(subject).passed)
+        except (ImplementationError, Unsupported) as error:
+            return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
+        if fits:
+            break
+    if not fits and known is None and not subject.expectation.is_whole:
+        subject = replace(subject, expect=None)  # a layout that nobody gave is none to fail by
     return _hold_to(subject, as_expected=fits)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array, on_all_axes
+from ropecli.checks.expectation import MUST, Expectation
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import (
     ImplementationError,
@@ -75,7 +76,9 @@ class Subject:
     dim: int  #: Coordinates of a vector.
     axes: int  #: Coordinates of a position.
     dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all checks.
-    expect: Rotary | None  #: The encoding expected; None if any RoPE is correct.
+    expectation: Expectation  #: What is expected, of which some properties may be free.
+    #: The encoding that meets it, with what is free as found; None if any RoPE is correct.
+    expect: Rotary | None
     context: int  #: Positions up to which it is checked.
     context_given: bool  #: Whether it must take all of them.
     original: int | None  #: Positions of the training; None if unknown.
@@ -110,7 +113,9 @@ class Subject:
     def expected(self) -> Oracle:
         """The encoding expected, to compare rows with."""
         assert self.expect is not None
-        return Oracle(rotary_at=by_length(self.expect), tolerances=self.tolerances)
+        return Oracle(
+            rotary_at=by_length(self.expect), offset=self.offset, tolerances=self.tolerances
+        )
 
     @property
     def held_to_expected(self) -> Subject:
@@ -131,11 +136,22 @@ class Subject:
         return "" if self.expect is None else self.expect.layout
 
     @property
-    def chosen_offset(self) -> float:
-        """The offset of all positions by whole or half ones, where any RoPE is correct; else 0."""
+    def found_offset(self) -> float:
+        """The position by which a token at position 0 is rotated, as far as it is known."""
         found = self.evidence.identified
-        offset = 0.0 if found is None else found.position_offset or 0.0
-        return offset if self.expect is None and (2 * offset).is_integer() else 0.0
+        return 0.0 if found is None else found.position_offset or 0.0
+
+    @property
+    def offset(self) -> float:
+        """The position by which a token at position 0 must be rotated.
+
+        It is 0 unless another one is given; of code that counts positions itself, whole or half
+        ones are a choice.
+        """
+        free = not self.implementation.is_given_positions and self.expectation.offset_ground == MUST
+        if free and (2 * self.found_offset).is_integer():
+            return self.found_offset
+        return self.expectation.offset
 
     def vectors(self, count: int, dtype: str | None = None, *, salt: int = 0) -> Array:
         """Return normal vectors (count, dim) that the dtype holds exactly."""

@@ -31,9 +31,9 @@ from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.calling.process import Ended, Printed, Process
 from ropecli.checks.implementation.calling.source import Here, Source
 from ropecli.checks.implementation.calling.worker import IN_WORKER
+from ropecli.checks.implementation.options import TIMEOUT
 from ropecli.numbers import positive
 
-TIMEOUT = 60.0  #: Seconds for one call.
 LOAD_TIMEOUT_FACTOR = 5  #: Times the timeout for loading the implementation.
 PATIENCE = 3  #: Timeouts that calls which end their process may cost before no more are made.
 MOST_DEATHS = 8  #: Deaths in a row before no further call of such a shape is made.

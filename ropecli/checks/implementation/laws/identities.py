@@ -97,7 +97,7 @@ def norm(subject: Subject) -> Outcome:
 )
 def composition(subject: Subject) -> Outcome:
     """R_m R_m x = R_2m x, so that position 0 is the identity."""
-    offset = subject.chosen_offset
+    offset = subject.offset
     if offset:
         return no_verdict(f"positions are offset by {offset:g}")
     count = _count(subject)

@@ -17,6 +17,7 @@ from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, law, no_verdict
 
 ROWS = 64  #: Positions from 0 at which conventions are compared.
+CLOSE = 1e-3  #: Positions that a shift must exceed: what is left of it by rounding is below.
 DRIFT = 2.0**-16  #: Radians per position that may be called a loss of digits.
 #: Relative error of a frequency that its neighbours predict: a hundred times what is measured, and
 #: so small that a correct table of no formula is hit once in 10,000 pairs.
@@ -45,10 +46,27 @@ def rotation(subject: Subject) -> Outcome:
         return Outcome(passed=False, samples=found.vectors, note=note)
     if subject.evidence.parting is not None:
         return Outcome(passed=False, samples=found.vectors, note=subject.evidence.parting)
-    if subject.expect is None and (step := _position_scale(found)) != 1:
-        return Outcome(passed=False, samples=found.vectors, note=describe_scale(step))
-    other = _differ_from_tables(subject, found)
-    return Outcome(passed=other is None, samples=found.vectors, note=other)
+    mistake = (
+        _describe_shift(subject)
+        or (None if subject.expect is not None else _describe_step(found))
+        or _differ_from_tables(subject, found)
+    )
+    return Outcome(passed=mistake is None, samples=found.vectors, note=mistake)
+
+
+def _describe_shift(subject: Subject) -> str | None:
+    """Say by how much all positions are shifted; None if they are where they should be."""
+    found, wanted = subject.found_offset, subject.offset
+    if subject.as_expected or abs(found - wanted) <= CLOSE:
+        return None
+    words = f"positions come out shifted by {found - wanted:g}: "
+    return f"{words}position 0 is rotated as position {found:g}, expected {wanted:g}"
+
+
+def _describe_step(found: Identification) -> str | None:
+    """Say by what positions are multiplied; None if they are as they are given."""
+    step = _position_scale(found)
+    return None if step == 1 else describe_scale(step)
 
 
 def _follows_the_first(subject: Subject) -> bool:
