@@ -196,9 +196,9 @@ def test_a_result_of_one_dtype_alone_is_found() -> None:
     assert "dtype" in str(verdict.diagnosis)
 
 
-def test_positions_that_begin_elsewhere_are_the_only_failure() -> None:
+def test_positions_that_begin_elsewhere_are_the_cause() -> None:
     verdict = judge_once(at(lambda p: p + 1))
-    assert failures(verdict) == ["rotation"]
+    assert_failed(verdict, "rotation")
     assert "shifted by 1" in str(verdict.diagnosis)
 
 

@@ -159,8 +159,8 @@ def kernel(folder: Path, base: float = 10_000.0, dim: int = DIM) -> str:
 
 def run_check(*words: object, code: int = 0) -> tuple[dict[str, Any], str]:
     """Return the result of a quick check, and its page."""
-    options = "--dtype float32 --context 256 --select rotation --select convention".split()
-    given_words = ["check", *map(str, words), *options]
+    select = ["--select", "rotation", "--select", "convention"]
+    given_words = ["check", *map(str, words), "--dtype", "float32", "--context", "256", *select]
     document = read_json(*given_words, code=code)
     page, _ = read_output(*given_words, code=code, COLUMNS="80")
     return document["result"], page
