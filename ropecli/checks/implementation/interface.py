@@ -64,11 +64,6 @@ class Instance:
             raise Unsupported(ONE_LIST)
         return self._owner.caller.call(self._number, request)
 
-    def announce(self, request: Request | ScaledRequest) -> None:
-        """Begin with the next call, if it can run while the last one is judged."""
-        if not request.per_sequence or self._owner.takes_positions_per_sequence(self._convention):
-            self._owner.caller.announce(self._number, request)
-
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
         """Return the result for x (..., sequence, head_dim); for scores, x is q and k."""
         if self._convention.scores:

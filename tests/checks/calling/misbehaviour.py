@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import builtins
 import contextlib
 import ctypes
 import enum
-import json
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -71,29 +68,15 @@ def _stop() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def _write_everywhere() -> None:
-    for descriptor in range(3, 1024):
+def _write_everywhere(end: int = 1024) -> None:
+    for descriptor in range(3, end):
         with contextlib.suppress(OSError):
             os.write(descriptor, b"garbage")
 
 
-def _flood() -> None:
-    """Fill the pipe of the answers without an end."""
-    garbage = b"garbage" * 10_000
-    for descriptor in range(512, 1024):
-        with contextlib.suppress(OSError):
-            while True:
-                os.write(descriptor, garbage)
-
-
-def _spoil() -> None:
-    for name in ("concatenate", "array", "asarray"):
-        setattr(np, name, None)
-    json.__dict__["dumps"] = pickle.__dict__["dumps"] = pickle.__dict__["loads"] = None
-
-
-def _spoil_builtins() -> None:
-    vars(builtins).update(isinstance=None, len=None)
+def _garble() -> None:
+    """Write into the socket of the answers, too."""
+    _write_everywhere(4096)
 
 
 def _fork() -> None:
@@ -151,10 +134,7 @@ stops = but(_stop)
 forks = but(_fork)
 closes_all = but(lambda: os.closerange(0, 4096))
 writes = but(_write_everywhere)
-floods = but(_flood)
-
-spoils = but(_spoil)
-spoils_builtins = but(_spoil_builtins)
+garbles = but(_garble)
 
 closes = but(lambda: os.closerange(0, 256))
 leaves = but(_leave_things_behind)
@@ -212,13 +192,3 @@ class DecoderThatAborts:
 
     def step(self, x: Any) -> Any:
         return x
-
-
-class SpoilsWhenMade:
-    """One that replaces a function where an instance is made."""
-
-    def __init__(self) -> None:
-        json.dumps = lambda *_: ""
-
-    def __call__(self, x: Any, positions: Any) -> Any:
-        return right(x, positions)

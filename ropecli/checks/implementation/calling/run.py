@@ -28,9 +28,8 @@ from ropecli.checks.implementation.call import (
 from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.foreign import describe_exception
-from ropecli.checks.implementation.calling.process import Ended, Printed, Process
+from ropecli.checks.implementation.calling.isolate import IN_WORKER, Ended, Printed, Process
 from ropecli.checks.implementation.calling.source import Here, Source
-from ropecli.checks.implementation.calling.worker import IN_WORKER
 from ropecli.checks.implementation.options import TIMEOUT
 from ropecli.numbers import positive
 
@@ -38,7 +37,6 @@ LOAD_TIMEOUT_FACTOR = 5  #: Times the timeout for loading the implementation.
 PATIENCE = 3  #: Timeouts that calls which end their process may cost before no more are made.
 MOST_DEATHS = 8  #: Deaths in a row before no further call of such a shape is made.
 MOST_SHAPES = 3  #: Times as many deaths in all shapes together.
-MOST_RENEWALS = 12  #: Processes that are left because a call replaced something in them.
 #: Bytes of vectors, those of 4,096 rows of 64 float32, up to which a call is small: memory for
 #: thousands of times as much is there, so that running out of it is not a refusal.
 SMALL = 2**20
@@ -88,7 +86,7 @@ class Caller:
     """The calls of a run, in a process of its own or, if they must be, in this one.
 
     A process that dies is replaced by the next call, and instances are made again from what they
-    were made of. So is one in which a call replaced functions of NumPy or of Python itself.
+    were made of.
     """
 
     def __init__(
@@ -122,7 +120,6 @@ class Caller:
         self._hung: set[tuple[str, tuple[Any, ...]]] = set()  # calls, and the kinds of requests
         self._not_loaded: Died | None = None
         self._searching = True
-        self._renewals = 0
 
     def send(self, here: Here) -> None:
         """Pickle an object for another process; call it in this one if it can't be."""
@@ -234,11 +231,6 @@ class Caller:
             raise answer from None
         return answer
 
-    def announce(self, number: int, request: Request | ScaledRequest) -> None:
-        """Begin with the next call, if it can run while the last one is judged."""
-        if self._process is not None and number in self._numbers:
-            self._process.announce("call", self._numbers[number], request)
-
     def drop(self, number: int) -> None:
         """Forget an instance."""
         self._setups.pop(number, None)
@@ -288,7 +280,7 @@ class Caller:
         seconds = self._timeout if seconds is None else seconds
         allowed = max(0.0, min(seconds, self._clock.seconds_left()))
         try:
-            value, replaced = self._process.ask(method, *values, seconds=allowed)
+            value = self._process.ask(method, *values, seconds=allowed)
         except Ended as error:
             self.close()
             if error.hung and allowed < seconds:
@@ -300,25 +292,11 @@ class Caller:
         except BaseException:  # an interrupt: a late answer must not be taken for the next one
             self.close()
             raise
-        if replaced:
-            self._leave(replaced, str(where), renew=method == "call")
-        if isinstance(value, Exhausted):
-            if value.is_full:  # one that leaks has no memory left for the next call
-                self.close()
-        elif isinstance(value, ImplementationError) and replaced:
-            value.args = (f"{value} (it had replaced {_names(replaced)} {where})",)
+        if isinstance(value, Exhausted) and value.is_full:  # no memory left for the next call
+            self.close()
         if isinstance(value, Exception):
             raise value
         return value
-
-    def _leave(self, replaced: tuple[str, ...], where: str, *, renew: bool) -> None:
-        """Note which functions were replaced, and have the next call made in a new process."""
-        self.notes.append(f"it replaced {_names(replaced)} {where}")
-        self._renewals += 1
-        if renew and self._renewals < MOST_RENEWALS:
-            self.close()
-        if self._renewals > 1:  # one note is enough
-            self.notes.pop()
 
 
 @contextlib.contextmanager
@@ -339,10 +317,6 @@ def calls_of(source: Source, *, isolated: bool, **options: Any) -> Iterator[Call
         yield caller
     finally:
         caller.close()
-
-
-def _names(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 @dataclass(frozen=True)

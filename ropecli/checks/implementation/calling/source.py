@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ropecli.checks.implementation.calling import native
 from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.foreign import translate_errors
-from ropecli.checks.implementation.calling.worker import IN_WORKER
+from ropecli.checks.implementation.calling.isolate import IN_WORKER
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError
 from ropecli.rotary.rotary import Rotary
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -49,7 +47,6 @@ KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
 MOST_LOOKED_AT = 8  #: Wrong lengths for which the table is identified again.
 DISTINCT = 4200  #: Vectors of a call.
-AHEAD = 2  #: Number of calls queued ahead.
 ARRAYS = {"q": "", "k": "keys, ", "v": "values, "}  #: As a counterexample names them.
 MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
 
@@ -122,7 +119,7 @@ class Survey:
         return self.make_all([call])[0]
 
     def make_all(self, calls: Sequence[Call]) -> list[bool]:
-        """Make calls, prefetching the next ones while one is checked; return as `make`."""
+        """Make calls and check them; return as `make`."""
         try:
             return self._make_all(calls)
         except OutOfTime as error:
@@ -131,15 +128,10 @@ class Survey:
 
     def _make_all(self, calls: Sequence[Call]) -> list[bool]:
         taken: list[bool] = []
-        coming = iter(calls)
-        ahead: deque[tuple[Array, ScaledRequest]] = deque()
         for number, call in enumerate(calls):
             if self.deaths >= MOST_DEATHS:
                 return taken + [False] * (len(calls) - number)
-            for following in islice(coming, 1 + AHEAD - len(ahead)):
-                ahead.append(self._request(following))
-                self.instance_for(following).announce(ahead[-1][1])
-            base, request = ahead.popleft()
+            base, request = self._request(call)
             response = self._respond(call, request)
             if isinstance(response, bool):
                 taken.append(response)
