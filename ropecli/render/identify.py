@@ -12,6 +12,7 @@ import numpy as np
 from ropecli.checks.identify import Identification, Match
 from ropecli.checks.identify.observe import EIGHTHS
 from ropecli.checks.identify.parting import Parting
+from ropecli.names import join
 from ropecli.render import Table, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.identify_flags import FACTOR, flags
@@ -77,7 +78,7 @@ def page(
             lines += ["", *_parting(result.parting)]
         lines += ["", f"  {_data_size(result)}"]
     else:
-        lines = [_sentence(result, rope), ""]
+        lines = [_sentence(result, rope) + _other_models(result, candidates or {}), ""]
         lines += [f"  {line}" for line in align(_rows(result, rope), left=2)]
         lines += ["", *_matches(result, rope, candidates or {})]
         if result.notes and not screen.brief:
@@ -120,6 +121,13 @@ def _sentence(result: Identification, rope: Rotary) -> str:
     if result.precision not in (None, "exact"):
         parts.append(f"computed with {result.precision}")
     return f"This is RoPE: {', '.join(parts)}."
+
+
+def _other_models(result: Identification, candidates: Mapping[str, Rotary]) -> str:
+    """Return a second sentence if none of the models that were named rotates so."""
+    if not candidates or result.matches_any(candidates):
+        return ""
+    return f" It is not that of {join(map(console.visible, candidates), 'or')}."
 
 
 def extent(rope: Rotary) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,6 +79,10 @@ class Identification(Result, view="identify"):
     def recognised(self) -> bool:
         """True if a rotation by position explains the data."""
         return self.rotary is not None
+
+    def matches_any(self, names: Container[str]) -> bool:
+        """Return True if a known RoPE of one of these names matches."""
+        return any(match.matches and match.name in names for match in self.matches)
 
     @property
     def layout(self) -> str | None:
