@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from implementations.plain import half, interleaved
 from rotated import COMPILED, ULPS, Array, assert_same_table, normals, recover, value_of
 
-from ropecli import Identification, Rotary, identify, rope
+from ropecli import Identification, Rotary, identify, rope, rotate
 from ropecli.arrays import DTYPES
 
 pytestmark = pytest.mark.slow
@@ -111,6 +111,14 @@ def test_arithmetic_is_named(dtype: str) -> None:
 def test_half_precision_vectors_are_not_half_precision_arithmetic() -> None:
     for dtype in HALVES:
         assert recover(PLAIN, before=normals(64, DIM, dtype=dtype)).precision == "exact"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_arithmetic_of_eight_bits_is_named(dtype: str) -> None:
+    x = normals(3, 96, DIM, dtype=dtype)
+    found = identify(x, rotate(x, PLAIN).astype("float8_e4m3fn").astype(dtype))
+    assert (found.recognised, found.precision) == (True, "float8_e4m3fn arithmetic")
+    assert (found.layout, found.base) == ("half", 10_000.0)
 
 
 @pytest.mark.parametrize("what", ["tables", "angles"])

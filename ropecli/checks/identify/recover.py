@@ -61,7 +61,7 @@ class Identification(Result, view="identify"):
     rows: int  #: Positions seen.
     vectors: int  #: Rows times heads and batches.
     rotary: Rotary | None = None  #: With `positions`, rotates before, (..., rows, head_dim).
-    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them, also if refused.
+    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them.
     position_offset: float | None = None  #: Positions are offset + step * those given,
     position_step: float | None = None  #: or, if none were given, * 0, 1, 2, ...
     parameters: Mapping[str, Any] = field(default_factory=dict)  #: For `rope(rope_type, ...)`.
