@@ -105,6 +105,11 @@ def pages() -> Iterator[tuple[str, str]]:
             yield name, shown()
         if encoding.axes > 1 or name == "step":
             yield f"{name}, positions given", shown("--positions", "positions.npy")
+    x = np.random.default_rng(0).standard_normal((2, 600, 16)).astype(ml_dtypes.bfloat16)
+    encoding, positions = OTHERS["bfloat16 positions"]
+    for name, array in (("before", x), ("after", rotate(x, encoding, positions))):
+        np.save(f"{name}.npy", array.astype(np.float32))
+    yield "bfloat16 saved as float32", shown()
 
 
 @pytest.mark.slow
@@ -177,7 +182,7 @@ def test_eighty_columns(here: Path) -> None:
     Path("model.json").write_text(json.dumps(LLAMA_31))
     words = ("identify", *FILES, "--model", "model.json")
     screen = run_in_terminal(*words, cwd=here)
-    assert screen.code == 0
+    assert screen.code == 1
     lines = screen.text.splitlines()
     assert max(map(len, lines)) <= 80
     # A shell can take the lines as printed: they are broken only between arguments.
