@@ -43,7 +43,7 @@ def identify(
 
     Recover the RoPE from vectors before and after rotation. Positions may be unknown. Show
     layout, base, scaling, direction, offset and precision, or why it is not a rotation by position.
-    Exit code 1 if nothing is recognised.
+    Exit code 1 if nothing is recognised, or if no --model matches.
     """
     from ropecli.checks.identify import identify as recover
     from ropecli.cli.app import option_of
@@ -85,7 +85,7 @@ def identify(
         model=model or [],
     )
     page.show(result, parameters, candidates=ropes, models=options)
-    return result.recognised
+    return result.recognised and (not ropes or result.matches_any(ropes))
 
 
 def _load_candidates(

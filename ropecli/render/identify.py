@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ropecli.checks.identify import Identification, Match
-from ropecli.checks.identify.observe import EIGHTHS
 from ropecli.checks.identify.parting import Parting
+from ropecli.checks.identify.precision import FULL
+from ropecli.names import join
 from ropecli.render import Table, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.identify_flags import FACTOR, flags
@@ -19,7 +20,6 @@ from ropecli.render.labels import axes, frequencies, shortest_repr
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import Pairs, layout_of
-from ropecli.units import UNIT
 
 Models = Mapping[str, Sequence[str]]  #: Options that describe each candidate, by name.
 
@@ -33,10 +33,10 @@ SHORT = {
 }
 #: Attributes of the result in the document, in this order; before those of `as_json`.
 ATTRIBUTES = (
-    "recognised", "reason", "dtype", "shape", "sequence_axis", "heads", "rows", "vectors", "layout",
-    "rotary_dim", "rotary_offset", "direction", "base", "attention_factor", "position_offset",
-    "position_step", "rope_type", "parameters", "inv_freq", "uncertainty", "undetermined",
-    "positions_needed", "axis", "max_residual", "precision", "parting", "notes",
+    "recognised", "reason", "dtype", "held_in", "shape", "sequence_axis", "heads", "rows",
+    "vectors", "layout", "rotary_dim", "rotary_offset", "direction", "base", "attention_factor",
+    "position_offset", "position_step", "rope_type", "parameters", "inv_freq", "uncertainty",
+    "undetermined", "positions_needed", "axis", "max_residual", "precision", "parting", "notes",
 )  # fmt: skip
 LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
@@ -77,7 +77,7 @@ def page(
             lines += ["", *_parting(result.parting)]
         lines += ["", f"  {_data_size(result)}"]
     else:
-        lines = [_sentence(result, rope), ""]
+        lines = [_sentence(result, rope) + _other_models(result, candidates or {}), ""]
         lines += [f"  {line}" for line in align(_rows(result, rope), left=2)]
         lines += ["", *_matches(result, rope, candidates or {})]
         if result.notes and not screen.brief:
@@ -122,6 +122,13 @@ def _sentence(result: Identification, rope: Rotary) -> str:
     return f"This is RoPE: {', '.join(parts)}."
 
 
+def _other_models(result: Identification, candidates: Mapping[str, Rotary]) -> str:
+    """Return a second sentence if none of the models that were named rotates so."""
+    if not candidates or result.matches_any(candidates):
+        return ""
+    return f" It is not that of {join(map(console.visible, candidates), 'or')}."
+
+
 def extent(rope: Rotary) -> str:
     """Return how much of a head is rotated, and where that is."""
     if rope.rotary_dim == rope.head_dim:
@@ -156,6 +163,8 @@ def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
         rows.append(["position step", f"{result.position_step:.7g}"])
     rows.append(["attention factor", f"{rope.attention_factor:.7g}"])
     rows.append(["precision", result.precision or "exact"])
+    if result.held_in:
+        rows.append(["vectors", f"{result.held_in}, saved as {result.dtype}"])
     rows.append(["agreement", _agreement(result)])
     return rows
 
@@ -219,14 +228,9 @@ def tidy(number: float) -> float:
 
 
 def _agreement(result: Identification) -> str:
-    worst = result.max_residual
+    worst, dtype = result.max_residual, result.held_in or result.dtype
     if worst is None:
         return _data_size(result)
-    dtype = result.dtype
-    kept, _, arithmetic = (result.precision or "").partition(" ")
-    if arithmetic == "arithmetic":  # the dtype that vectors keep to
-        worst *= UNIT[dtype] / (UNIT | EIGHTHS)[kept]
-        dtype = kept
     number = f"{worst:.2g}" if worst < 10 else f"{worst:,.0f}" if worst < 1e6 else f"{worst:.1g}"
     return f"{number} ulp of {dtype} at worst over {result.rows:,} positions"
 
@@ -242,13 +246,15 @@ def _matches(
     formulas = [match for name, match in by_name.items() if name not in candidates]
     fitting = [console.visible(match.name) for match in formulas if match.matches]
     furthest = float(np.abs(result.positions).max()) if result.positions is not None else 0.0
+    exact = result.precision in FULL
     if fitting:
-        yield f"  Matches exactly: {fitting[0]}."
+        yield f"  {'Matches exactly' if exact else 'Frequencies match'}: {fitting[0]}."
     if others := fitting[1 : 1 + LISTED]:
         yield f"  Fits as well: {'; '.join(others)}."
     for name, candidate in candidates.items():
         if by_name[name].matches:
-            yield f"  {console.visible(name)} matches exactly."
+            but = "exactly" if exact else f"but for {result.precision}"
+            yield f"  {console.visible(name)} matches {but}."
             continue
         differences = _differences(rope, candidate)
         if np.isfinite(by_name[name].max_phase_error):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from implementations.plain import half, interleaved
 from rotated import COMPILED, ULPS, Array, assert_same_table, normals, recover, value_of
 
-from ropecli import Identification, Rotary, identify, rope
+from ropecli import Identification, Rotary, identify, rope, rotate
 from ropecli.arrays import DTYPES
 
 pytestmark = pytest.mark.slow
@@ -53,11 +53,11 @@ def measure(
     return identify(x, turn(x, *tables), where)
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_rounded_frequencies_of_no_formula_are_named(dtype: str) -> None:
-    theta = np.sort(np.random.default_rng(0).uniform(0.01, 1, DIM // 2))[::-1]
-    found = measure(dtype, "frequencies", count=2048, rope=PLAIN.with_inv_freq(theta))
-    assert (found.rope_type, found.precision) == ("custom", f"{dtype} frequencies")
+def test_a_rounding_is_named_only_where_it_explains_a_difference_from_a_formula() -> None:
+    """Frequencies that are all 1 are numbers of bfloat16, as any rounding of them is."""
+    for theta in (np.ones(DIM // 2), np.arange(DIM // 2, 0, -1) / 64):
+        found = measure("bfloat16", count=256, rope=PLAIN.with_inv_freq(theta))
+        assert (found.recognised, found.precision) == (True, "exact")
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -111,6 +111,59 @@ def test_arithmetic_is_named(dtype: str) -> None:
 def test_half_precision_vectors_are_not_half_precision_arithmetic() -> None:
     for dtype in HALVES:
         assert recover(PLAIN, before=normals(64, DIM, dtype=dtype)).precision == "exact"
+
+
+def in_half_precision(dtype: str, *what: str, before: Any = None) -> tuple[Array, Array]:
+    """Vectors before and after rotation as a model in half precision computes them."""
+    x = normals(COUNT, DIM) if before is None else before
+    m = round_to(np.arange(COUNT), dtype if "positions" in what else None)
+    theta = round_to(PLAIN.inv_freq, dtype if "frequencies" in what else None)
+    angle = (m[:, None] * theta).astype(np.float32)
+    held = DTYPES[dtype]
+    return x, half(x.astype(held), np.cos(angle).astype(held), np.sin(angle).astype(held))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "what"),
+    [("bfloat16", ()), ("bfloat16", ("positions",)), ("bfloat16", ("positions", "frequencies")),
+     ("float16", ()), ("float16", ("frequencies",))],
+)  # fmt: skip
+@pytest.mark.parametrize("saved", ["float32", "float64"])
+def test_vectors_of_half_precision_are_the_same_in_a_wider_dtype(
+    saved: str, dtype: str, what: tuple[str, ...]
+) -> None:
+    """What they hide is the same, and what they do not hide is named."""
+    x, y = in_half_precision(dtype, *what, before=normals(COUNT, DIM, dtype=dtype))
+    own = identify(x, y, np.arange(COUNT))
+    found = identify(x.astype(saved), y.astype(saved), np.arange(COUNT))
+    expected = ", ".join(f"{dtype} {each}" for each in what) or "exact"
+    assert (own.held_in, found.held_in, found.dtype) == (None, dtype, saved)
+    assert (own.precision, found.precision) == (expected, expected)
+    assert found.max_residual == own.max_residual
+    assert found.notes == own.notes
+    hidden = {"bfloat16": "0.06", "float16": "0.008"}[dtype]
+    assert f"vectors in {dtype} hide angles off by less than about {hidden} rad" in found.notes[0]
+
+
+def test_arithmetic_hides_no_rounded_positions() -> None:
+    x, y = in_half_precision("bfloat16", "positions")
+    found = identify(x, y.astype("float32"), np.arange(COUNT))
+    assert found.precision == "bfloat16 positions, bfloat16 arithmetic"
+
+
+def test_all_rows_decide_the_dtype_of_vectors() -> None:
+    x, y = in_half_precision("bfloat16", before=normals(COUNT, DIM, dtype="bfloat16"))
+    after = y.astype("float32")
+    after[-1] = np.nextafter(after[-1], np.float32(9))
+    assert identify(x, after, np.arange(COUNT)).held_in is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_arithmetic_of_eight_bits_is_named(dtype: str) -> None:
+    x = normals(3, 96, DIM, dtype=dtype)
+    found = identify(x, rotate(x, PLAIN).astype("float8_e4m3fn").astype(dtype))
+    assert (found.recognised, found.precision) == (True, "float8_e4m3fn arithmetic")
+    assert (found.layout, found.base) == ("half", 10_000.0)
 
 
 @pytest.mark.parametrize("what", ["tables", "angles"])

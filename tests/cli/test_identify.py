@@ -105,6 +105,11 @@ def pages() -> Iterator[tuple[str, str]]:
             yield name, shown()
         if encoding.axes > 1 or name == "step":
             yield f"{name}, positions given", shown("--positions", "positions.npy")
+    x = np.random.default_rng(0).standard_normal((2, 600, 16)).astype(ml_dtypes.bfloat16)
+    encoding, positions = OTHERS["bfloat16 positions"]
+    for name, array in (("before", x), ("after", rotate(x, encoding, positions))):
+        np.save(f"{name}.npy", array.astype(np.float32))
+    yield "bfloat16 saved as float32", shown()
 
 
 @pytest.mark.slow
@@ -177,7 +182,7 @@ def test_eighty_columns(here: Path) -> None:
     Path("model.json").write_text(json.dumps(LLAMA_31))
     words = ("identify", *FILES, "--model", "model.json")
     screen = run_in_terminal(*words, cwd=here)
-    assert screen.code == 0
+    assert screen.code == 1
     lines = screen.text.splitlines()
     assert max(map(len, lines)) <= 80
     # A shell can take the lines as printed: they are broken only between arguments.
@@ -291,9 +296,21 @@ def models(here: Path) -> None:
     Path("phi.json").write_text(json.dumps(phi))
 
 
-def compare_with(*sources: str, more: tuple[str, ...] = ()) -> str:
+def compare_with(*sources: str, more: tuple[str, ...] = (), code: int = 0) -> str:
     words = [word for source in sources for word in ("--model", source)]
-    return read_output("identify", *FILES, *words, *more)[0]
+    return read_output("identify", *FILES, *words, *more, code=code)[0]
+
+
+@pytest.mark.usefixtures("models")
+def test_a_rotation_of_none_of_the_models_is_exit_code_1() -> None:
+    save(rope("llama3", head_dim=16, rope_theta=5e5, layout="half", **LLAMA))
+    assert compare_with("small.json", more=("-q",)).endswith(", all 16 dimensions.\n")
+    assert compare_with("plain.json", "small.json", more=("-q",)).endswith("all 16 dimensions.\n")
+    other = compare_with("plain.json", "gemma.json", more=("-q",), code=1)
+    assert other.endswith(
+        ", all 16 dimensions. It is not that of plain.json, gemma.json (sliding_attention) or "
+        "gemma.json (full_attention).\n"
+    )
 
 
 @pytest.mark.usefixtures("models")
@@ -316,7 +333,7 @@ def test_models_are_compared() -> None:
 @pytest.mark.usefixtures("models")
 def test_what_a_model_does_otherwise() -> None:
     save(Rotary(head_dim=16, base=5e5, direction="reversed"))
-    text = compare_with("plain.json")
+    text = compare_with("plain.json", code=1)
     assert (
         "  plain.json differs: layout half, not interleaved, direction forward, not reversed, "
         "wrong by 0 rad at position 511.\n"
@@ -337,7 +354,7 @@ def test_a_model_explains_a_table() -> None:
     # The table itself, rotated twice to 7e-16 and 1.2e-16 of an angle below 512.
     after = np.load("after.npy")
     assert np.abs(np.load("again.npy") - after).max() <= 2e-13 * np.abs(after).max()
-    short = compare_with("phi.json")
+    short = compare_with("phi.json", code=1)
     assert "phi.json differs: wrong by" in short
 
 
@@ -352,4 +369,4 @@ def test_one_kind_of_layer() -> None:
 @pytest.mark.usefixtures("models")
 def test_layers_without_position_are_passed_over() -> None:
     save(Rotary(head_dim=16))
-    assert "nope" not in compare_with("smollm.json")
+    assert "nope" not in compare_with("smollm.json", code=1)

@@ -240,6 +240,7 @@ def _reach(measured: Measurement) -> Array:
 
 
 def open_questions(
+    inputs: Inputs,
     measured: Measurement,
     rotary: Rotary,
     undetermined: tuple[int, ...],
@@ -252,6 +253,11 @@ def open_questions(
         notes.append(
             f"{_count_pairs(len(undetermined))} (from {undetermined[0]}) cannot be seen rotating "
             f"over {longest:g} positions; about {needed:,} would be enough"
+        )
+    if inputs.unit > SINGLE:
+        hidden = f"angles off by less than about {ROUNDINGS * inputs.unit:.1g} rad"
+        notes.append(
+            f"vectors in {inputs.coarsest} hide {hidden}, and tables of cos and sin in their dtype"
         )
     if not measured.observed.known:
         notes.append(

@@ -7,11 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import as_array, as_sequences
-from ropecli.checks.identify.nearby import explain_nearby, recover_positions
 from ropecli.checks.identify.observe import Inputs, validate_inputs
 from ropecli.checks.identify.recover import (
     Identification,
@@ -19,7 +17,6 @@ from ropecli.checks.identify.recover import (
     recover,
     validate_candidates,
 )
-from ropecli.checks.identify.refuse import GENERIC
 from ropecli.errors import ArgumentError
 from ropecli.files.array_axes import axis_from_start
 from ropecli.numbers import even
@@ -82,17 +79,7 @@ def identify(
     if error is not None:
         raise error
     assert refused is not None
-    return _explain(*refused)
-
-
-def _explain(found: Identification, inputs: Inputs) -> Identification:
-    """Return a refusal with the vectors that part, and the usual RoPE that they come near."""
-    explained = explain_refusal(found, inputs)
-    near = recover_positions(inputs) if (explained.reason or "").startswith(GENERIC) else None
-    if near is None:
-        return explained
-    reason = explain_nearby(inputs, *near)
-    return replace(explained, reason=reason, positions=near[1].astype(np.float64))
+    return explain_refusal(*refused)
 
 
 def _axes(x: NDArray[Any], named: int | None) -> Iterator[int]:

@@ -18,6 +18,7 @@ HALVES = ("float16", "bfloat16")
 EIGHTHS = {"float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3}
 #: Unit roundings of a rotated coordinate, at most: in the vectors, cos, sin, two products, a sum.
 ROUNDINGS = 16
+_AT_ONCE = 2**16  #: Numbers compared at once with those of another dtype.
 _ROWS = 4096  #: More rows are thinned out.
 _SAMPLES = 8  #: Vectors sampled at one position.
 _LARGEST_RATIO = 100  #: Power of two whose fourth power, summed over coordinates, is still finite.
@@ -32,6 +33,8 @@ class Inputs:
     positions: Array  #: As `rotate` takes them; 0, 1, 2, ... if none were given.
     known: bool  #: Whether positions were given.
     axes: int  #: Coordinates of a position.
+    held_in: str  #: Dtype that all vectors after keep to: "bfloat16", if saved as float32.
+    narrowed: bool  #: Whether vectors before do not keep to it.
 
     @property
     def by_batch(self) -> bool:
@@ -44,9 +47,17 @@ class Inputs:
         return str(dtype_name(self.after.dtype))
 
     @property
+    def coarsest(self) -> str:
+        """The coarser one of the dtypes of the vectors before and after."""
+        return max(
+            str(dtype_name(self.before.dtype)), self.held_in, key=(UNIT | EIGHTHS).__getitem__
+        )
+
+    @property
     def unit(self) -> float:
-        """Unit roundoff of the coarser of the two dtypes."""
-        return max(UNIT[str(dtype_name(each.dtype))] for each in (self.before, self.after))
+        """Unit roundoff that vectors are measured by."""
+        # Vectors of 8 bits are measured as if they were those of bfloat16, and show more error.
+        return UNIT.get(self.coarsest, UNIT["bfloat16"])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,7 +69,6 @@ class Observations:
     positions: Array  #: (rows, axes), as given, or 0, 1, 2, ...
     known: bool  #: Whether positions were given.
     unit: float  #: Unit roundoff of the coarsest precision on the way.
-    arithmetic: str | None  #: Narrower dtype that vectors after keep to.
     log2_ratio: int  #: Logarithm of the largest coordinate after, relative to before, rounded.
 
     @property
@@ -96,11 +106,18 @@ def validate_inputs(before: Any, after: Any, positions: Any) -> Inputs:
                 f"the first {array[tuple(bad[0])]} in row {row}, coordinate {coordinate}"
                 f"{f' of {name}{lead}' if lead else ''}"
             )
-    if positions is None:
-        counted = np.arange(float(x.shape[-2]))
-        return Inputs(before=x, after=y, positions=counted, known=False, axes=1)
-    where = as_positions(positions)
-    return Inputs(before=x, after=y, positions=where, known=True, axes=_axes(where, x.shape))
+    known = positions is not None
+    where = as_positions(positions) if known else np.arange(float(x.shape[-2]))
+    held_in = _narrowest_dtype(y)
+    return Inputs(
+        before=x,
+        after=y,
+        positions=where,
+        known=known,
+        axes=_axes(where, x.shape) if known else 1,
+        held_in=held_in,
+        narrowed=held_in != dtype_name(y.dtype) and not _keeps_to(x, held_in),
+    )
 
 
 def observe(inputs: Inputs) -> Observations:
@@ -117,7 +134,6 @@ def observe(inputs: Inputs) -> Observations:
     which = used[_thin_out(len(used))] if len(used) else np.arange(len(positions))
     samples = _choose_samples(rows[0] != 0)
     x, y = (each[which][:, samples].astype(np.float64) for each in rows)
-    arithmetic = _narrower_precision(y, inputs.dtype)
     before, after = (int(np.frexp(np.abs(each).max())[1]) for each in (x, y))
     # Coordinates will be squared. Scaling by a power of two changes no digit of them.
     scale = np.ldexp(1.0, -max(before, -1000))  # the least exponents have no inverse
@@ -128,9 +144,7 @@ def observe(inputs: Inputs) -> Observations:
         y=y,
         positions=positions[which],
         known=inputs.known,
-        # Vectors of 8 bits are measured as if they were those of bfloat16, and show more error.
-        unit=inputs.unit if arithmetic is None else UNIT.get(arithmetic, UNIT["bfloat16"]),
-        arithmetic=arithmetic,
+        unit=inputs.unit,
         log2_ratio=after - before,
     )
 
@@ -196,17 +210,17 @@ def _choose_samples(nonzero: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.union1d(some, shown[:, hidden].argmax(axis=0))
 
 
-def _narrower_precision(after: Array, dtype: str) -> str | None:
-    """Return the dtype of 8 or 16 bits that all vectors keep to, if their own dtype is wider."""
-    if len(after) > 1 and _narrower_precision(after[:1], dtype) is None:
-        return None
+def _narrowest_dtype(array: NDArray[Any]) -> str:
+    """Return the dtype of 8 or 16 bits that all numbers keep to, or else that of the array."""
+    own = str(dtype_name(array.dtype))
+    # Most numbers of bfloat16 are numbers of float16, too.
+    narrower = [*EIGHTHS, *(() if own in HALVES else reversed(HALVES))]
+    return next((name for name in narrower if _keeps_to(array, name)), own)
+
+
+def _keeps_to(array: NDArray[Any], name: str) -> bool:
+    """Return whether all numbers of an array are numbers of a dtype of 8 or 16 bits."""
+    rows = max(1, _AT_ONCE * array.shape[-2] // array.size)
+    parts = (array[..., i : i + rows, :] for i in range(0, array.shape[-2], rows))
     with np.errstate(over="ignore", invalid="ignore"):
-        for name in EIGHTHS:
-            if (after.astype(name).astype(np.float64) == after).all():
-                return name
-    if dtype in HALVES:
-        return None
-    for name in reversed(HALVES):  # most bfloat16 numbers are float16 numbers too
-        if (round_to(after, name) == after).all():
-            return name
-    return None
+        return all((each.astype(DTYPES.get(name, name)) == each).all() for each in parts)

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ropecli.arrays import DTYPES, Array, Complex
+from ropecli.arrays import Array, Complex
 from ropecli.checks.accuracy import phase_tolerance
-from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.observe import HALVES, ROUNDINGS, round_to
 from ropecli.units import DOUBLE, SINGLE
 
 FULL = ("exact", "float32 angles")  #: Names without half precision.
-_FEWEST = 4  #: Frequencies that do not all keep to half precision by chance.
 _MOST = 0.99  #: Share of the phases that a precision must explain: half precision has ties.
 _BETTER = 8.0  #: Error in full precision, at least, relative to that in half precision.
 
@@ -67,19 +65,6 @@ def exact_tolerance(furthest: Array | float, theta: Array, roundings: Array) -> 
     # Both sides are float64, perhaps with frequencies computed in two ways: twice the roundings,
     # and those of the last product even of a frequency that is exact.
     return 2 * phase_tolerance(furthest, theta, np.maximum(roundings, 1), unit=DOUBLE)
-
-
-def half_frequencies(table: Array, uncertainty: Array) -> str | None:
-    """Return the half precision that all measured frequencies of a table keep to, if any."""
-    seen = table > 0
-    for name in reversed(HALVES):
-        rounded = round_to(table, name)
-        spacing = np.spacing(rounded.astype(DTYPES[name])).astype(np.float64)
-        sharp = seen & (uncertainty < spacing / 64)
-        near = np.abs(rounded - table) <= CLEARLY * uncertainty
-        if sharp.sum() >= _FEWEST and near[sharp].all():
-            return f"{name} frequencies"
-    return None
 
 
 def _half_tables(m: Array, theta: Array, factor: float) -> Iterator[tuple[str, Complex]]:

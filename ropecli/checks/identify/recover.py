@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from ropecli.checks.identify.agreement import (
 )
 from ropecli.checks.identify.explain import Explanation, explain
 from ropecli.checks.identify.observe import (
+    EIGHTHS,
     HALVES,
     Inputs,
     Observations,
@@ -31,7 +32,7 @@ from ropecli.checks.identify.observe import (
 )
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import Parting, find_parting, parts_of
-from ropecli.checks.identify.precision import FULL, half_frequencies
+from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.refuse import (
     OFF,
     UNEXPLAINED,
@@ -44,6 +45,7 @@ from ropecli.checks.identify.table import Measurement, measure, orient, trim_uns
 from ropecli.errors import ArgumentTypeError
 from ropecli.results import Result
 from ropecli.rotary import Rotary
+from ropecli.units import UNIT
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,13 +57,14 @@ class Identification(Result, view="identify"):
 
     reason: str | None = None  #: Why nothing was recognised, in a sentence.
     dtype: str  #: Dtype of the vectors after.
+    held_in: str | None = None  #: Dtype that they all keep to, if narrower, as bfloat16 in float32.
     shape: tuple[int, ...]  #: Shape of the arrays.
     sequence_axis: int  #: Axis of the positions, 0 or more.
     heads: int = 1  #: Heads side by side along the last axis.
     rows: int  #: Positions seen.
     vectors: int  #: Rows times heads and batches.
     rotary: Rotary | None = None  #: With `positions`, rotates before, (..., rows, head_dim).
-    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them, also if refused.
+    positions: NDArray[np.float64] | None = None  #: As `rotate` takes them.
     position_offset: float | None = None  #: Positions are offset + step * those given,
     position_step: float | None = None  #: or, if none were given, * 0, 1, 2, ...
     parameters: Mapping[str, Any] = field(default_factory=dict)  #: For `rope(rope_type, ...)`.
@@ -69,7 +72,8 @@ class Identification(Result, view="identify"):
     undetermined: tuple[int, ...] = ()  #: Pairs too slow to be distinguished from static ones.
     positions_needed: int | None = None  #: Positions that would show them.
     axis: tuple[int, ...] | None = None  #: Coordinate of the position that rotates each pair.
-    max_residual: float | None = None  #: Largest error left, in ulp of dtype of a pair's length.
+    #: Largest error left, in ulp of a pair's length in the dtype, or in that which they keep to.
+    max_residual: float | None = None
     precision: str | None = None  #: What was rounded, such as "bfloat16 positions", or "exact".
     matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
     parting: Parting | None = None  #: If most vectors are rotated consistently, those that are not.
@@ -79,6 +83,10 @@ class Identification(Result, view="identify"):
     def recognised(self) -> bool:
         """True if a rotation by position explains the data."""
         return self.rotary is not None
+
+    def matches_any(self, names: Container[str]) -> bool:
+        """Return True if a known RoPE of one of these names matches."""
+        return any(match.matches and match.name in names for match in self.matches)
 
     @property
     def layout(self) -> str | None:
@@ -191,6 +199,7 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
     observed = observe(inputs)
     nothing = Identification(
         dtype=inputs.dtype,
+        held_in=None if inputs.held_in == inputs.dtype else inputs.held_in,
         shape=inputs.before.shape,
         sequence_axis=inputs.before.ndim - 2,
         rows=len(observed.positions),
@@ -209,7 +218,7 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
     furthest = float(np.abs(positions).max())
     if rotary.axis is None:
         furthest = float(np.abs(positions).sum(axis=-1).max())
-    precision = _precision_name(measured, found)
+    precision = _precision_name(inputs, measured, found)
     errors = vector_errors(inputs.before, inputs.after, rotary, positions)
     error = float(errors.max())
     tolerance = residual_tolerance(inputs, measured, found, precision, furthest)
@@ -229,12 +238,12 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
         undetermined=undetermined,
         positions_needed=needed,
         axis=rotary.axis if inputs.axes > 1 else None,
-        max_residual=error / (2 * inputs.unit),
+        max_residual=error / (2 * (UNIT | EIGHTHS)[inputs.coarsest]),
         precision=precision,
         matches=compare(
             measured, found, rotary, candidates, precision=precision, furthest=furthest
         ),
-        notes=open_questions(measured, rotary, undetermined, needed),
+        notes=open_questions(inputs, measured, rotary, undetermined, needed),
     )
 
 
@@ -272,14 +281,12 @@ def _without_still_axes(
     return positions[..., 0] if axes == 1 else positions[..., :axes]
 
 
-def _precision_name(measured: Measurement, found: Explanation) -> str:
-    if measured.observed.arithmetic:
-        return f"{measured.observed.arithmetic} arithmetic"
+def _precision_name(inputs: Inputs, measured: Measurement, found: Explanation) -> str:
+    """Return everything that was rounded on the way, or how exact it is."""
     name = found.precision.name
-    if found.fit is None and name in FULL:
-        uncertainty = measured.pairs.slope_uncertainty
-        name = half_frequencies(found.table, uncertainty) or name
-    if measured.rounded == "exact":
-        return name
     positions = f"{measured.rounded} positions"
-    return positions if name in ("exact", positions) else f"{positions}, {name}"
+    rounded = [] if measured.rounded == "exact" or name == positions else [positions]
+    arithmetic = [f"{inputs.held_in} arithmetic"] if inputs.narrowed else []
+    if name == FULL[0] and (rounded or arithmetic):
+        return ", ".join([*rounded, *arithmetic])
+    return ", ".join([*rounded, name, *arithmetic])

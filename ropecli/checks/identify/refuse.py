@@ -23,8 +23,6 @@ _OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional
 _UNKNOWN_LENGTHS = "lengths are not kept, and nothing known explains how they change"
 OFF = "most vectors are rotated, but some are off by"
 UNEXPLAINED = "not a rotation by position"  #: Stands for `rejection_reason`, which takes long.
-#: Beginnings of reasons that say what is seen, and not why.
-GENERIC = (_OUT_OF_PROPORTION, _UNKNOWN_LENGTHS, OFF)
 _ALIKE = 0.02  #: Relative difference that vectors of one position may have once rotated back.
 _CLOSE = 0.05  #: Relative error up to which an explanation is accepted.
 _COVERED = 0.9  #: Share of the coordinates that move which pairs must account for.
