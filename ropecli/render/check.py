@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ropecli.checks.implementation.calling.meant import in_other_order
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
 from ropecli.render import console, fields, identify
@@ -14,7 +15,7 @@ from ropecli.render.labels import expected_as_json, expected_words, label
 #: Fields of a verdict in its document.
 FIELDS = (
     *("passed", "unfinished", "diagnosis", "checks", "identified", "convention"),
-    *("arrangements", "longest_sequence", "notes", "findings", "loosened", "seconds"),
+    *("arrangements", "not_judged", "longest_sequence", "notes", "findings", "loosened", "seconds"),
 )
 
 
@@ -67,7 +68,15 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
         said = f"is {rope}, but changes the dtype or the shape"
     if result.longest_sequence is not None:
         said += f" for sequences of up to {result.longest_sequence:,} tokens"
-    return f"{verdict}  {target} {said.removesuffix(': ')}{cut}"
+    return f"{verdict}  {target} {said.removesuffix(': ')}{_reordered(result)}{cut}"
+
+
+def _reordered(result: Verdict) -> str:
+    """Name arrangements that take the axes in different order."""
+    first, *others = result.arrangements
+    named = [each for each in others if in_other_order(first, each)]
+    every = " and ".join(repr(axes) for axes in (first, *named))
+    return f"; it takes axes in different order: {every}" if named else ""
 
 
 def _found(result: Verdict) -> str:
@@ -166,6 +175,11 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         for note, those in said.items():
             line = f"{start}{', '.join(dict.fromkeys(those))}: {note}"
             page += console.wrap_text(line, width, indent=len(start) + 2)
+    heading = "  Not judged:"
+    page += ["", heading] if result.not_judged and heading not in page else []
+    for options in result.not_judged:
+        line = f"    {options}: such calls run, and do not show that they are meant"
+        page += console.wrap_text(line, width, indent=6)
     return page
 
 

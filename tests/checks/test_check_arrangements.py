@@ -12,6 +12,8 @@ from implementations.plain import interleaved
 from judging import SMALL_THETA, assert_failed, failures, judge_small, turn, turn_small
 
 from ropecli.checks.implementation.check import Verdict
+from ropecli.render.check import page
+from ropecli.render.console import Screen
 
 Array = Any
 Fault = Callable[[Array, Array], Array]  #: What is made of the right rows and the vectors.
@@ -291,7 +293,6 @@ def counted_on(x: Array, offset: int = 0) -> Array:
     ("target", "words"),
     [
         (counted_on, "the 1st row of a sequence comes out wrong"),
-        (two_axes, "calls of two axes come out wrong"),
         (later_of_three_axes, "in calls of three axes"),
         (tables_of_tokens, "heads from the 2nd on come out wrong"),
         *slow_rows(
@@ -299,7 +300,6 @@ def counted_on(x: Array, offset: int = 0) -> Array:
             (own_positions_unwritten, "nothing was written over x"),
             (tables_of_sequences, "with own positions"),
             (one_table, "sequences of a batch from the 2nd on come out wrong in calls of three"),
-            (folded_heads, "heads from the 2nd on come out wrong"),
             (one_list, "in calls of three axes"),
         ),
     ],
@@ -307,6 +307,31 @@ def counted_on(x: Array, offset: int = 0) -> Array:
 def test_a_call_that_returns_the_shape_of_x_is_judged(target: Any, words: str) -> None:
     verdict = judge_shapes(target)
     assert words in str(assert_failed(verdict, "every shape").note)
+
+
+@pytest.mark.parametrize(
+    ("target", "axes", "words"),
+    [
+        (two_axes, "s d", "nothing is rotated"),
+        *slow_rows((folded_heads, "b s h*d", "heads from the 2nd on come out wrong")),
+    ],
+)
+def test_what_does_not_show_that_it_is_meant_is_judged_if_its_axes_are_given(
+    target: Any, axes: str, words: str
+) -> None:
+    verdict = judge_shapes(target)
+    assert verdict.passed
+    assert axes not in verdict.arrangements
+    verdict = judge_shapes(target, axes_of_x=axes, select=("rotation", "every shape"))
+    assert words in str(verdict.diagnosis)
+
+
+def test_what_runs_and_is_not_judged_is_listed() -> None:
+    verdict = judge_shapes(two_axes)
+    assert verdict.not_judged == ('--axes-of-x "s d"',)
+    assert '    --axes-of-x "s d": such calls run, and' in "\n".join(
+        page(verdict, Screen(width=80))
+    )
 
 
 def interleaved_pairs(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array, Array]:

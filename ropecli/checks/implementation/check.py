@@ -50,6 +50,9 @@ class Verdict(Result):
     diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
     convention: Convention  #: How it was called.
     arrangements: tuple[str, ...]  #: Axes of x in which it was called, those of `convention` first.
+    #: Arrangements in which a call runs and does not show that it is meant: the options that
+    #: require them.
+    not_judged: tuple[str, ...]
     notes: tuple[str, ...]  #: What a reader should know of how it was run.
     findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
     loosened: tuple[str, ...]  #: Tolerances that were set, and laws that were left out.
@@ -146,7 +149,8 @@ def check(options: Options) -> Verdict:
             axes=count,
             dtypes=dtypes,
         )
-        conventions, chosen = find_convention(search, form)
+        found, chosen = find_convention(search, form)
+        conventions = found.judged
         convention = conventions[0]
         results = (f"results are {options.result_dtype}",) if options.result_dtype else ()
         tolerances, loosened = arguments.tolerances(
@@ -204,6 +208,9 @@ def check(options: Options) -> Verdict:
         diagnosis=diagnosis,
         convention=convention,
         arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
+        not_judged=tuple(
+            dict.fromkeys(f'--axes-of-x "{each.axes_of_x}"' for each in found.not_judged)
+        ),
         notes=tuple(told),
         findings=findings(subject, checks),
         loosened=(

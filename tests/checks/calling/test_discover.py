@@ -34,7 +34,7 @@ def found(
 ) -> str:
     """Return the options that say the convention found."""
     search = searching(target, other, Rotary(head_dim=8, layout=layout), init=init or {}, **given)
-    return search.find_arrangements(*search.discover())[0].options()
+    return search.find_arrangements(*search.discover()).judged[0].options()
 
 
 def searching(

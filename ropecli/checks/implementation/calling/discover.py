@@ -23,7 +23,9 @@ from ropecli.checks.implementation.call import (
     known_dtype,
     real_numbers,
 )
+from ropecli.checks.implementation.calling import meant
 from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack, of_sum
+from ropecli.checks.implementation.calling.meant import MEANT, RAISES, RUNS, in_other_order
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.vocabulary import freqs_kinds, roles
 from ropecli.checks.implementation.convention import (
@@ -102,8 +104,17 @@ class NotCallable(Exception):
         self.advice = advice
 
 
-#: Tries a convention with sequences and heads.
-Attempt = Callable[[Convention, tuple[int, int]], Trial]
+@dataclass(frozen=True, kw_only=True)
+class Arrangements:
+    """The arrangements of axes in which an implementation is called."""
+
+    judged: tuple[Convention, ...]  #: The likeliest one first.
+    #: Those that run, and do not show that they are meant.
+    not_judged: tuple[Convention, ...] = ()
+
+
+#: Says what a convention does, with so many sequences and heads: `RAISES`, ..., `MEANT`.
+Meaning = Callable[[Convention, tuple[int, int]], int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +145,9 @@ class Search:
                     trial = search.attempt(convention, dtype, twice=twice)
                     tried.add(trial, dtype)
                     # Boundaries promise rows of all sequences: no other call needs to do better.
-                    if trial.level == EXACT or (trial.right and "cu_seqlens" in convention.names):
+                    if (trial.level == EXACT and search._is_meant(convention, dtype)) or (
+                        trial.right and "cu_seqlens" in convention.names
+                    ):
                         found = search._with_positions(convention, tried.trials, rest, dtype)
                         return search._with_tables_dtype(found, dtype), dtype
             except NotCallable as error:
@@ -195,8 +208,17 @@ class Search:
             for rank, (text, fields) in enumerate(every):
                 for chosen in of_sum([*fields.values()], unlikely - rank):
                     named = dict(zip(fields, chosen, strict=True))
+                    if not self._has_position_each(named):
+                        continue
                     with_axes = _with_axes(text, letters("axes", named["axes_of_x"]))
                     yield Convention(**{**self.given, **named, "call": with_axes})
+
+    def _has_position_each(self, named: Mapping[str, str]) -> bool:
+        """Return False for flat tokens with positions of something else."""
+        of_positions = named.get("axes_of_positions", "")
+        if "b*s" not in named["axes_of_x"] or "axes_of_positions" in self.given:
+            return True
+        return of_positions in {"", "b*s"}
 
     def _fields(self, call: str, framework: str) -> dict[str, Sequence[str]]:
         """Return what each field of the convention of a call may be, most likely first."""
@@ -307,52 +329,92 @@ class Search:
         finally:
             self.caller.drop(number)
 
-    def find_arrangements(self, found: Convention, dtype: str) -> tuple[Convention, ...]:
-        """Return the conventions of all arrangements of axes in which a call is accepted.
+    def find_arrangements(self, found: Convention, dtype: str) -> Arrangements:
+        """Return the arrangements of axes that show that they are meant, and those that only run.
 
-        It is accepted if it returns the shape of x, and for each number of axes one of those is
-        meant. Positions are one list for all sequences where that makes some rows right: those of
-        each sequence are tried as well. Tables come in both kinds of axes, those of a batch and
-        without, if each makes some rows right.
+        There is one for each number of axes, and for each order of as many axes as the call found
+        has. If none shows it, the call found is judged. Positions are one list for all sequences
+        where that is meant: those of each sequence are tried as well. Tables come in both kinds of
+        axes, those of a batch and without, if each is meant.
         """
-
-        @functools.cache
-        def attempt(convention: Convention, size: tuple[int, int]) -> Trial:
-            return self.attempt(convention, dtype, size)
-
-        taken = [found]
-        if "axes_of_x" not in self.given and not found.scores:
-            taken = self._find_axes_of_x(found, attempt)
+        meaning = functools.cache(functools.partial(self._meaning, dtype))
+        taken, others = [found], list[Convention]()
+        if "axes_of_x" not in self.given and not found.scores and not self.given.get("step"):
+            taken, others = self._find_axes_of_x(found, meaning)
             if "axes_of_positions" not in self.given:
-                taken = [_with_one_list(each, attempt) for each in taken]
-        if "axes_of_tables" in self.given:
-            return tuple(taken)
-        others = [_with_other_tables(each, attempt) for each in taken]
-        return (*taken, *(each for each in others if each is not None))
+                taken = [_with_one_list(each, meaning) for each in taken]
+        if "axes_of_tables" not in self.given:
+            tables = [_with_other_tables(each, meaning) for each in taken]
+            taken += [each for each in tables if each is not None]
+        return Arrangements(judged=tuple(taken), not_judged=tuple(others))
 
-    def _find_axes_of_x(self, found: Convention, attempt: Attempt) -> list[Convention]:
-        """Return the convention found, and one for each other number of axes that is accepted."""
+    def _find_axes_of_x(
+        self, found: Convention, meaning: Meaning
+    ) -> tuple[list[Convention], list[Convention]]:
+        """Return the arrangements that are meant; of other numbers of axes, one that runs."""
         of_x = letters("axes", found.axes_of_x)
         same = (each for each in self._calls() if _with_axes(each, of_x) == found.call)
         call = next(same, found.call)
         fields = self._fields(call, found.framework)
-        conventions: dict[int, list[list[Convention]]] = {}
-        for text in fields["axes_of_x"]:
-            with_axes = replace(found, call=_with_axes(call, letters("axes", text)), axes_of_x=text)
-            conventions.setdefault(len(text.split()), []).append(
-                [
-                    replace(with_axes, axes_of_positions=of_positions, axes_of_tables=of_tables)
-                    for of_positions in fields.get("axes_of_positions", (found.axes_of_positions,))
-                    for of_tables in fields.get("axes_of_tables", (found.axes_of_tables,))
-                ]
-            )
-        accepted = {
-            count: _find_arrangement(each, found, attempt) for count, each in conventions.items()
-        }
-        alike = accepted.pop(len(found.axes_of_x.split()), None)
+        by_count: dict[int, list[Convention]] = {}
+        for text, of_positions, of_tables in itertools.product(
+            fields["axes_of_x"],
+            fields.get("axes_of_positions", (found.axes_of_positions,)),
+            fields.get("axes_of_tables", (found.axes_of_tables,)),
+        ):
+            named: dict[str, Any] = {
+                "call": _with_axes(call, letters("axes", text)),
+                "axes_of_x": text,
+                "axes_of_positions": of_positions,
+                "axes_of_tables": of_tables,
+            }
+            if "positions" not in found.names or self._has_position_each(named):
+                by_count.setdefault(len(text.split()), []).append(replace(found, **named))
+        alike = by_count.pop(len(found.axes_of_x.split()))
         # Found with one head, it may be one of several in the last axis.
-        first = found if alike is None or alike.axes_of_x == found.axes_of_x else alike
-        return [first, *(each for each in accepted.values() if each is not None)]
+        first, _ = _first_meant([found, *alike], meaning)
+        taken = [] if first is None else [first]
+        if first is not None:
+            reordered = (
+                each
+                for each in alike
+                if replace(each, call=first.call, axes_of_x=first.axes_of_x) == first
+                and in_other_order(each.axes_of_x, first.axes_of_x)
+            )
+            taken += [each for each in reordered if _first_meant([each], meaning)[0]]
+        not_judged: list[Convention] = []
+        for conventions in by_count.values():
+            near = sorted(conventions, key=lambda each: not _is_like(each, first or found))
+            best, run = _first_meant(near, meaning)
+            if best is not None:
+                taken.append(best)
+            else:
+                run.sort(key=lambda each: not _extends(each.axes_of_x, found.axes_of_x))
+                not_judged += run[:1]
+        if not taken:
+            return [found], not_judged
+        return taken, [*([found] if first is None else []), *not_judged]
+
+    def _is_meant(self, convention: Convention, dtype: str) -> bool:
+        """Return True if a call shows that it is meant; scores are no rows that could."""
+        meaning = functools.partial(self._meaning, dtype)
+        return convention.scores or _first_meant([convention], meaning)[0] is not None
+
+    def _meaning(self, dtype: str, convention: Convention, size: tuple[int, int]) -> int:
+        def rotate(request: Request) -> NDArray[np.float64]:
+            with self._instance(convention) as number:
+                answer = self.caller.call(number, request)
+            return real_numbers(answer.q, request.q)
+
+        trials = meant.Trials(
+            convention=convention,
+            rotate=rotate,
+            dim=self.rope.head_dim,
+            axes=self.axes,
+            context=min(self.context, CONTEXT),
+            dtype=dtype,
+        )
+        return trials.meaning(*size)
 
     def attempt(
         self,
@@ -398,68 +460,47 @@ class Search:
         return Trial(convention=convention, level=level, right=right, dtype=dtype_of_result)
 
 
-def _find_arrangement(
-    every: Sequence[Sequence[Convention]], found: Convention, attempt: Attempt
-) -> Convention | None:
-    """Return the arrangement that makes most rows right, or else is nearest to the one found."""
-    count = len(found.axes_of_positions.split())
-    like, unlike = (
-        [
-            [one for one in each if (len(one.axes_of_positions.split()) == count) is same]
-            for each in every
-        ]
-        for same in (True, False)
-    )
-    near = [one for each in every for one in each if _extends(one.axes_of_x, found.axes_of_x)]
-    for size in SIZES:  # fewer sequences or heads may be right in any arrangement
-        nearest = (one for one in near if not attempt(one, size).error)
-        meant = _most_right(like, attempt, size) or _most_right(unlike, attempt, size)
-        meant = meant or next(nearest, None)
-        if meant is not None:
-            return meant
-    return None
+def _first_meant(
+    every: Iterable[Convention], meaning: Meaning, sizes: Sequence[tuple[int, int]] = meant.SIZES
+) -> tuple[Convention | None, list[Convention]]:
+    """Return the first convention that shows that it is meant, and those that only run.
+
+    Those that are meant in large calls come first: fewer sequences or heads are tried where more
+    raise.
+    """
+    left, run = [*every], list[Convention]()
+    for size in sizes:
+        raised: list[Convention] = []
+        for each in left:
+            came = meaning(each, meant.sizes_of(each, size))
+            if came == MEANT:
+                return each, run
+            (run if came == RUNS else raised if came == RAISES else []).append(each)
+        left = raised
+    return None, run
 
 
-def _most_right(
-    every: Sequence[Sequence[Convention]], attempt: Attempt, size: tuple[int, int]
-) -> Convention | None:
-    """Return the arrangement, each of several conventions, that makes most rows right."""
-    best: Trial | None = None
-    for conventions in filter(None, every):
-        folded = best is not None and best.convention.axes_of_x in FOLDED
-        if folded and conventions[0].axes_of_x not in FOLDED:
-            break  # it would be the same call with one head
-        least = 0.0 if best is None else best.right + MARGIN
-        if least >= 1:
-            break
-        for convention in conventions:
-            trial = attempt(convention, size)
-            if trial.right > least:
-                best, least = trial, trial.right
-            if trial.right == 1:
-                break
-    return None if best is None else best.convention
-
-
-def _with_other_tables(convention: Convention, attempt: Attempt) -> Convention | None:
+def _with_other_tables(convention: Convention, meaning: Meaning) -> Convention | None:
     """Return the convention with tables of all sequences, if it is taken, for those of each."""
     if not convention.names & {*TABLES} or "b" not in convention.axes_of_tables:
         return None
-    for text in AXES_OF_TABLES:
-        other = replace(convention, axes_of_tables=text)
-        if "b" not in text and any(attempt(other, size).right for size in SIZES):
-            return other
-    return None
+    every = (replace(convention, axes_of_tables=text) for text in AXES_OF_TABLES if "b" not in text)
+    return _first_meant(every, meaning)[0]
 
 
-def _with_one_list(convention: Convention, attempt: Attempt) -> Convention:
-    """Return the convention with one list of positions for all sequences, if that is accepted."""
-    if "positions" not in convention.names or convention.axes_of_positions == "s":
+def _with_one_list(convention: Convention, meaning: Meaning) -> Convention:
+    """Return the convention with one list of positions for all sequences, if that is meant."""
+    of_positions, flat = convention.axes_of_positions, "b*s" in convention.axes_of_x
+    if "positions" not in convention.names or of_positions == "s" or flat:
         return convention
     shared = replace(convention, axes_of_positions="s")
-    several = SIZES[:2]  # of one sequence, both are the same list
-    right = any(attempt(shared, size).right for size in several)
-    return shared if right else convention
+    # Of one sequence, both are the same list.
+    return _first_meant([shared], meaning, meant.SIZES[:2])[0] or convention
+
+
+def _is_like(one: Convention, other: Convention) -> bool:
+    """Return True if positions have as many axes in both."""
+    return len(one.axes_of_positions.split()) == len(other.axes_of_positions.split())
 
 
 def _extends(one: str, other: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ropecli.checks.implementation.call import ImplementationError
 from ropecli.checks.implementation.calling.describe import Description, Parameter
-from ropecli.checks.implementation.calling.discover import NotCallable, Search
+from ropecli.checks.implementation.calling.discover import Arrangements, NotCallable, Search
 from ropecli.checks.implementation.calling.vocabulary import roles
 from ropecli.checks.implementation.convention import FORMS, PREFILL, STEP, Convention
 from ropecli.errors import ArgumentError, RopecliError
@@ -59,13 +59,8 @@ def keyword_texts(init: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     return texts, objects
 
 
-def find_convention(
-    search: Search, form: str | None
-) -> tuple[tuple[Convention, ...], tuple[str, ...]]:
-    """Return how to call an implementation, and the dtypes of its data.
-
-    There is a convention for each arrangement of axes that it accepts, the likeliest one first.
-    """
+def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tuple[str, ...]]:
+    """Return how to call an implementation, and the dtypes of its data."""
     caller, given = search.caller, search.given
     try:
         description = caller.describe()
@@ -77,7 +72,7 @@ def find_convention(
         if "scores" in known:
             convention = Convention(**{"framework": description.frameworks[0], **known})
             held = search.dtypes or caller.dtypes(convention.framework)
-            return (convention,), held
+            return Arrangements(judged=(convention,)), held
     first: NotCallable | None = None
     for index, other in DTYPES_TRIED:
         most = search.most if first is None else FEW
@@ -90,7 +85,8 @@ def find_convention(
         every = tried.find_arrangements(found, dtype)
         if "call" not in given and found.call.endswith(PREFILL):  # the class has a step as well
             step = found.call.removesuffix(PREFILL) + STEP
-            every = tuple(replace(each, step=step) for each in every)
+            judged = tuple(replace(each, step=step) for each in every.judged)
+            every = replace(every, judged=judged)
         held = search.dtypes or caller.dtypes(found.framework)
         return every, (dtype, *(each for each in held if each != dtype))
     assert first is not None

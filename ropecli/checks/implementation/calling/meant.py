@@ -1,0 +1,185 @@
+"""Evidence that a call is meant, and does not only run: rows are those of the call, rotated.
+
+Each vector of such a call is one vector times a number of its own, so that a row of the result
+shows by its length which vector it was, and by its direction at which position it was rotated. The
+direction at each position is seen in a call of one sequence with one head, where no axis can be
+taken for another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ropecli.arrays import DTYPES, on_all_axes
+from ropecli.checks.implementation.call import (
+    ImplementationError,
+    Request,
+    Unsupported,
+    WrongResult,
+)
+from ropecli.checks.implementation.convention import TABLES, Convention, letters
+
+#: Outcomes of a call: it raises, returns another shape than x's, runs, or shows that it is meant.
+RAISES, RESHAPES, RUNS, MEANT = range(4)
+#: Sequences and heads of a call, all lengths different and none of them 1; the later ones where
+#: those before raise.
+SIZES = ((4, 5), (2, 3), (1, 3), (1, 1))
+#: Of calls that show the direction of each position, the plainest first.
+REFERENCES = ((1, 1), (2, 3))
+#: Irregular positions: no two differ by as much as two others, so that what is rotated by those of
+#: other tokens is not, by chance, rotated by its own and a constant.
+RULER = np.array([0, 1, 4, 10, 18, 23, 25])
+MARGIN = 3  #: Positions on both sides that no call has: a constant may be added to all.
+POSITIONS = int(RULER[-1]) + 2 * MARGIN  #: Of a call that shows directions, from 0 on.
+ENOUGH = 3  #: Tokens of one head that show it.
+RATIO = 1.01  #: Of the length of a vector to the next longer one.
+#: Relative error of a row: half precision has less, and a row in another place has more.
+NEAR = 2.0**-5
+
+
+#: Makes a call, and returns the rows as float64.
+Rotate = Callable[[Request], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    """Calls that show whether a convention is meant."""
+
+    convention: Convention
+    rotate: Rotate
+    dim: int
+    axes: int  #: Coordinates of a position.
+    context: int  #: Positions that are taken.
+    dtype: str
+
+    def meaning(self, batch: int, heads: int) -> int:
+        """Return the outcome of calls of so many sequences and heads: `RAISES`, ..., `MEANT`."""
+        folded = "h*d" in self.convention.axes_of_x
+        if folded and heads == 1:
+            return RAISES  # it may be one head that is wider
+        needed = 2 if folded and "heads" not in self.convention.names else 1
+        tokens = next((n for n in (7, 5, 3) if RULER[n - 1] < self.context), self.context)
+        random = np.random.default_rng(7)
+        factors = RATIO ** random.permutation(batch * heads * tokens).reshape(batch, heads, tokens)
+        came = RAISES
+        for places in _places_to_try(self.convention, batch, tokens, self.context):
+            try:
+                got = self._rows(factors, places)
+            except WrongResult:
+                came = max(came, RESHAPES)
+                continue
+            except (ImplementationError, Unsupported):
+                continue
+            came = RUNS
+            for directions in self._directions:
+                if _is_meant(got, factors, places, directions, heads_needed=needed):
+                    return MEANT
+        return came
+
+    @functools.cached_property
+    def _directions(self) -> list[NDArray[np.float64]]:
+        """The rows of one vector at positions from 0 on, in calls of other sizes."""
+        known = []
+        places = np.arange(min(POSITIONS, self.context))
+        for size in dict.fromkeys(sizes_of(self.convention, each) for each in REFERENCES):
+            with contextlib.suppress(ImplementationError, Unsupported):
+                known.append(self._rows(np.ones((*size, len(places))), places)[0, 0])
+        return known
+
+    def _rows(self, factors: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+        random = np.random.default_rng(5)
+        one = random.choice([-1.0, 1.0], self.dim) * random.uniform(0.75, 1.25, self.dim)
+        x = (factors[..., None] * one).astype(DTYPES[self.dtype])
+        positions = on_all_axes(places, self.axes)
+        return self.rotate(Request(q=x, positions=positions, per_sequence=places.ndim > 1))
+
+
+def sizes_of(convention: Convention, size: tuple[int, int]) -> tuple[int, int]:
+    """Return sequences and heads of a call that has a place for them."""
+    axes = convention.axes_of_x
+    return size[0] if "b" in axes else 1, size[1] if "h" in axes else 1
+
+
+def in_other_order(one: str, other: str) -> bool:
+    """Return True if two arrangements take axes that both have in different order."""
+    tokens = [text.replace("b*s", "s") for text in (one, other)]
+    flat = [[c for axis in letters("axes", text) for c in axis] for text in tokens]
+    first, second = ([c for c in each if c in flat[0] and c in flat[1]] for each in flat)
+    return first != second
+
+
+def _places_to_try(
+    convention: Convention, batch: int, tokens: int, context: int
+) -> list[NDArray[np.int64]]:
+    """Return positions, (tokens,) or (batch, tokens), irregular ones first where they are given."""
+    names = convention.names
+    first = min(MARGIN, context - tokens)
+    counted = np.arange(tokens)
+    if not names & {"positions", "places", *TABLES}:
+        if "offsets" in names:
+            return [first + counted + counted[:batch, None]]
+        return [counted + (first if "offset" in names else 0)]
+    if RULER[tokens - 1] >= context:  # which leaves no room for gaps
+        return [counted]
+    irregular = min(MARGIN, context - 1 - int(RULER[tokens - 1])) + RULER[:tokens]
+    # Of a prime number of tokens, two sequences have one token at most at the same position.
+    own = irregular[counted * (1 + counted[:batch, None]) % tokens]
+    in_batch = "positions" in names and "b" in convention.axes_of_positions
+    in_batch |= bool(names & {*TABLES}) and "b" in convention.axes_of_tables
+    return [*([own] if in_batch else []), own[-1], first + counted]
+
+
+def _is_meant(
+    got: NDArray[np.float64],
+    factors: NDArray[np.float64],
+    places: NDArray[np.int64],
+    directions: NDArray[np.float64],
+    *,
+    heads_needed: int,
+) -> bool:
+    """Return True if some heads have rows of one head at the positions of one sequence.
+
+    These are three tokens of one sequence, rotated by their positions there plus one constant.
+    `directions` are the rows of the one vector at positions from 0 on.
+    """
+    factors_of_rows, found_at, near = _read(got, factors, directions)
+    tokens = got.shape[2]
+    places = np.atleast_2d(places)
+    heads = set()
+    for sequence, head in np.ndindex(*got.shape[:2]):
+        shown: Counter[tuple[int, int, int]] = Counter()
+        for token in np.flatnonzero(near[sequence, head]):
+            source, source_token = divmod(int(factors_of_rows[sequence, head, token]), tokens)
+            if source_token == token:
+                ahead = found_at[sequence, head, token] - places[:, token]
+                shown.update((source, other, int(n)) for other, n in enumerate(ahead))
+        if max(shown.values(), default=0) >= min(ENOUGH, tokens):
+            heads.add(head)
+    return len(heads) >= heads_needed
+
+
+def _read(
+    got: NDArray[np.float64], factors: NDArray[np.float64], directions: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+    """Return of each row the number of its vector, its position, and whether that is clear."""
+    rows = got.reshape(-1, got.shape[-1])
+    known = (directions**2).sum(axis=-1)
+    along = rows @ directions.T  # (rows, positions)
+    # |y - a g|^2 of each vector a times the one, and each direction g.
+    a = factors.reshape(-1, 1)
+    off = a**2 * known - 2 * a * along[:, None]
+    flat = off.reshape(len(rows), -1)
+    best = flat.argmin(axis=1)
+    which, where = np.divmod(best, len(directions))
+    size = (rows**2).sum(axis=-1)
+    left = size + flat[np.arange(len(rows)), best]
+    near = (left <= NEAR**2 * size) & (size > 0)
+    shape = got.shape[:3]
+    return which.reshape(shape), where.reshape(shape), near.reshape(shape)
