@@ -8,6 +8,7 @@ from typing import Any
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.convention import FORMS, FRAMEWORKS
+from ropecli.checks.implementation.laws import GONE
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, refuse_growth
@@ -44,6 +45,8 @@ def laws(
     kept = names if select is None else _as_names(select)
     left_out = _as_names(ignore)
     for name in sorted((kept | left_out) - names):
+        if name in GONE:
+            raise ArgumentError(f"law {name} is no longer in check: {GONE[name]}")
         listed = ", ".join(repr(each) if "," in each else each for each in sorted(names))
         raise ArgumentError(f"law must be one of {listed}, got {quote(name)}{meant(name, names)}")
     chosen = [law for law in known if law.name in kept - left_out]
@@ -126,13 +129,9 @@ def _tolerance(text: str) -> tuple[float, bool]:
     return number, digits != text
 
 
-def expectation(expect: object, form: str | None) -> Rotary | None:
-    """Return the encoding expected of an implementation of that form."""
+def expectation(expect: object) -> Rotary | None:
+    """Return the encoding expected."""
     if expect is None:
-        if form == "score":
-            msg = "form score needs to know what is expected, got nothing: scores alone do not "
-            msg += "show which RoPE it is"
-            raise ArgumentError(msg)
         return None
     if not isinstance(expect, Rotary):
         raise ArgumentTypeError(f"expect must be a Rotary, got {quote(expect)}", rotary_of(expect))

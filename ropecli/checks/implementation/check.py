@@ -23,7 +23,7 @@ from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.failing_call import Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance
-from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
+from ropecli.checks.implementation.laws import LAWS
 from ropecli.checks.implementation.probe import probe
 from ropecli.checks.implementation.rows import call_failure
 from ropecli.checks.implementation.subject import Evidence, Subject
@@ -127,8 +127,6 @@ def check(
         framework: Framework of the arrays that it takes: "numpy", "torch", "jax", ...
         form: "apply": function(x, positions). "module": a class or object that is called so.
             "tables": function(q, k, cos, sin). "decoder": a class with prefill(x) and step(x_one).
-            "score": function(q, k, positions) with the scores before softmax; `expect` must be
-            given.
         call: The call as a Python expression, such as "apply(q, k, cos, sin)" or
             "Rotary(dim=head_dim)(x, offset)".
         axes_of_x: Axes of the vectors, such as "b s h d" or "b*s h*d".
@@ -209,9 +207,8 @@ def check(
     }
     arguments.check_strings(**given, device=device, result_dtype=result_dtype)
     arguments.check_names(framework, form, result_dtype)
-    known_laws = SCORE_LAWS if form == "score" else LAWS
-    laws = arguments.laws(known_laws, select, ignore)
-    expect = arguments.expectation(expect, form)
+    laws = arguments.laws(LAWS, select, ignore)
+    expect = arguments.expectation(expect)
     dim = arguments.head_dim(head_dim, expect)
     context = CONTEXT if context_length is None else length("context length", context_length)
     original = arguments.original_length(original_context_length, expect)
@@ -272,9 +269,8 @@ def check(
             named_dtypes=arguments.dtypes(dtypes) or (),
             evidence=Evidence(dtype=chosen[0]),
         )
-        if form != "score":
-            with np.errstate(all="ignore"):  # an implementation may return what is not finite
-                subject = probe(subject)
+        with np.errstate(all="ignore"):  # an implementation may return what is not finite
+            subject = probe(subject)
         checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
         clock.stop()
         told = list(caller.notes)
@@ -303,7 +299,7 @@ def check(
         arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
         notes=tuple(told),
         findings=findings(subject, checks),
-        loosened=(*loosened, *results, *_left_out(laws, known_laws), *([FAST] if fast else [])),
+        loosened=(*loosened, *results, *_left_out(laws), *([FAST] if fast else [])),
         head_dim=dim,
         axes=count,
         dtypes=chosen,
@@ -354,10 +350,10 @@ def _judge(
     return checks, explains, cut
 
 
-def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> list[str]:
+def _left_out(kept: Sequence[Law[Subject]]) -> list[str]:
     """Describe which laws were not judged by, in the shorter way."""
     names = list(dict.fromkeys(law.name for law in kept))
-    absent = list(dict.fromkeys(law.name for law in known if law.name not in names))
+    absent = list(dict.fromkeys(law.name for law in LAWS if law.name not in names))
     if not absent:
         return []
     if len(names) < len(absent):

@@ -222,7 +222,7 @@ class Search:
 
     def _with_tables_dtype(self, found: Convention, dtype: str) -> Convention:
         """Return a call with the dtype of its tables, where that of x does not fit."""
-        if "tables_dtype" in self.given or found.scores:
+        if "tables_dtype" in self.given:
             return found
         of_framework = self.caller.dtypes(found.framework)
 
@@ -255,7 +255,7 @@ class Search:
         self, alone: Convention, tried: Sequence[Trial], rest: Iterator[Convention], dtype: str
     ) -> Convention:
         """Return a right call with the positions that it lacks, if they choose most rows."""
-        if alone.names & {*PLACES, *TABLES, *CACHES} or alone.scores:
+        if alone.names & {*PLACES, *TABLES, *CACHES}:
             return alone
         moved = next(
             (
@@ -321,7 +321,7 @@ class Search:
             return self.attempt(convention, dtype, size)
 
         taken = [found]
-        if "axes_of_x" not in self.given and not found.scores:
+        if "axes_of_x" not in self.given:
             taken = self._find_axes_of_x(found, attempt)
             if "axes_of_positions" not in self.given:
                 taken = [_with_one_list(each, attempt) for each in taken]
@@ -389,7 +389,7 @@ class Search:
         if "offset" in convention.names and np.array_equal(results[0], results[-1]):
             del results[1:], rows[1:]  # it ignores its offset, which is for the laws to say
         got, where = np.concatenate(results), np.concatenate(rows)
-        if convention.scores or not np.isfinite(got).all():
+        if not np.isfinite(got).all():
             return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
         level, right = _level(got, x[0, 0, 0].astype(np.float64), where, self.rope, convention)
         doubtful = folded and right <= MOST

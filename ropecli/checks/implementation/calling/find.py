@@ -74,10 +74,6 @@ def find_convention(
     known = {**given}
     if form is not None:
         known = {**_of_form(form, description, search.init), **known}
-        if "scores" in known:
-            convention = Convention(**{"framework": description.frameworks[0], **known})
-            held = search.dtypes or caller.dtypes(convention.framework)
-            return (convention,), held
     first: NotCallable | None = None
     for index, other in DTYPES_TRIED:
         most = search.most if first is None else FEW
@@ -117,7 +113,7 @@ def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> di
         call = f"{name if description.is_callable else name + '.forward'}({arguments})"
     else:
         call = f"{name}({', '.join([arguments, *words])})"
-    return {"call": call, **({"scores": True, "axes_of_x": "s d"} if form == "score" else {})}
+    return {"call": call}
 
 
 def _explain(
