@@ -249,8 +249,6 @@ class Operator:
         def wrapper(*args: Any, **keywords: Any) -> Any:
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
-            if base.kind == "score":
-                return target(self.queries(base, bound.args), *bound.args[1:])
             return self.change(base, bound.args, lambda: target(*args, **keywords), memory)
 
         return wrapper
@@ -316,16 +314,6 @@ class Operator:
                 x[...] = y
             return None
         return tuple(changed) if isinstance(value, tuple) else changed[0]
-
-    def queries(self, base: Base, given: Sequence[Any]) -> Array:
-        """Return queries that are rotated rightly to those with the fault."""
-        q: Array = given[0]
-        rows = self._read(base, given, q, q, None)
-        if rows is None:
-            return q
-        wrong = unpack(self._faulty(replace(rows, y=rows.turned()), q), rows.text, q.shape[-1])
-        back = replace(rows, x=wrong).turned(sign=-1) / rows.rope.attention_factor**2
-        return pack(back, q, rows.text).astype(q.dtype)
 
     def _faulty(self, rows: Rows, like: Array) -> Array:
         """Return a result with the fault, in its own axes."""
@@ -521,7 +509,6 @@ def zoo(case: Right) -> Base:
     at_length = case.at_length
     expect = None if case.expect is None else case.expect()
     rope = case.intended()
-    score = case.kind == "score"
     return Base(
         name=case.name,
         target=case.target,
@@ -529,12 +516,11 @@ def zoo(case: Right) -> Base:
             "expect": expect,
             "form": FORMS[case.kind],
             **case.options,
-            **({} if score else {"context_length": CONTEXT}),
+            "context_length": CONTEXT,
         },
         rope=at_length or (lambda _: rope),
-        axes={2: ("s d",)} if score else LEADING,  # scores are asked of one head
         places=second,
-        others=(lambda x, positions: (x, positions)) if score else given_positions,
+        others=given_positions,
         kind=case.kind,
     )
 
@@ -767,9 +753,8 @@ def passes(operator: Operator, base: Base) -> Verdict | None:
     only where these saw nothing. There is none where no call rotates anything, as where each
     second call of a shape gives its vectors back.
     """
-    every = {"ignore": ()}  # a score has few laws
     asked: Mapping[str, Any]
-    for asked in (every,) if base.kind == "score" else ({}, {"select": "every shape"}, every):
+    for asked in ({}, {"select": "every shape"}, {"ignore": ()}):
         try:
             verdict = base.judge(operator.apply(base), dtypes=operator.dtypes, **asked)
         except CallError:

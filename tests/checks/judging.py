@@ -32,17 +32,17 @@ FEW_LAWS: dict[str, Any] = {
 }
 
 #: Laws that make a thousand calls or a long one: tests of the others do without them.
-MANY_CALLS = ("every shape", "every position", "many steps", "two threads")
+MANY_CALLS = ("every shape", "every position", "many steps")
 #: Laws of single calls in particular shapes.
-OF_CALLS = {"keys", "memory", "gradient", "rounding"}
+OF_CALLS = {"keys", "memory", "gradient"}
 #: All other laws of `check`.
 LAWS = {
     "rotation", "convention", "relative position", "norm", "composition", "attention factor",
-    "softmax factor", "precision", "long positions", "offset positions", "gaps in positions",
+    "precision", "long positions", "offset positions", "gaps in positions",
     "repeated positions", "positions backwards", "negative positions", "batched positions",
     "left padding", "packed sequences", "axes", "long, short, long", "original length",
     "beyond the cache", "token by token", "two instances", "input untouched",
-    "dtype and shape", "same twice", "score",
+    "dtype and shape", "same twice",
 }  # fmt: skip
 
 
@@ -86,7 +86,7 @@ class Decoder:
 
 def check_here(target: Any, **options: Any) -> Verdict:
     """Check an implementation that runs in this process, which is quicker."""
-    if options.get("form") == "score" or {"select", "ignore"} & options.keys():
+    if {"select", "ignore"} & options.keys():
         return check(target, **({"isolated": False} | options))
     verdict = check(target, ignore=MANY_CALLS, **({"isolated": False} | options))
     # These tests leave them out: the verdict need not say so.
@@ -138,7 +138,7 @@ def assert_failed(verdict: Verdict, law: str) -> Check:
     return next(each for each in checks_of(verdict, law) if each.passed is False)
 
 
-FORMS = {"function": "apply", "class": "module", "decoder": "decoder", "score": "score"}
+FORMS = {"function": "apply", "class": "module", "decoder": "decoder"}
 
 
 def judge_case(case: Case, **options: Any) -> Verdict:

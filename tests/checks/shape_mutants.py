@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,7 +38,6 @@ class History:
     sequences: int = 0  #: Of a decoder: those begun before this one,
     steps: int = 0  #: the steps of this one,
     stepped: bool = False  #: and whether there was a step in any before.
-    thread: int = field(default_factory=threading.get_ident)
 
     def add(self, call: Call, y: Array) -> None:
         """Remember a call."""
@@ -536,13 +534,6 @@ PLACES = (
         says="grow|cache|table",
         form="class",
         faults=(NOT_TURNED, ZEROS, FIRST_POSITION),
-    ),
-    Place(
-        name="another thread",
-        wrong=lambda call: threading.get_ident() != call.before.thread,
-        says="thread",
-        form="class",
-        faults=(NOT_TURNED, FACTOR),
     ),
     Place(
         name="a result kept until the next call",

@@ -18,9 +18,6 @@ INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        (lambda q, k, p: None, {"form": "score"},
-         "form score needs to know what is expected, got nothing: scores alone do not show "
-         "which RoPE it is"),
         (Module(), INIT, "init needs a class with form module, got a Module"),
         (turn, INIT, "init needs a class with form module, got a function"),
         (Module(), {"form": "decoder"}, "form decoder takes a class, got a Module"),
@@ -29,7 +26,7 @@ INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
         (turn, {"axes": 0}, "axes must be at least 1, got 0"),
         (turn, {"axes": -1}, "axes must be at least 1, got -1"),
         (turn, {"form": "call"},
-         "form must be one of apply, tables, module, decoder, score, got 'call'"),
+         "form must be one of apply, tables, module, decoder, got 'call'"),
         (turn, {"framework": "cupy"},
          "framework must be one of numpy, torch, jax, mlx, tensorflow, tinygrad, got 'cupy'"),
         (turn, {"tables": "wide"}, "tables must be one of half, interleaved, single, got 'wide'"),
@@ -72,8 +69,21 @@ def test_laws_that_are_not_known(word: str) -> None:
 
 
 def test_laws_are_selected_and_ignored() -> None:
-    verdict = judge_small(turn_small, select=["norm", "score", "same twice"], ignore="score")
-    assert [each.name for each in verdict.checks] == ["norm", "same twice"]
+    verdict = judge_small(turn_small, select=["rotation", "axes", "same twice"], ignore="axes")
+    assert [each.name for each in verdict.checks] == ["rotation", "same twice"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("two threads", "calls at the same time are not tried"),
+        ("score", "scores are not judged, and vectors show no factor"),
+    ],
+)
+def test_laws_that_are_gone_say_where_they_went(name: str, words: str) -> None:
+    with pytest.raises(ropecli.ArgumentError) as error:
+        judge(turn, select=name)
+    assert str(error.value) == f"law {name} is no longer in check: {words}"
 
 
 def test_xpos_is_refused() -> None:

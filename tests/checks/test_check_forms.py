@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,6 @@ from judging import (
     judge,
     judge_once,
     judge_small,
-    turn,
     turn_small,
 )
 
@@ -98,14 +95,6 @@ def test_steps_follow_a_prefill_or_none(late: tuple[bool, ...]) -> None:
     wrong = judge_once(kind, form="decoder", expect=HALF, **SHORT)
     assert "token by token" in failures(wrong)
     assert "token" in str(wrong.diagnosis)
-
-
-def test_what_a_decoder_can_not_be_asked_keeps_what_it_was_asked() -> None:
-    """Its positions begin at 0, or 5: at 100, 101, 102, 110 it has none."""
-    kind = type("Kind", (Decoder,), {"turn": staticmethod(turn_small)})
-    verdict = judge_small(kind, form="decoder", expect=SMALL)
-    assert failures(verdict) == []
-    assert [each.passed for each in checks_of(verdict, "score")] == [True, True, True, None]
 
 
 # Tables: cos and sin by the length of the sequence, by axes, and left as they are.
@@ -212,78 +201,6 @@ def test_no_argument_is_written_into(name: str) -> None:
     (law,) = checks_of(verdict, "input untouched")
     assert law.note == f"{name} is written into"
     assert str(law.counterexample).startswith(f"{name}[0, 0, 0")
-
-
-# Scores, with the factors that multiply them.
-
-
-@pytest.mark.slow
-def test_a_factor_is_wrong_in_the_score_too() -> None:
-    expect = ropecli.Rotary(head_dim=DIM, layout="half", attention_factor=1.25)
-    verdict = judge_once(turn, expect=expect)
-    case = assert_failed(verdict, "attention factor")
-    assert case.counterexample == "position 0: vectors grow by 1, expected 1.25"
-    assert [each.passed for each in checks_of(verdict, "score")].count(False) == 1
-
-
-def scores(
-    change: Callable[[Array], Any] = np.asarray, factor: float = 1.0, alone: float | None = None
-) -> Any:
-    """Scores as they must be, at other positions, times a factor, or another for one token."""
-
-    def score(q: Array, k: Array, positions: Array) -> Array:
-        q, k = (turn(x.astype(np.float64), change(np.asarray(positions))) for x in (q, k))
-        first = len(positions) == 1 and positions[0] == 0
-        times = alone if first and alone is not None else factor
-        return times * (q @ k.swapaxes(-1, -2)) / math.sqrt(DIM)
-
-    return score
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("target", "law"),
-    [
-        (scores(), None),
-        (scores(np.abs), None),
-        (scores(np.zeros_like), "score"),
-        (scores(lambda p: p * (1 + 2e-4)), "score"),
-        (scores(lambda p: p + (p == 110)), "score"),
-        (scores(lambda p: p + (p == 63)), "score"),
-        (scores(factor=1.0002), "softmax factor"),
-        (scores(alone=1.5), "softmax factor"),
-    ],
-    ids=[
-        "right", "no negatives", "not turned", "a little faster", "far", "one of many",
-        "a little more", "at 0",
-    ],
-)  # fmt: skip
-def test_scores_at_position_0_and_beyond(target: Any, law: str | None) -> None:
-    verdict = judge_once(target, form="score", expect=HALF)
-    names = [each.name for each in verdict.checks if each.passed is False]
-    assert names[:1] == ([] if law is None else [law])
-    assert len(names) == len(set(names))
-
-
-def test_scores_are_judged_in_each_dtype() -> None:
-    def of_halves(q: Array, k: Array, positions: Array) -> Array:
-        backwards = q.dtype == np.float16
-        made: Array = scores(np.negative if backwards else np.asarray)(q, k, positions)
-        return made
-
-    verdict = judge(of_halves, form="score", expect=HALF, dtypes=("float32", "float16"))
-    assert {each.dtype for each in verdict.checks if each.passed is False} == {"float16"}
-
-
-@pytest.mark.slow
-def test_scores_are_judged_with_their_factor() -> None:
-    expect = ropecli.Rotary(head_dim=DIM, layout="half", softmax_factor=1.5)
-    assert failures(judge(scores(factor=1.5), form="score", expect=expect)) == []
-    verdict = judge(scores(), form="score", expect=expect)
-    assert failures(verdict) == ["softmax factor"]
-    assert verdict.diagnosis == "the softmax factor is wrong: softmax factor 1, expected 1.5"
-    other = ropecli.Rotary(head_dim=DIM, softmax_factor=1.5)
-    assert "score" in failures(judge_once(scores(factor=1.5), form="score", expect=other))
 
 
 # Bases: another one must turn otherwise, where it can.

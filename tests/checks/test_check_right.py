@@ -205,9 +205,12 @@ def negative_positions(verdict: Verdict) -> tuple[bool | None, str | None]:
 def test_negative_indices_of_a_table_are_no_fault(rows: int) -> None:
     """No model asks for them, and every table that is looked up in gives its last rows."""
     rotate = implement(ROPES["half"])
-    verdict = check_here(lambda x, p: rotate(x, np.arange(rows)[np.asarray(p)]), head_dim=32)
+    verdict = check_here(
+        lambda x, p: rotate(x, np.arange(rows)[np.asarray(p)]), head_dim=32, context_length=4096
+    )
     assert refusals(verdict) == []
-    note = f"they count from the end of a table of {rows:,} rows, as indices do"
+    size = f" of {rows:,} rows" if rows == 4096 else ""
+    note = f"they count from the end of a table{size}, as indices do"
     assert negative_positions(verdict) == (None, note)
 
 
@@ -231,7 +234,7 @@ def test_negative_indices_of_a_long_table_of_float32_are_no_fault(look_up: Any) 
         return half(x, *np.split(look_up(table, np.asarray(positions)), 2, axis=-1))
 
     verdict = check_here(looked_up, head_dim=32, dtypes=["float32"])
-    note = "they count from the end of a table of 163,840 rows, as indices do"
+    note = "they count from the end of a table, as indices do"
     assert negative_positions(verdict) == (None, note)
 
 

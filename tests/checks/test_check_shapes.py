@@ -11,7 +11,6 @@ import pytest
 from helpers import slow_rows
 from judging import HALF, Array, assert_failed, check_here, failures, judge, turn
 
-import ropecli
 from ropecli.checks.implementation.shapes.blame import EVERY, blame
 from ropecli.checks.implementation.shapes.design import (
     BATCHES,
@@ -195,15 +194,6 @@ def last_rows(x: Array, positions: Any) -> Array:
     return y
 
 
-def cut_off(wide: Array, dtype: Any) -> Array:
-    """Numbers with the digits cut off that a half precision does not hold."""
-    y: Array = wide.astype(dtype)
-    if y.itemsize == 2:
-        over = np.abs(y.astype(np.float64)) > np.abs(wide)
-        y = (y.view(np.uint16) - over.astype(np.uint16)).view(y.dtype)
-    return y
-
-
 def imprecise(x: Array, positions: Any) -> Array:
     y: Array = turn(x.astype(np.float64), positions) * (1 + 3e-5 * (-1.0) ** np.arange(x.shape[-1]))
     return y.astype(x.dtype)
@@ -232,7 +222,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "later": (imprecise_later, "every position", "every row but those at position 0"),
     "steps": (Tires(), "many steps", "share no simple pattern"),
 }  # fmt: skip
-SHAPES = ("every shape", "every position", "rounding", "memory", "many steps")
+SHAPES = ("every shape", "every position", "memory", "many steps")
 
 
 @pytest.mark.slow
@@ -299,35 +289,6 @@ def test_a_shape_may_be_refused_and_is_named() -> None:
     (shape,) = verdict.checks
     assert shape.passed
     assert shape.note == "refuses calls with more than 8 heads: ValueError: at most 8 heads"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("factor", [0.7, 1.2, 1.3465])
-@pytest.mark.parametrize("way", ["tables", "factor", "both"])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_tables_and_factors_rounded_before_are_no_bias(dtype: str, way: str, factor: float) -> None:
-    """All cosines of slow pairs are rounded the same way, and so is a factor after them."""
-    rope = ropecli.Rotary(head_dim=32, layout="half", base=1e8, attention_factor=factor)
-
-    def rounded(x: Array, positions: Any) -> Array:
-        if x.dtype == np.float32:
-            return turn(x, positions, rope.inv_freq, factor)
-        z = np.exp(1j * np.asarray(positions)[..., None] * rope.inv_freq)
-        z = z * factor if way == "tables" else z
-        after = x.dtype.type(1) if way == "tables" else x.dtype.type(factor)
-        cos, sin = (each if way == "factor" else each.astype(x.dtype) for each in (z.real, z.imag))
-        a, b = np.split(x.astype(np.float64), 2, axis=-1)
-        y = np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
-        result: Array = y.astype(x.dtype) * after
-        return result
-
-    given: dict[str, Any] = {"dtypes": ["float32", dtype], "select": "rounding"}
-    assert failures(judge(rounded, expect=rope, head_dim=32, **given)) == []
-
-    def cut(x: Array, positions: Any) -> Array:
-        return cut_off(turn(x.astype(np.float64), positions, rope.inv_freq, factor), x.dtype)
-
-    assert failures(judge(cut, expect=rope, head_dim=32, **given)) == ["rounding"]
 
 
 @pytest.mark.slow

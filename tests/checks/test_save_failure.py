@@ -218,17 +218,6 @@ def test_files_are_refused_before_anything_is_called(source: Path, tmp_path: Pat
     assert "their_rope" in script.read_text()
 
 
-def test_scores_save_nothing_and_say_so(tmp_path: Path) -> None:
-    def score(q: Any, k: Any, positions: Any) -> Any:
-        return q @ k.T
-
-    options = {"expect": ROPE, "context_length": 64, "dtypes": ["float32"]}
-    verdict = check_here(score, form="score", save_failure=tmp_path / "case.npz", **options)
-    assert not verdict.passed
-    assert verdict.notes[-1] == "no failure is saved: no call by itself shows one"
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_objects_of_a_call_are_named_in_the_script(tmp_path: Path) -> None:
     def moved(x: Any, positions: Any, own: Any = None) -> Any:
         return turn_small(x, positions + 1)

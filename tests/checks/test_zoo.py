@@ -34,7 +34,7 @@ def is_in_share(case: Case, one_in: int) -> bool:
     return crc32(case.name.encode()) % one_in == 0
 
 
-#: All decoders, scores and classes, half of the right functions and an eighth of the wrong ones.
+#: All decoders and classes, half of the right functions and an eighth of the wrong ones.
 MOST_RIGHT = [c for c in RIGHT if c.kind != "function" or is_in_share(c, 2)]
 MOST_WRONG = [c for c in WRONG if c.kind != "function" or is_in_share(c, 8)]
 
@@ -55,12 +55,12 @@ FEW_RIGHT, FEW_WRONG = 7, 20  #: One in this number is in the quick tier.
 
 
 def test_there_are_enough_of_both() -> None:
-    assert (len(RIGHT), len(WRONG)) == (39, 124)
+    assert (len(RIGHT), len(WRONG)) == (38, 120)
     assert len({case.target for case in MOST_WRONG}) >= 35
     assert len({case.target for case in MOST_RIGHT}) >= 15
     assert sum(is_in_share(case, FEW_RIGHT) for case in MOST_RIGHT) >= 3
     kinds = {case.kind for case in MOST_WRONG if is_in_share(case, FEW_WRONG)}
-    assert kinds == {"function", "class", "decoder", "score"}
+    assert kinds == {"function", "class", "decoder"}
 
 
 @pytest.mark.parametrize("case", by_tier(MOST_RIGHT, FEW_RIGHT))

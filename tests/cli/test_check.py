@@ -293,7 +293,7 @@ def test_what_is_loosened_is_in_the_verdict(
     assert json.loads(out)["result"]["loosened"] == said.split("; ")
     _, err = assert_checked(capfd, target, *short, "--select", "none", code=2)
     assert err[-1].startswith("error: law must be one of attention factor, axes, ")
-    assert err[-1].endswith(", two instances, two threads, got 'none'")
+    assert err[-1].endswith(", two instances, got 'none'")
 
 
 CALLED = """
@@ -314,9 +314,6 @@ def of_tokens(x, positions):
     batch, length, heads, dim = x.shape
     return turn(x.swapaxes(1, 2), positions).swapaxes(1, 2)
 
-def score(q, k, positions):
-    return turn(q, positions) @ turn(k, positions).T / np.sqrt(q.shape[-1])
-
 class Decoder:
     length = 0
 
@@ -335,7 +332,6 @@ class Decoder:
     slow_rows(
         ("of_int32", "--form apply", "--positions-dtype int32"),
         ("of_tokens", "", '--axes-of-x "b s h d"'),
-        ("score", "--form score --dtype float64", "--form score"),
         ("Decoder", "--form decoder", "--form decoder"),
     ),
 )
@@ -344,11 +340,10 @@ def test_how_it_was_called_can_be_pasted(
 ) -> None:
     (tmp_path / "called.py").write_text(CALLED)
     words = [f"{tmp_path / 'called.py'}:{name}", "--layout", "half", "--dim", "16", "--json", "-q"]
-    words += ["--context", "256", *([] if name == "score" else QUICKLY)]
+    words += ["--context", "256", *QUICKLY]
     first = json.loads(assert_checked(capfd, *words, *given.split())[0])["result"]
     assert shown in first["convention"]
-    dtype = ["--dtype", "float64"] if "float64" in given else []
-    again = json.loads(assert_checked(capfd, *words, *dtype, *shlex.split(first["convention"]))[0])
+    again = json.loads(assert_checked(capfd, *words, *shlex.split(first["convention"]))[0])
     assert again["result"]["convention"] == first["convention"]
 
 

@@ -15,7 +15,6 @@ from helpers import ROOT, oracle, read_json, run_process
 
 from ropecli.checks.accuracy import ACCURACY, ANGLE
 from ropecli.checks.implementation.laws import LAWS as CHECK_LAWS
-from ropecli.checks.implementation.laws import SCORE_LAWS
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.rotation_laws.subject import COUNT
 from ropecli.cli.app import build
@@ -150,4 +149,4 @@ def slug(heading: str) -> str:
 
 def test_every_law_of_check_is_on_its_page() -> None:
     listed = set(re.findall(r"`([^`]+)`", page("check").partition("## The laws")[2]))
-    assert {law.name for law in (*CHECK_LAWS, *SCORE_LAWS)} <= listed
+    assert {law.name for law in CHECK_LAWS} <= listed

@@ -10,6 +10,7 @@ from typing import Any
 from ropecli.arrays import DTYPES
 from ropecli.checks.expectation import GIVEN, Expectation
 from ropecli.checks.implementation.convention import FORMS, FRAMEWORKS
+from ropecli.checks.implementation.laws import GONE
 from ropecli.checks.implementation.options import ANY, Options
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
 from ropecli.checks.implementation.subject import Subject
@@ -48,6 +49,8 @@ def laws(
     kept = names if select is None else _as_names(select)
     left_out = _as_names(ignore)
     for name in sorted((kept | left_out) - names):
+        if name in GONE:
+            raise ArgumentError(f"law {name} is no longer in check: {GONE[name]}")
         listed = ", ".join(repr(each) if "," in each else each for each in sorted(names))
         raise ArgumentError(f"law must be one of {listed}, got {quote(name)}{meant(name, names)}")
     chosen = [law for law in known if law.name in kept - left_out]
@@ -147,9 +150,6 @@ def expectation(options: Options) -> Expectation:
         raise ArgumentTypeError(msg, rotary_of(expect))
     if found.rope is not None:
         refuse_growth(found.rope)
-    elif options.form == "score":
-        msg = "form score needs to know what is expected, got nothing: scores alone do not "
-        raise ArgumentError(f"{msg}show which RoPE it is")
     if options.offset is None:
         return found
     return replace(found, offset=number("offset", options.offset), offset_ground=GIVEN)

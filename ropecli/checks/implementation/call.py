@@ -62,8 +62,6 @@ class Request(Positions):
     gradient: tuple[NDArray[Any], ...] | None = None
     #: Later calls, after which the first result is read once more.
     followed_by: tuple[Request, ...] = ()
-    concurrent: Request | None = None  #: A call that another thread makes at the same time.
-    on_other_instance: bool = False  #: That call is of another instance.
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -116,21 +114,10 @@ class ScaledRequest(Positions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RaceMismatch:
-    """A result unlike that of the same call alone; heads of keys follow those of queries."""
-
-    when: str  #: What the other thread did.
-    second: bool  #: It is that of the second of two calls.
-    alone: NDArray[Any]
-    together: NDArray[Any] | None  #: None if it raised.
-    error: str | None  #: What it raised.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Response:
     """The result of a call."""
 
-    q: NDArray[Any]  #: As in the request, in the dtype of the result; scores for scores.
+    q: NDArray[Any]  #: As in the request, in the dtype of the result.
     k: NDArray[Any] | None = None
     v: NDArray[Any] | None = None  #: Of packed q, k and v: the values, which were the keys.
     in_place: bool = False  #: The result was written over the argument.
@@ -139,7 +126,6 @@ class Response:
     gradient: tuple[NDArray[Any], ...] | None = None  #: As in the request.
     note: str | None = None  #: What a reader should know of the gradient.
     reread: NDArray[Any] | None = None  #: The first result after the later calls.
-    mismatch: RaceMismatch | None = None  #: Of two calls at the same time.
 
 
 class ImplementationError(Exception):

@@ -22,7 +22,7 @@ from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.failing_call import Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance
-from ropecli.checks.implementation.laws import LAWS, SCORE_LAWS
+from ropecli.checks.implementation.laws import LAWS
 from ropecli.checks.implementation.options import Options, taking
 from ropecli.checks.implementation.probe import probe
 from ropecli.checks.implementation.rows import call_failure
@@ -111,8 +111,7 @@ def check(options: Options) -> Verdict:
     begin = time.perf_counter()
     given = arguments.convention(options)
     form = options.form
-    known_laws = SCORE_LAWS if form == "score" else LAWS
-    laws = arguments.laws(known_laws, options.select, options.ignore)
+    laws = arguments.laws(LAWS, options.select, options.ignore)
     expected = arguments.expectation(options)
     dim = arguments.head_dim(options.head_dim, expected)
     context = length(
@@ -179,9 +178,8 @@ def check(options: Options) -> Verdict:
             named_dtypes=dtypes or (),
             evidence=Evidence(dtype=chosen[0]),
         )
-        if form != "score":
-            with np.errstate(all="ignore"):  # an implementation may return what is not finite
-                subject = probe(subject)
+        with np.errstate(all="ignore"):  # an implementation may return what is not finite
+            subject = probe(subject)
         checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
         clock.stop()
         told = list(caller.notes)
@@ -216,7 +214,7 @@ def check(options: Options) -> Verdict:
         loosened=(
             *loosened,
             *results,
-            *_left_out(laws, known_laws),
+            *_left_out(laws),
             *([FAST] if options.fast else []),
         ),
         head_dim=dim,
@@ -269,10 +267,10 @@ def _judge(
     return checks, explains, cut
 
 
-def _left_out(kept: Sequence[Law[Subject]], known: Sequence[Law[Subject]]) -> list[str]:
+def _left_out(kept: Sequence[Law[Subject]]) -> list[str]:
     """Describe which laws were not judged by, in the shorter way."""
     names = list(dict.fromkeys(law.name for law in kept))
-    absent = list(dict.fromkeys(law.name for law in known if law.name not in names))
+    absent = list(dict.fromkeys(law.name for law in LAWS if law.name not in names))
     if not absent:
         return []
     if len(names) < len(absent):

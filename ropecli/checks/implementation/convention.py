@@ -72,7 +72,6 @@ FORMS = {
     "tables": "q, k, cos, sin",
     "module": "x, positions",
     "decoder": "x",
-    "score": "q, k, positions",
 }
 #: Calls of a decoder's instance.
 PREFILL, STEP = ".prefill(x)", ".step(x)"
@@ -92,7 +91,6 @@ class Convention:
     """
 
     call: str
-    scores: bool = False  #: It returns the scores before softmax, (queries, keys).
     step: str = ""  #: Of a decoder: the call with one more token.
     axes_of_x: str = "b h s d"
     axes_of_positions: str = "s"  #: With a b in it they are always given for each sequence.
@@ -126,7 +124,7 @@ class Convention:
 
     def options(self) -> str:
         """The command-line options that say this convention, as they can be pasted."""
-        unused = {"scores", "step"}  # a form says them
+        unused = {"step"}  # a form says it
         if not self.names & {*TABLES, *CACHES}:
             unused.add("columns")
         if not self.names & {*TABLES, *CACHES, "inv_freq"}:
@@ -144,8 +142,7 @@ class Convention:
             if shown and field.name not in unused:
                 name = "tables" if field.name == "columns" else field.name.replace("_", "-")
                 words.append(f"--{name} {_quote(value)}")
-        form = "score" if self.scores else "decoder" if self.step else ""
-        return " ".join([*words, *([f"--form {form}"] if form else [])])
+        return " ".join([*words, *(["--form decoder"] if self.step else [])])
 
     def describe_axes(self) -> str:
         """The axes of the vectors, and of the tables if there are any."""

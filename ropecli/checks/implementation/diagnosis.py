@@ -40,9 +40,9 @@ WHOLE_DESIGN = ("every shape", "every position")
 #: Checks of what calls leave behind, which may show in any later call.
 STATE = {"same twice", "two instances", "long, short, long", "precision", "original length"}
 #: Checks whose failure no other one explains.
-OF_THEIR_OWN = {"input untouched", "dtype and shape", "memory", "rounding", "gradient", "keys"}
+OF_THEIR_OWN = {"input untouched", "dtype and shape", "memory", "gradient", "keys"}
 #: Checks that compare with the encoding expected, and those whose calls have heads or a batch.
-OF_WHAT_IS_EXPECTED = {"attention factor", "axes", "score", "softmax factor", "original length"}
+OF_WHAT_IS_EXPECTED = {"attention factor", "axes", "original length"}
 OF_LARGE_CALLS = {"batched positions", "left padding", *WHOLE_DESIGN}
 SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
@@ -144,14 +144,19 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
     """Return what is unusual about an implementation and yet no failure, a sentence each."""
     every = [c.note for c in checks if c.passed is None and c.note and COMES_BACK in c.note]
     sentences = list(dict.fromkeys(every))
-    found = subject.evidence.identified
+    found, expect = subject.evidence.identified, subject.expect
+    if expect is not None and expect.softmax_factor != 1:
+        sentences.append(
+            f"the score needs a factor {expect.softmax_factor:.6g} besides the rotation, which a "
+            "rotation does not show"
+        )
     if found is None or not found.recognised:
         return tuple(sentences)
     if (offset := subject.offset) and subject.expectation.offset_ground == MUST:
         sentences.append(
             f"positions start at {offset:g}: the first token is rotated as position {offset:g}"
         )
-    if subject.expect is not None:
+    if expect is not None:
         return tuple(sentences)
     if found.base is not None and not LEAST_BASE <= found.base <= LARGEST_BASE:
         sentences.append(

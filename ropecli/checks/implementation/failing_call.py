@@ -87,7 +87,7 @@ class Recorder:
 
     def begin(self, subject: Subject) -> None:
         """Forget what was called, before a law."""
-        # A decoder's calls follow from one another, and scores are not rows.
+        # A decoder's calls follow from one another.
         known = subject.implementation.form == "apply" and expected_oracle(subject) is not None
         self._subject = subject if known else None
         self._wrong, self._raised = [], []

@@ -65,10 +65,7 @@ class Instance:
         return self._owner.caller.call(self._number, request)
 
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the result for x (..., sequence, head_dim); for scores, x is q and k."""
-        if self._convention.scores:
-            q, k = (each[None, None] for each in x)
-            return self.request(Request(q=q, k=k, positions=positions)).q
+        """Return the result for x (..., sequence, head_dim)."""
         given = canonical(x)
         per_sequence = (
             positions.ndim > 1 and positions.shape[:2] == (len(x), x.shape[-2]) and x.ndim > 2
@@ -100,7 +97,7 @@ class Implementation:
         self._takes_per_sequence: dict[Convention, bool] = {}
         self._rope, self._context, self._axes = search.rope, search.context, search.axes
         self._init = init
-        self.form = "decoder" if convention.step else "score" if convention.scores else "apply"
+        self.form = "decoder" if convention.step else "apply"
         self.kind = description.kind  #: "function", "class" or "instance".
         #: The encoding of the cos and sin that it is given; None if it makes them.
         self.tables = search.rope if convention.names & {*TABLES, *CACHES} else None

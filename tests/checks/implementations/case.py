@@ -9,8 +9,6 @@ class: `target()` or `target(base=...)` makes an instance that is called like a 
 what it likes between calls: make a new one for each test.
 decoder: `target()` makes an instance with `prefill(x)`, which begins a sequence at position 0, and
     `step(x)`, which takes the next row alone, x being (..., 1, head_dim).
-score: `target(q, k, positions)`, positions being (sequence,), returns the scores before softmax,
-    (..., sequence, sequence) in float64: rows are q's, divided by sqrt(head_dim).
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from implementations.intended import DIM, HALF
 
 from ropecli import Rotary
 
-Kind = Literal["function", "class", "decoder", "score"]
+Kind = Literal["function", "class", "decoder"]
 Target = TypeVar("Target")
 
 

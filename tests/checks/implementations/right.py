@@ -135,24 +135,6 @@ def transformers(x: Array, positions: Array) -> Array:
     return turned
 
 
-def scoring(factor: float, alone: float | None = None) -> Callable[[Array, Array, Array], Array]:
-    """DeepSeek-V2's score, times a factor, or another for a single row; none on cos and sin."""
-    turned = rotation(yarn(DIM, factor=40.0), interleaved)
-
-    def score(q: Array, k: Array, positions: Array) -> Array:
-        times = factor if alone is None or q.shape[-2] > 1 else alone
-        a, b = (turned(x.astype(np.float64), positions) for x in (q, k))
-        scores: Array = a @ b.swapaxes(-1, -2) * times / np.sqrt(DIM)
-        return scores
-
-    return score
-
-
-#: m(s, mscale_all_dim)^2.
-SOFTMAX_FACTOR = mscale(40.0, 0.707) ** 2
-right("DeepSeek's score", intended.DEEPSEEK, kind="score")(scoring(SOFTMAX_FACTOR))
-
-
 # What keeps something between calls.
 
 

@@ -24,7 +24,7 @@ from implementations.plain import (
     turn,
     yarn,
 )
-from implementations.right import SOFTMAX_FACTOR, LongRope, scoring
+from implementations.right import LongRope
 
 THETA = inv_freq(DIM)
 YARN = yarn(DIM)
@@ -209,20 +209,3 @@ def growing(x: Array, positions: Array) -> Array:
     power = scale ** (np.clip(np.asarray(positions, np.float64), -2048, None)[..., None] / 512)
     angle = angles(positions, THETA)
     return interleaved(x, power * np.cos(angle), power * np.sin(angle))
-
-
-# Factors on scores.
-
-for name, thread, score in (
-    # The order of scores stays, softmax is too flat.
-    ("softmax factor missing", "huggingface/transformers#47435", scoring(1.0)),
-    ("softmax factor not squared", "onnxruntime/mobius#548", scoring(mscale(40.0, 0.707))),
-    # mscale = 1 where mscale_all_dim = 0.707 belongs.
-    ("mscale for mscale_all_dim", "NVIDIA/Megatron-LM#1429", scoring(mscale(40.0, 1.0) ** 2)),
-    # Only with more than one key: nothing is wrong at position 0.
-    ("softmax factor at position 0 alone", "onnxruntime/mobius#548",
-     scoring(1.0, alone=SOFTMAX_FACTOR)),
-):  # fmt: skip
-    wrong(
-        name, thread, ("softmax factor", "score"), "softmax factor", intended.DEEPSEEK, kind="score"
-    )(score)

@@ -244,7 +244,7 @@ class Search:
 
     def _with_tables_dtype(self, found: Convention, dtype: str) -> Convention:
         """Return a call with the dtype of its tables, where that of x does not fit."""
-        if "tables_dtype" in self.given or found.scores:
+        if "tables_dtype" in self.given:
             return found
         of_framework = self.caller.dtypes(found.framework)
 
@@ -277,7 +277,7 @@ class Search:
         self, alone: Convention, tried: Sequence[Trial], rest: Iterator[Convention], dtype: str
     ) -> Convention:
         """Return a right call with the positions that it lacks, if they choose most rows."""
-        if alone.names & {*PLACES, *TABLES, *CACHES} or alone.scores:
+        if alone.names & {*PLACES, *TABLES, *CACHES}:
             return alone
         moved = next(
             (
@@ -339,7 +339,7 @@ class Search:
         """
         meaning = functools.cache(functools.partial(self._meaning, dtype))
         taken, others = [found], list[Convention]()
-        if "axes_of_x" not in self.given and not found.scores and not self.given.get("step"):
+        if "axes_of_x" not in self.given and not self.given.get("step"):
             taken, others = self._find_axes_of_x(found, meaning)
             if "axes_of_positions" not in self.given:
                 taken = [_with_one_list(each, meaning) for each in taken]
@@ -396,9 +396,9 @@ class Search:
         return taken, [*([found] if first is None else []), *not_judged]
 
     def _is_meant(self, convention: Convention, dtype: str) -> bool:
-        """Return True if a call shows that it is meant; scores are no rows that could."""
+        """Return True if a call shows that it is meant."""
         meaning = functools.partial(self._meaning, dtype)
-        return convention.scores or _first_meant([convention], meaning)[0] is not None
+        return _first_meant([convention], meaning)[0] is not None
 
     def _meaning(self, dtype: str, convention: Convention, size: tuple[int, int]) -> int:
         def rotate(request: Request) -> NDArray[np.float64]:
@@ -414,7 +414,8 @@ class Search:
             context=min(self.context, CONTEXT),
             dtype=dtype,
         )
-        return trials.meaning(*size)
+        with np.errstate(all="ignore"):  # an implementation may return what is not finite
+            return trials.meaning(*size)
 
     def attempt(
         self,
@@ -451,7 +452,7 @@ class Search:
         if "offset" in convention.names and np.array_equal(results[0], results[-1]):
             del results[1:], rows[1:]  # it ignores its offset, which is for the laws to say
         got, where = np.concatenate(results), np.concatenate(rows)
-        if convention.scores or not np.isfinite(got).all():
+        if not np.isfinite(got).all():
             return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
         level, right = _level(got, x[0, 0, 0].astype(np.float64), where, self.rope, convention)
         doubtful = folded and right <= MOST

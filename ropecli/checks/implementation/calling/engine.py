@@ -7,7 +7,6 @@ may run in a process of its own (`worker.py`).
 from __future__ import annotations
 
 import ast
-import copy
 import dataclasses
 import functools
 import inspect
@@ -30,7 +29,6 @@ from ropecli.checks.implementation.call import (
 from ropecli.checks.implementation.calling.describe import Description, describe
 from ropecli.checks.implementation.calling.foreign import translate_errors
 from ropecli.checks.implementation.calling.frameworks import Numpy, bound, framework
-from ropecli.checks.implementation.calling.together import call_together
 from ropecli.checks.implementation.calling.values import (
     Values,
     arrange,
@@ -101,8 +99,6 @@ class Engine:
         """Call an instance."""
         instance, request = self._instances[number], request.whole()
         with translate_errors():
-            if request.concurrent is not None:
-                return instance.respond_twice(request, request.concurrent)
             return instance.respond(request)
 
     def drop(self, number: int) -> None:
@@ -169,21 +165,6 @@ class _Instance:
         value = _close(eval(self._call, self._scope(handed)))
         return self._response(request, handed, value)
 
-    def respond_twice(self, request: Request, concurrent: Request) -> Response:
-        """Make two calls at the same time, in two threads."""
-        other = copy.copy(self)
-        if request.on_other_instance:
-            other._objects = {}
-            other._object(other._arguments(concurrent))
-
-        def rows(instance: _Instance, alone: Request) -> NDArray[Any]:
-            response = instance.respond(alone)
-            keys = [] if response.k is None else [response.k]
-            return np.concatenate([response.q, *keys], axis=1)
-
-        mismatch = call_together(lambda: rows(self, request), lambda: rows(other, concurrent))
-        return Response(q=request.q, mismatch=mismatch)
-
     def _arguments(self, request: Request) -> dict[str, Any]:
         """Return the framework's arguments of a request."""
         names = self._convention.names & ROLES.keys() - {self._target}
@@ -238,8 +219,6 @@ class _Instance:
         if value is None:  # written over the arguments
             value = tuple(handed[name] for name in [*names, "k"] if name in handed)
             self._refuse_unchanged(names[0], value[0], request)
-        if self._convention.scores:
-            return self._frame.back(value), None, None
         both = _results(value)
         if not both:
             raise WrongResult("it returned nothing")

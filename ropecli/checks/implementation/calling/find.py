@@ -11,7 +11,7 @@ from ropecli.checks.implementation.call import ImplementationError
 from ropecli.checks.implementation.calling.describe import Description, Parameter
 from ropecli.checks.implementation.calling.discover import Arrangements, NotCallable, Search
 from ropecli.checks.implementation.calling.vocabulary import roles
-from ropecli.checks.implementation.convention import FORMS, PREFILL, STEP, Convention
+from ropecli.checks.implementation.convention import FORMS, PREFILL, STEP
 from ropecli.errors import ArgumentError, RopecliError
 
 FEW = 60  #: Trials in other dtypes than the first.
@@ -69,10 +69,6 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
     known = {**given}
     if form is not None:
         known = {**_of_form(form, description, search.init), **known}
-        if "scores" in known:
-            convention = Convention(**{"framework": description.frameworks[0], **known})
-            held = search.dtypes or caller.dtypes(convention.framework)
-            return Arrangements(judged=(convention,)), held
     first: NotCallable | None = None
     for index, other in DTYPES_TRIED:
         most = search.most if first is None else FEW
@@ -113,7 +109,7 @@ def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> di
         call = f"{name if description.is_callable else name + '.forward'}({arguments})"
     else:
         call = f"{name}({', '.join([arguments, *words])})"
-    return {"call": call, **({"scores": True, "axes_of_x": "s d"} if form == "score" else {})}
+    return {"call": call}
 
 
 def _explain(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ropecli.checks.implementation.laws import (
-    arithmetic,
     identities,
     positions,
     recognition,
@@ -21,8 +20,6 @@ LAWS: tuple[Law[Subject], ...] = (
     identities.norm,
     identities.composition,
     identities.attention_factor,
-    identities.score,
-    identities.softmax_factor,
     *positions.ONE_SEQUENCE,
     positions.negative,
     positions.axes,
@@ -39,16 +36,21 @@ LAWS: tuple[Law[Subject], ...] = (
     state.long_short_long,
     state.two_instances,
     positions.unaffected_by_longer_sequence,
-    arithmetic.rounding,
     shapes.gradient,
     shapes.keys,
     shapes.memory,
     shapes.steps,
     shapes.every_shape,
     shapes.every_position,
-    state.two_threads,
 )
-SCORE_LAWS: tuple[Law[Subject], ...] = (identities.score, identities.softmax_factor)
+#: Checks that there were once, and what became of them.
+GONE: dict[str, str] = {
+    **dict.fromkeys(
+        ("score", "softmax factor"), "scores are not judged, and vectors show no factor"
+    ),
+    "rounding": "how halves are rounded is not judged",
+    "two threads": "calls at the same time are not tried",
+}
 #: Checks whose failure has a meaning of its own, those that come closest to the cause first.
 MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
     state.same_twice,
@@ -68,16 +70,12 @@ MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
     positions.long_positions,
     positions.beyond,
     positions.negative,
-    identities.softmax_factor,
-    identities.score,
     state.input_untouched,
     state.dtype_and_shape,
     shapes.keys,
     shapes.memory,
     shapes.gradient,
-    arithmetic.rounding,
     shapes.steps,
     shapes.every_position,
     shapes.every_shape,
-    state.two_threads,
 )

@@ -1,21 +1,16 @@
-"""Checks of every rotary embedding, and of the score with its factors."""
+"""Checks of every rotary embedding."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-
 import numpy as np
 
-from ropecli.arrays import DTYPES, Array
-from ropecli.checks.implementation.call import ImplementationError, WrongResult, real_numbers
-from ropecli.checks.implementation.oracle import Oracle, Truth, rounding_tolerance, sequence_length
+from ropecli.arrays import Array
+from ropecli.checks.implementation.oracle import rounding_tolerance
 from ropecli.checks.implementation.rows import compare_rows
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, law, no_verdict
 from ropecli.rotary.rotary import Rotary
-from ropecli.units import SINGLE, UNIT
+from ropecli.units import SINGLE
 
 COUNT = 24  #: Positions from 0, few enough to lie within any trained length.
 #: Phase that float32 tables may lose at the last position, for any frequency up to 1: some
@@ -177,131 +172,3 @@ def _rotate_one(subject: Subject, count: int, salt: int) -> Array:
     """Rotate one vector by positions 0 ... count-1."""
     x = np.repeat(subject.vectors(1, salt=salt), count, axis=0)
     return subject.rotate(x, subject.on_axes(np.arange(count)))
-
-
-@law("score", equation="11, 16", because=BECAUSE, meaning="scores are wrong")
-def score(subject: Subject) -> Iterator[Outcome]:
-    """(R_m q).(R_n k), at position 0 and beyond, with the attention factor in it."""
-    if subject.implementation.form == "score":
-        yield from _scores(subject, ratio=True)
-        return
-    if subject.oracle is None:
-        yield no_verdict("no rotation was recognised")
-        return
-    for sequence in SEQUENCES:
-        positions = subject.on_axes(sequence)
-        q, k = (subject.vectors(len(positions), salt=salt) for salt in (20, 21))
-        with subject.within_context(positions, promised=PROMISED):
-            got = subject.rotate(q, positions) @ subject.rotate(k, positions).T
-        m = positions.astype(np.float64)
-        outcome = _compare_scores(subject, subject.oracle, q, k, m, got)
-        if not outcome.passed and (other := subject.identify_at(sequence_length(m))) is not None:
-            outcome = _compare_scores(subject, other, q, k, m, got)
-        yield outcome
-        if not outcome.passed:
-            return
-
-
-def _compare_scores(
-    subject: Subject, oracle: Oracle, q: Array, k: Array, m: Array, got: Array
-) -> Outcome:
-    """Compare scores of rotated vectors with those of the oracle."""
-    factor = oracle.rotary_at(sequence_length(m)).attention_factor
-    # Another layout or base is the convention's failure; a factor is wrong in any of them.
-    wanted = factor if subject.expect is None else subject.expect.attention_factor
-    times = (wanted / factor) ** 2
-    true_q, true_k = (oracle.truth(x, m, subject.dtype) for x in (q, k))
-    expected = times * (true_q.rows @ true_k.rows.T)
-    allowed = _score_tolerance(true_q, true_k)
-    return _compare_numbers(subject, m, got, expected, allowed)
-
-
-def _score_tolerance(q: Truth, k: Truth) -> Array:
-    """Return the tolerance of scores of vectors that have tolerances."""
-    return np.asarray(q.tolerance @ np.abs(k.rows).T + np.abs(q.rows) @ k.tolerance.T)
-
-
-@law("softmax factor", equation="2", because=BECAUSE, meaning="the softmax factor is wrong")
-def softmax_factor(subject: Subject) -> Iterator[Outcome]:
-    """The score has the softmax factor, times 1 / sqrt(head_dim)."""
-    if subject.implementation.form == "score":
-        yield from _scores(subject, ratio=False)
-    elif subject.expect is None or subject.expect.softmax_factor == 1:
-        yield no_verdict("nothing but the rotation makes the score")
-    else:
-        yield no_verdict(
-            f"the score needs a factor {subject.expect.softmax_factor:.6g} besides the rotation, "
-            "which a rotation does not show: --form score"
-        )
-
-
-def _scores(subject: Subject, *, ratio: bool) -> Iterator[Outcome]:
-    """Check the implementation's own scores in each dtype, without their factor, or that factor."""
-    every = tuple(range(min(subject.context, EVERY)))
-    for dtype in subject.dtypes:
-        for sequence in (*SEQUENCES, every):
-            try:
-                outcome = _check_scores(subject, sequence, dtype, ratio=ratio)
-            except ImplementationError as error:
-                if dtype == subject.dtype:
-                    raise
-                outcome = no_verdict(f"refuses {dtype} data: {error}")
-            yield replace(outcome, dtype=dtype)
-            if not outcome.passed:
-                break
-
-
-def _check_scores(subject: Subject, sequence: Sequence[int], dtype: str, *, ratio: bool) -> Outcome:
-    """Check the scores of a sequence at these positions without their factor, or that factor."""
-    assert subject.expect is not None  # check sees to it
-    oracle = subject.expected
-    positions, wanted = subject.on_axes(sequence), subject.expect.softmax_factor
-    x = np.stack([subject.vectors(len(positions), dtype, salt=salt) for salt in (20, 21)])
-    given = x.astype(DTYPES[dtype])
-    with subject.within_context(positions, promised=PROMISED):
-        got = real_numbers(subject.instance.call(given, positions), given)
-    m = positions.astype(np.float64)
-    true_q, true_k = (oracle.truth(each, m, dtype) for each in x)
-    exact = true_q.rows @ true_k.rows.T / math.sqrt(subject.dim)
-    if got.shape != exact.shape:
-        raise WrongResult(f"it returned shape {got.shape} for scores of shape {exact.shape}")
-    allowed = _score_tolerance(true_q, true_k)
-    allowed += subject.tolerances.of_pair(dtype) * np.abs(exact)
-    if dtype != subject.dtype:  # each product and each sum may be rounded
-        allowed += subject.dim * UNIT[dtype] * (np.abs(true_q.rows) @ np.abs(true_k.rows).T)
-    allowed /= math.sqrt(subject.dim)
-    factor = float((got * exact).sum() / (exact**2).sum())
-    if ratio:
-        expected, room = factor * exact, abs(factor) * allowed + 1e-300
-        return _compare_numbers(subject, m, got, expected, room)
-    lost = float(np.sqrt((allowed**2).sum() / (exact**2).sum()))
-    outcome = compare_rows(np.array([factor]), wanted, 2 * lost * wanted, dtype=dtype)
-    if outcome.passed:
-        return outcome
-    text = (
-        f"a sequence at {_list_positions(sequence)}: scores are {factor:.6g} times "
-        f"q.k / sqrt(head_dim), expected {wanted:.6g} times"
-    )
-    note = f"softmax factor {factor:.6g}, expected {wanted:.6g}"
-    return replace(outcome, counterexample=text, note=note)
-
-
-def _compare_numbers(
-    subject: Subject, m: Array, got: Array, expected: Array, allowed: Array
-) -> Outcome:
-    """Compare scores of queries and keys at positions m."""
-    flat = m if m.ndim == 1 else m[:, 0]
-    return compare_rows(
-        got,
-        expected,
-        allowed,
-        dtype=subject.dtype,
-        example=lambda i, j: (
-            f"q at {flat[i]:g} and k at {flat[j]:g}: score {got[i, j]:.6g}, "
-            f"expected {expected[i, j]:.6g}"
-        ),
-    )
-
-
-def _list_positions(sequence: Sequence[int]) -> str:
-    return ", ".join(map(str, sequence[:3])) + (", ..." if len(sequence) > 3 else "")

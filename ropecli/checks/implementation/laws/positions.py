@@ -27,7 +27,6 @@ EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 205
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
 _ALIKE = 1e-3  #: Relative difference of frequencies that are said to be the same.
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
-_LONGEST_TABLE = 2**24  #: Rows that are looked for.
 HEADS = 2
 
 
@@ -90,19 +89,21 @@ def negative(subject: Subject) -> Outcome:
     try:
         got = subject.rotate(*step)
         outcome = check_rows(subject, step, got, again=True)
-        if outcome.passed or subject.axes > 1:
+        if outcome.passed:
             return outcome
         mistake = find_mistake(subject, step, got)  # positions may be indices of a table
-        rows = (mistake and mistake.table_rows) or _from_the_end(subject)
+        rows = mistake and mistake.table_rows
+        as_indices = rows or _count_from_an_end(subject)
     except WrongResult:
         raise
     except ImplementationError as error:
         return no_verdict(f"refuses negative positions: {error}")
-    if rows is None:
-        if _is_table(subject):
-            return no_verdict("it looks rows up in a table, which has none of negative positions")
-        return outcome
-    return no_verdict(f"they count from the end of a table of {rows:,} rows, as indices do")
+    if as_indices:
+        size = f" of {rows:,} rows" if rows else ""
+        return no_verdict(f"they count from the end of a table{size}, as indices do")
+    if _is_table(subject):
+        return no_verdict("it looks rows up in a table, which has none of negative positions")
+    return outcome
 
 
 def _is_table(subject: Subject) -> bool:
@@ -117,30 +118,26 @@ def _is_table(subject: Subject) -> bool:
         return True
 
 
-def _from_the_end(subject: Subject) -> int | None:
-    """Return the rows of the table in which negative positions are indices, or None.
+def _count_from_an_end(subject: Subject) -> bool:
+    """Return True if -k rotates as n - k does, for one n: R_k turns all of them into R_n.
 
-    No model asks for them, and every table that is looked up in does so.
+    No model asks for negative positions, and every table that is looked up in does so.
     """
-    rows = _first_row(subject)
-    step = subject.step(range(-_LOOKED_UP, 0), 8)
-    from_start = step._replace(positions=step.positions + rows)
-    return rows if check_rows(subject, from_start, subject.rotate(*step)).passed else None
-
-
-def _first_row(subject: Subject) -> int:
-    """Return the rows of a table: -n rotates as 0, and positions before it do so or raise."""
-    x = subject.vectors(1, salt=8)
-    first = subject.rotate(x, subject.on_axes([0]))
-    low, high = _LOOKED_UP, _LONGEST_TABLE
-    while low < high:
-        middle = (low + high) // 2
-        try:
-            inside = not np.array_equal(subject.rotate(x, subject.on_axes([-middle])), first)
-        except ImplementationError:
-            inside = False
-        low, high = (middle + 1, high) if inside else (low, middle)
-    return low
+    oracle = subject.oracle
+    assert oracle is not None
+    backwards = np.arange(1, 1 + _LOOKED_UP)
+    x = np.repeat(subject.vectors(1, salt=8), _LOOKED_UP, axis=0)
+    got = subject.rotate(x, subject.on_axes(-backwards))
+    rope = oracle.rotary_at(_LOOKED_UP)
+    given = got.copy()
+    given[:, rope.pairs_in] = got[:, rope.pairs_out]
+    places = (subject.on_axes(each).astype(np.float64) for each in (backwards, 0 * backwards))
+    again, unturned = map(oracle.truth, (given, x), places, (subject.dtype,) * 2)
+    ends = subject.on_axes(np.full(_LOOKED_UP, 2 * subject.context)).astype(np.float64)
+    allowed = again.tolerance + 2 * oracle.truth(given, ends, subject.dtype).tolerance
+    lengths, expected = (np.linalg.norm(each, axis=1) for each in (got, unturned.rows))
+    kept = np.abs(lengths - expected) <= 4 * subject.tolerances.of_normal(subject.dtype) * expected
+    return bool(kept.all() and (np.abs(again.rows - again.rows[0]) <= allowed).all())
 
 
 @oracle_law("axes", "pairs follow the wrong axis of the position")

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import (
     ImplementationError,
-    RaceMismatch,
     Unsupported,
     WrongResult,
     known_dtype,
@@ -22,9 +21,6 @@ from ropecli.checks.implementation.subject import Step, Subject, repeat_position
 from ropecli.checks.law import Outcome, law, no_verdict
 
 SEQUENCE = 6
-SAME_LENGTH, OTHER_LENGTH = 48, 33  #: Rows of two calls at the same time.
-#: Of two calls at the same time: enough to compute longer than it takes to make a call.
-MANY_HEADS = 32
 SHORT = 16  #: Rows of a short call.
 LONGEST = 4096  #: Rows of a long one.
 ELEMENTS = 2**21  #: Numbers in the largest array that a whole sequence is tried as.
@@ -337,79 +333,6 @@ def two_instances(subject: Subject) -> Outcome:
         note = f"{name} {NO_EFFECT}" if alike(alone, got) else kept
     text = f"{name}={base:g} turns as before at positions 0 to {len(step.x) - 1}"
     return Outcome(passed=False, samples=len(got), counterexample=text, note=note)
-
-
-@law("two threads", because=TWICE, meaning="two threads share what should be their own")
-def two_threads(subject: Subject) -> Outcome:
-    """Two calls at the same time give what each gives alone.
-
-    A function, and two instances of a class, may be called by any threads. One instance serves two
-    threads where both call it with sequences of one length: that it keeps tables of the last length
-    is a note.
-    """
-    implementation = subject.implementation
-    if implementation.costly:
-        return no_verdict("a call takes long")
-    ways = {
-        "function": [(False, OTHER_LENGTH)],
-        "class": [(True, OTHER_LENGTH), (False, SAME_LENGTH), (False, OTHER_LENGTH)],
-        "instance": [(False, SAME_LENGTH), (False, OTHER_LENGTH)],
-    }[implementation.kind]
-    if implementation.form == "decoder":  # one decoder has one sequence
-        ways = ways[:1]
-    checked = []
-    for other_instance, length in ways:
-        outcome = _call_concurrently(
-            subject, other_instance=other_instance, length=min(length, subject.context)
-        )
-        checked.append(outcome)
-        if outcome.passed is False:
-            if len(checked) == len(ways) > 1 and length == OTHER_LENGTH:
-                words = "one instance serves two threads only with sequences of one length"
-                return Outcome(passed=True, samples=len(checked), note=words)
-            return outcome
-    if checked[0].passed is None:
-        return checked[0]
-    return Outcome(passed=True, samples=len(checked))
-
-
-def _call_concurrently(subject: Subject, *, other_instance: bool, length: int) -> Outcome:
-    """Make two calls at the same time, the second one of another length."""
-    count = min(SAME_LENGTH, subject.context)
-    decoder = subject.implementation.form == "decoder"
-    refused = ""
-    for heads, first in ((MANY_HEADS, 5), (4, 5), (1, 5), (4, 0), (1, 0)):
-        begin = 0 if decoder else min(first, subject.context - length)
-        one, other = (
-            subject.request(places, salt, heads=heads, stepwise=decoder, prefilled=len(places) - 2)
-            for salt, places in ((51, range(count)), (52, range(begin, begin + length)))
-        )
-        both = replace(one, concurrent=other, on_other_instance=other_instance)
-        try:
-            response = subject.implementation.fresh().request(both)
-        except (ImplementationError, Unsupported) as error:
-            refused = refused or str(error)
-            continue
-        if response.mismatch is None:
-            return Outcome(passed=True, samples=1)
-        which = other if response.mismatch.second else one
-        return _check_concurrent(subject, response.mismatch, which.positions)
-    return no_verdict(refused)
-
-
-def _check_concurrent(subject: Subject, mismatch: RaceMismatch, places: NDArray[Any]) -> Outcome:
-    """Check a result that is unlike that of the same call alone."""
-    words = f"a call comes out wrong {mismatch.when}"
-    if mismatch.together is None:
-        text = f"{mismatch.error}"
-        return Outcome(passed=False, samples=1, counterexample=text, note=f"{words}: {text}")
-    before, got = (
-        np.asarray(each, dtype=np.float64).reshape(-1, subject.dim)
-        for each in (mismatch.alone, mismatch.together)
-    )
-    step = Step(got, repeat_positions(places, len(got)), subject.dtype)
-    outcome = compare_repeats(subject, step, got, before, "alone, next to the other one")
-    return replace(outcome, note=None if outcome.passed else words)
 
 
 def short(subject: Subject) -> Step:
