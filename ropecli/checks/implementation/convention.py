@@ -87,7 +87,8 @@ class Convention:
     instance once, which later calls use again.
 
     Axes are written as letters: b(atch), h(eads), s(equence), d (head dim), 1, and products such as
-    b*s. Axes left out have length 1.
+    b*s; those of positions with several coordinates also c, which is last if it is left out. Other
+    axes left out have length 1.
     """
 
     call: str
@@ -113,9 +114,9 @@ class Convention:
             one_of(name, value, allowed)
         for text in filter(None, (self.call, self.step)):
             _names_in(text)
-        letters("axes of x", self.axes_of_x, needed="sd")
-        letters("axes of positions", self.axes_of_positions, needed="s", known="bs")
-        letters("axes of tables", self.axes_of_tables, needed="sd")
+        letters("axes of x", self.axes_of_x, needed="sd", known="bhsd")
+        letters("axes of positions", self.axes_of_positions, needed="s", known="bsc")
+        letters("axes of tables", self.axes_of_tables, needed="sd", known="bhsd")
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -207,7 +208,7 @@ def called_name(node: ast.Call) -> str:
 
 @functools.lru_cache(maxsize=256)
 def letters(
-    name: str, text: str, *, needed: str = "", known: str = "bhsd"
+    name: str, text: str, *, needed: str = "", known: str = "bhsdc"
 ) -> tuple[tuple[str, ...], ...]:
     """Return the letters of each axis: "b*s h d" becomes (("b", "s"), ("h",), ("d",))."""
     words = text.replace("tokens", "b*s").split()
@@ -215,7 +216,7 @@ def letters(
     axes = tuple(tuple(letter for letter in word if letter != "1") for word in split)
     flat = [letter for axis in axes for letter in axis]
     if not words or set(flat) - set(known) or len(set(flat)) < len(flat) or set(needed) - set(flat):
-        example = "'b h s d' or 'b*s h*d'" if "d" in known else "'b s' or 'b*s'"
+        example = "'b h s d' or 'b*s h*d'" if "d" in known else "'b s', 'b*s' or 'c b s'"
         msg = f"{name} must be letters of {' '.join(known)}, each once, such as {example}"
         msg += f", got {text!r}"
         raise ArgumentError(msg)

@@ -165,7 +165,7 @@ class Implementation:
 
     def _try_positions_per_sequence(self, convention: Convention) -> bool:
         names = convention.names
-        one_list = "positions" in names and convention.axes_of_positions == "s"
+        one_list = "positions" in names and "b" not in convention.axes_of_positions
         if not one_list and not (names & {*TABLES} and "b" not in convention.axes_of_tables):
             return True
         if self.form != "apply" or self._context < BATCH + LENGTH:

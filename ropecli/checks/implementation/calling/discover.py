@@ -60,6 +60,8 @@ FOLDED = tuple(text for text in AXES_OF_X if "h*d" in text)
 #: The same where q, k and v are stacked.
 AXES_OF_QKV = ("b s 3 h d", "3 b h s d", "b*s 3 h d", "b s h 3 d", "s b 3 h d", "b h 3 s d")
 AXES_OF_POSITIONS = ("s", "b s", "b*s", "s b")
+#: The same of positions with several coordinates, c, which come last or first.
+AXES_OF_COORDINATES = ("s", "c b s", "b s", "c s", "c b*s", "b*s", "s b")
 AXES_OF_TABLES = ("b s d", "b 1 s d", "b s 1 d", "s d", "s 1 1 d", "s 1 d", "b*s d", "s b d")
 POSITIONS_DTYPES = ("int64", "float32")
 #: Sequences and heads of trials; the later ones where all with more fail, as some functions take no
@@ -218,7 +220,7 @@ class Search:
         of_positions = named.get("axes_of_positions", "")
         if "b*s" not in named["axes_of_x"] or "axes_of_positions" in self.given:
             return True
-        return of_positions in {"", "b*s"}
+        return not of_positions or "b*s" in of_positions
 
     def _fields(self, call: str, framework: str) -> dict[str, Sequence[str]]:
         """Return what each field of the convention of a call may be, most likely first."""
@@ -228,7 +230,8 @@ class Search:
             "axes_of_x": _axes_of_x(names),
         }
         if "positions" in names:
-            fields |= {"axes_of_positions": AXES_OF_POSITIONS, "positions_dtype": POSITIONS_DTYPES}
+            axes = AXES_OF_POSITIONS if self.axes == 1 else AXES_OF_COORDINATES
+            fields |= {"axes_of_positions": axes, "positions_dtype": POSITIONS_DTYPES}
         if names & {"freqs", "freqs_cache"}:
             every = self.caller.describe().all_parameters
             named = [p for p in every if "freqs" in roles(p.name, 1, p.annotation)]
@@ -492,9 +495,9 @@ def _with_other_tables(convention: Convention, meaning: Meaning) -> Convention |
 def _with_one_list(convention: Convention, meaning: Meaning) -> Convention:
     """Return the convention with one list of positions for all sequences, if that is meant."""
     of_positions, flat = convention.axes_of_positions, "b*s" in convention.axes_of_x
-    if "positions" not in convention.names or of_positions == "s" or flat:
+    if "positions" not in convention.names or "b" not in of_positions or flat:
         return convention
-    shared = replace(convention, axes_of_positions="s")
+    shared = replace(convention, axes_of_positions="c s" if "c" in of_positions else "s")
     # Of one sequence, both are the same list.
     return _first_meant([shared], meaning, meant.SIZES[:2])[0] or convention
 

@@ -251,13 +251,17 @@ def _offsets(request: Request) -> NDArray[np.int64]:
 
 def _positions(request: Request, convention: Convention) -> NDArray[Any]:
     axes, places = letters("axes", convention.axes_of_positions), request.positions
+    before = axes.index(("c",)) if ("c",) in axes else None  # of the coordinates
+    axes = tuple(axis for axis in axes if axis != ("c",))
     in_batch = any("b" in axis for axis in axes)
     if not request.per_sequence:
         places = np.broadcast_to(places, (request.q.shape[0] if in_batch else 1, *places.shape))
     elif not in_batch:
         axes = (("b",), *axes)
-    held = np.dtype(convention.positions_dtype)
-    return np.ascontiguousarray(_in_order(places.astype(held), "bs", axes))
+    made = _in_order(places.astype(np.dtype(convention.positions_dtype)), "bs", axes)
+    if before is not None and made.ndim > len(axes):
+        made = np.moveaxis(made, -1, before)
+    return np.ascontiguousarray(made)
 
 
 def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
