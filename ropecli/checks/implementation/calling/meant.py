@@ -45,6 +45,9 @@ BLOCKS = 4  #: Shares of the coordinates, one of which may show it where others 
 NEAR = 2.0**-5
 
 
+MOST = 0.5  #: Share of the rows in which a coordinate must be a number.
+
+
 #: Makes a call, and returns the rows as float64.
 Rotate = Callable[[Request], NDArray[np.float64]]
 
@@ -188,6 +191,9 @@ def _read(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
     """Return of each row the number of its vector, its position, and whether that is clear."""
     rows = got.reshape(-1, got.shape[-1])
+    # A coordinate that is never written says nothing of how axes are taken.
+    seen = np.isfinite(rows).mean(axis=0) > MOST
+    rows, directions = rows[:, seen], directions[:, seen]
     known = (directions**2).sum(axis=-1)
     along = rows @ directions.T  # (rows, positions)
     # |y - a g|^2 of each vector a times the one, and each direction g.
