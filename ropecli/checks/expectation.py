@@ -28,6 +28,7 @@ class Expectation:
 
     rope: Rotary | None = None  #: Values of all properties; None where nothing is expected.
     grounds: Mapping[str, str] = field(default_factory=dict)  #: By property.
+    options: frozenset[str] = frozenset()  #: Properties given one by one, as on a command line.
     offset: float = 0.0  #: Position by which a token at position 0 is rotated.
     offset_ground: str = MUST
 
@@ -45,7 +46,8 @@ class Expectation:
         named = {*given}
         if "base" in named or "rope_type" in named:
             named |= {"rope_type", "attention_factor"}
-        return cls(rope=rope, grounds={name: GIVEN for name in PROPERTIES if name in named})
+        grounds = {name: GIVEN for name in PROPERTIES if name in named}
+        return cls(rope=rope, grounds=grounds, options=frozenset(given))
 
     @classmethod
     def of_layer(cls, model: Model, layer: Layer, given: Iterable[str] = ()) -> Self:
@@ -61,7 +63,25 @@ class Expectation:
         if "base" in free:
             free |= {"rope_type", "attention_factor"}
         named = {**read.grounds, **dict.fromkeys(given, GIVEN)}
-        return replace(read, grounds={k: v for k, v in named.items() if k not in free})
+        grounds = {k: v for k, v in named.items() if k not in free}
+        return replace(read, grounds=grounds, options=frozenset(given))
+
+    @property
+    def head_dim(self) -> int | None:
+        """Coordinates of a head; None where any number of them will do."""
+        free = self.rope is None or not (self.is_whole or "head_dim" in self.options)
+        return None if free or self.rope is None else self.rope.head_dim
+
+    def of_head_dim(self, dim: int) -> Self:
+        """Return the same for heads of a dim, where any will do."""
+        rope = self.rope
+        if rope is None or rope.head_dim == dim or rope.formula is None:
+            return self
+        width = rope.rotary_dim if self.requires("rotary_dim") else dim
+        formula = rope.formula.replace(dim=width)
+        placement = Placement(head_dim=dim, layout=rope.layout, rotary_offset=rope.rotary_offset)
+        made = Rotary.from_table(formula.table(), placement, rope.direction, formula)
+        return replace(self, rope=made)
 
     def requires(self, *properties: str) -> bool:
         """Return True if all these properties have a ground."""

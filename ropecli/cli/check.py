@@ -175,13 +175,14 @@ def _expectation(rope: EncodingOptions) -> tuple[NamedRotary | None, Expectation
     from ropecli.checks.expectation import Expectation
 
     given = {
+        "head_dim": rope.dim,
         "layout": rope.layout,
         "rotary_dim": rope.rotary_dim or rope.inv_freq,
         "base": rope.base or rope.inv_freq,
         "rope_type": rope.rope_type or rope.set or rope.sequence_length,
     }
     names = [name for name, value in given.items() if value]
-    if not names and rope.model is None:
+    if not {*names} - {"head_dim"} and rope.model is None:
         return None, None
     named = rope.encoding()
     if named.model is None or named.layer is None:

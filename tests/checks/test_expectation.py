@@ -238,3 +238,70 @@ def test_a_test_must_say_what_it_expects(tmp_path: Path) -> None:
         assert_rope(by(1000.0), model=tmp_path, **QUICK)
     with pytest.raises(ropecli.ArgumentError, match="either expect or model"):
         assert_rope(by(1000.0), "any", model=tmp_path, **QUICK)
+
+
+# Defaults that an author wrote.
+
+
+def with_defaults(
+    x: Array, positions: Array, rotary_dim: int = 8, theta: float = 1e6, half_split: bool = True
+) -> Array:
+    return by(theta, rotary_dim)(x, positions)
+
+
+def by_the_whole_head(x: Array, positions: Array, rotary_dim: int = 8) -> Array:
+    """Right if all coordinates are rotated: the second halves are where those of a head are."""
+    count, middle = rotary_dim // 2, x.shape[-1] // 2
+    parts = x[..., :count], x[..., middle : middle + count]
+    turned = turn(np.concatenate(parts, axis=-1), positions, inv_freq(rotary_dim), half)
+    y = x.copy()
+    y[..., :count], y[..., count:rotary_dim] = turned[..., :count], turned[..., count:]
+    return y
+
+
+class WithDefaults:
+    def __init__(self, dim: int = 32, base: float = 500_000.0) -> None:
+        self.theta, self.dim = inv_freq(dim, base), dim
+
+    def __call__(self, x: Array, positions: Array) -> Array:
+        return turn(x[..., : self.dim], positions, self.theta, half)
+
+
+def ignoring(x: Array, positions: Array, theta: float = 1e6) -> Array:
+    return by(10_000.0)(x, positions)
+
+
+def check_defaults(target: Any, expect: Any = "any", **options: Any) -> Any:
+    return check_here(target, expect=expect, **{**QUICK, "head_dim": None, **options})
+
+
+def test_a_default_is_judged_as_its_author_wrote_it() -> None:
+    verdict = check_defaults(with_defaults, head_dim=DIM)
+    assert verdict.passed
+    assert (verdict.identified.base, verdict.identified.rotary_dim) == (1e6, 8)
+    wrong = check_defaults(by_the_whole_head, head_dim=DIM)
+    assert "rotation" in failures(wrong)
+    assert check_defaults(by_the_whole_head, head_dim=DIM, init={"rotary_dim": DIM}).passed
+
+
+def test_the_head_dim_is_the_default_of_the_code_unless_one_is_given() -> None:
+    verdict = check_defaults(WithDefaults)
+    assert (verdict.passed, verdict.head_dim) == (True, 32)
+    assert verdict.convention.call == "WithDefaults()(x, positions)"
+    verdict = check_defaults(WithDefaults, head_dim=DIM)
+    assert (verdict.passed, verdict.head_dim) == (True, DIM)
+    assert verdict.convention.call == "WithDefaults(dim=head_dim)(x, positions)"
+    assert check_defaults(with_defaults).head_dim == 64
+
+
+@pytest.mark.parametrize("target", [with_defaults, WithDefaults])
+def test_an_option_is_passed_by_name_in_place_of_a_default(target: Any) -> None:
+    verdict = check_defaults(target, given_of(base=20_000.0))
+    assert verdict.passed
+    assert verdict.identified.base == 20_000.0
+    assert "=base" in verdict.convention.call
+    verdict = check_defaults(ignoring, given_of(base=20_000.0))
+    assert failures(verdict) == ["convention"]
+    # Of a whole encoding the code's own default is judged.
+    whole = Rotary(DIM, base=20_000.0, layout="half")
+    assert failures(check_defaults(with_defaults, whole)) == ["convention"]

@@ -174,11 +174,11 @@ def example(expected: Expectation, dim: int, tables: str | None) -> Rotary:
     )
 
 
-def head_dim(given: object, expected: Expectation) -> int:
-    """Return the head dim; that of the encoding expected, or 64, by default."""
-    known = None if expected.rope is None else expected.rope.head_dim
+def head_dim(given: object, expected: Expectation) -> int | None:
+    """Return the head dim that is given or expected; None if there is none."""
+    known = expected.head_dim
     if given is None:
-        return known or 64
+        return known
     dim = even("head dim", given)
     if known is not None and dim != known:
         raise ArgumentError(f"head dim must be the {known} of what is expected, got {dim}")

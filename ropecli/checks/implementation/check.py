@@ -7,6 +7,7 @@ import functools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,15 @@ from ropecli.checks.expectation import Expectation
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
 from ropecli.checks.implementation.call import Died, ImplementationError, OutOfTime, Unsupported
+from ropecli.checks.implementation.calling.defaults import arguments_of_options, own_head_dim
 from ropecli.checks.implementation.calling.discover import Search
-from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
-from ropecli.checks.implementation.calling.run import Clock, calls_of
+from ropecli.checks.implementation.calling.find import (
+    CallError,
+    Verbatim,
+    find_convention,
+    keyword_texts,
+)
+from ropecli.checks.implementation.calling.run import Caller, Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.diagnosis import diagnose, findings
@@ -32,6 +39,7 @@ from ropecli.numbers import at_least, length
 from ropecli.results import Result
 
 CONTEXT = 131_072
+HEAD_DIM = 64
 NOT_JUDGED = "not judged within the budget"
 #: What `fast` leaves out.
 FAST = (
@@ -113,7 +121,6 @@ def check(options: Options) -> Verdict:
     form = options.form
     laws = arguments.laws(LAWS, options.select, options.ignore)
     expected = arguments.expectation(options)
-    dim = arguments.head_dim(options.head_dim, expected)
     context = length(
         "context length", CONTEXT if options.context_length is None else options.context_length
     )
@@ -139,6 +146,9 @@ def check(options: Options) -> Verdict:
     clock = Clock(options.budget, options.progress)
     clock.begin("searching how to call it")
     with _within_budget(clock), run(clock=clock) as caller:
+        dim = arguments.head_dim(options.head_dim, expected) or _own_head_dim(caller)
+        expected = expected.of_head_dim(dim)
+        texts = _arguments_of_options(caller, options, expected) | texts
         search = Search(
             caller=caller,
             rope=arguments.example(expected, dim, options.tables),
@@ -229,6 +239,24 @@ def check(options: Options) -> Verdict:
         if cut
         else None,
     )
+
+
+def _own_head_dim(caller: Caller) -> int:
+    """Return the head dim that an author wrote as a default, or ours."""
+    with contextlib.suppress(ImplementationError):  # which the search for a call reports
+        return own_head_dim(caller.describe()) or HEAD_DIM
+    return HEAD_DIM
+
+
+def _arguments_of_options(
+    caller: Caller, options: Options, expected: Expectation
+) -> dict[str, Any]:
+    """Return the arguments of the code that options give, in place of its defaults."""
+    given = {*expected.options, *([] if options.head_dim is None else ["head_dim"])}
+    with contextlib.suppress(ImplementationError):
+        found = arguments_of_options(caller.describe(), given)
+        return {name: Verbatim(words) for name, words in found.items()}
+    return {}
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from ropecli.checks.implementation.call import (
     real_numbers,
 )
 from ropecli.checks.implementation.calling import meant
+from ropecli.checks.implementation.calling.defaults import with_own_defaults
 from ropecli.checks.implementation.calling.expressions import PLACES, calls, explain_lack, of_sum
 from ropecli.checks.implementation.calling.meant import MEANT, RAISES, RUNS, in_other_order
 from ropecli.checks.implementation.calling.run import Caller
@@ -151,13 +152,15 @@ class Search:
                         trial.right and "cu_seqlens" in convention.names
                     ):
                         found = search._with_positions(convention, tried.trials, rest, dtype)
+                        found = search._with_own_defaults(found, dtype)
                         return search._with_tables_dtype(found, dtype), dtype
             except NotCallable as error:
                 failure = failure or error
                 self.failed.update(tried.failed)
             else:
                 assert tried.best is not None  # or there was an error
-                return search._with_tables_dtype(tried.best.convention, tried.dtype), tried.dtype
+                best = search._with_own_defaults(tried.best.convention, tried.dtype)
+                return search._with_tables_dtype(best, tried.dtype), tried.dtype
         assert failure is not None
         raise failure
 
@@ -244,6 +247,12 @@ class Search:
             fields["columns"] = [*COLUMNS]
         given = self.given
         return {name: (given[name],) if name in given else fields[name] for name in fields}
+
+    def _with_own_defaults(self, found: Convention, dtype: str) -> Convention:
+        """Return a call with the defaults that its author wrote, if that is meant."""
+        call = with_own_defaults(found.call, self.caller.describe(), self.init)
+        own = replace(found, call=call)
+        return own if call != found.call and self._is_meant(own, dtype) else found
 
     def _with_tables_dtype(self, found: Convention, dtype: str) -> Convention:
         """Return a call with the dtype of its tables, where that of x does not fit."""
