@@ -391,7 +391,7 @@ class _Judgement:
         if rope is None or errors is None:
             return []
         calls, wrong = self.calls(group), errors > self._tolerance(group, rope)
-        heads = wrong.any(axis=1)
+        heads: NDArray[np.bool_] = np.any(wrong, axis=1)
         if heads.any() and not heads.all():
             words = self._judge_part(group, rope, heads=np.flatnonzero(heads))
             return [f"{_list('head', np.flatnonzero(heads), len(heads))}: {', '.join(words)}"]
@@ -429,8 +429,8 @@ class _Judgement:
                 tokens = slice(sequence * length, (sequence + 1) * length)
             assert each.before is not None
             assert each.after is not None
-            both = {"before": each.before[kept, tokens], "after": each.after[kept, tokens]}
-            vectors.append(replace(each, call=index, **both))
+            before, after = each.before[kept, tokens], each.after[kept, tokens]
+            vectors.append(replace(each, call=index, before=before, after=after))
         if sequence is not None:
             for other in range(calls[0].sequences):
                 moved = [replace(call, positions=call.positions[[other]]) for call in calls]
