@@ -17,7 +17,7 @@ LISTED = 4  #: Indices of layers that are written out.
 
 def as_json(result: Trace) -> dict[str, Any]:
     """Return the `result` of the document."""
-    names = ("passed", "source", "model_type", "built", "calls")
+    names = ("passed", "source", "model_type", "built", "calls", "faults", "skipped")
     return fields(result, *names) | {"layers": [_layer_as_json(each) for each in result.layers]}
 
 
@@ -48,7 +48,8 @@ def page(result: Trace, screen: Screen) -> list[str]:
             if layer.agrees is agrees:
                 notes.setdefault(layer.note or "", []).append(layer)
         lines += [f"  {word}  {_which(layers)}: {note}" for note, layers in notes.items()]
-    lines += [""] if not all(layer.agrees for layer in result.layers) else []
+    lines += [f"  FAIL  the calls: {each}" for each in result.faults]
+    lines += [""] if result.faults or not all(layer.agrees for layer in result.layers) else []
     groups: dict[tuple[str, ...], list[TracedLayer]] = {}
     for layer in result.layers:
         groups.setdefault(_row(layer), []).append(layer)
@@ -66,6 +67,10 @@ def _headline(result: Trace) -> str:
     if wrong:
         return f"FAIL  not the RoPE {what} in {wrong} of {total} layers"
     rest = f"; {unseen} could not be seen" if unseen else ""
+    if result.skipped:
+        rest += f"; not looked at: {' and '.join(result.skipped)}"
+    if result.faults:
+        return f"FAIL  {result.faults[0]}"
     return f"PASS  the RoPE {what} in {right} of {total} layers{rest}"
 
 

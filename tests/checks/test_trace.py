@@ -49,7 +49,7 @@ def seen_of(
     seen, random, first = Seen(), np.random.default_rng(0), 0
     for index, length in enumerate(LENGTHS):
         positions = np.arange(first, first + length, dtype=np.float64)
-        seen.calls.append(ModelCall(positions=positions[:, None], kept=np.arange(length)))
+        seen.calls.append(ModelCall(positions=positions[None, :, None], kept=np.arange(length)))
         for layer in range(layers):
             own = (wrong or {}).get(layer, rope)
             for role in ("query", "key"):
@@ -114,7 +114,7 @@ def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "
         data: Dtype of its queries and keys.
     """
     seen, random, m = Seen(), np.random.default_rng(0), np.array(where, dtype=np.float64)
-    seen.calls.append(ModelCall(positions=m[:, None], kept=np.arange(len(m))))
+    seen.calls.append(ModelCall(positions=m[None, :, None], kept=np.arange(len(m))))
     for index, rounded in enumerate(layers):
         dtype, part = rounded or ("float64", None)
         at = rounded_to(dtype, m) if part == "positions" else m
@@ -188,16 +188,109 @@ def test_wrong_positions_are_named(moved: Any, note: str, rope: Rotary) -> None:
     seen = seen_of(rope, layers=1)
     for each in seen.vectors:
         assert each.before is not None
-        each.after = rotate(each.before, rope, moved(seen.calls[each.call].positions[:, 0]))
+        each.after = rotate(each.before, rope, moved(seen.calls[each.call].positions[0, :, 0]))
     found = seen.verdict(rope)
     assert str(found.layers[0].note).startswith(f"query and key: {note}")
+
+
+def seen_of_batch(positions: Any, rotated_by: Any, rope: Any = HALF) -> Seen:
+    """Return the record of one layer of four heads in one call, (sequences, count) positions."""
+    seen, random = Seen(), np.random.default_rng(0)
+    where = np.asarray(positions, dtype=np.float64)
+    seen.calls.append(ModelCall(positions=where[..., None], kept=np.arange(where.shape[1])))
+    for role in ("query", "key"):
+        x = random.standard_normal((4, where.size, 16)).astype(np.float32)
+        y = rotate(x, rope, np.ravel(rotated_by).astype(np.float64))
+        vectors: dict[str, Any] = {"before": x, "after": y}
+        seen.vectors.append(Vectors(module="attn", call=0, role=role, head_dim=16, **vectors))
+    return seen
+
+
+PADDED = np.array([np.arange(24), np.maximum(np.arange(24) - 5, 0), np.arange(24) + 7])
+
+
+@pytest.mark.parametrize(
+    ("rotated_by", "note"),
+    [
+        (PADDED, None),
+        (PADDED[[0, 0, 2]], "sequence 1 of 3: rotated by the positions of sequence 0"),
+        (PADDED[[0, 0, 0]], "sequences 1, 2 of 3: rotated by the positions of sequence 0"),
+        (PADDED + 3 * np.eye(3)[:, 2:], "sequence 2 of 3: positions are off by +3"),
+        (PADDED + 1, "positions are off by +1"),
+    ],
+)
+def test_every_sequence_of_a_batch_is_judged(rotated_by: Any, note: str | None) -> None:
+    found = seen_of_batch(PADDED, rotated_by).verdict(HALF)
+    assert found.layers[0].note == (note and f"query and key: {note}")
+    assert found.passed is (note is None)
+    assert found.calls == ("24 positions of 3 sequences, 0 to 23",)
+
+
+def test_every_head_is_judged() -> None:
+    seen = seen_of_batch(PADDED[:1], PADDED[:1])
+    query = seen.vectors[0]
+    assert query.before is not None
+    assert query.after is not None
+    query.after[3] = rotate(query.before[3], Rotary(head_dim=16), PADDED[0].astype(float))
+    assert seen.verdict(HALF).layers[0].note == "query: head 3 of 4: layout interleaved, not half"
+
+
+DYNAMIC = ropecli.rope(
+    "dynamic", head_dim=16, layout="half", factor=4.0, max_position_embeddings=16
+)
+
+
+@pytest.mark.parametrize(
+    ("at", "note"),
+    [
+        (lambda length: length, None),
+        (lambda _: 16, "no scaling, not dynamic NTK scaling"),
+    ],
+)
+def test_steps_of_dynamic_ntk_have_a_table_each(at: Any, note: str | None) -> None:
+    seen = seen_of(DYNAMIC, layers=1)
+    for each in seen.vectors:
+        call = seen.calls[each.call]
+        assert each.before is not None
+        each.after = rotate(
+            each.before, DYNAMIC.at_length(at(call.length)), call.positions[0, :, 0]
+        )
+    assert [call.length for call in seen.calls[-2:]] == [38, 39]
+    found = seen.verdict(DYNAMIC)
+    assert (found.layers[0].note is None) is (note is None)
+    if note is not None:
+        assert note in str(found.layers[0].note)
+
+
+def test_one_position_alone_shows_whether_it_is_right() -> None:
+    assert seen_of_batch([[7]], [[7]]).verdict(HALF).passed
+    note = seen_of_batch([[7]], [[8]]).verdict(HALF).layers[0].note
+    assert note == "query and key: not rotated as expected at position 7"
+    at_zero = seen_of_batch([[0]], [[0]]).verdict(HALF).layers[0]
+    assert (at_zero.agrees, at_zero.note) == (
+        None,
+        "called at position 0 alone, where nothing is rotated",
+    )
+
+
+def test_what_was_not_looked_at_is_in_the_first_line() -> None:
+    seen = seen_of(HALF)
+    seen.calls += [ModelCall(positions=np.zeros((1, 1, 1)), kept=np.arange(1))] * 300
+    long = ModelCall(positions=np.arange(100.0)[None, :, None], kept=np.arange(24))
+    seen.calls[0] = long
+    assert str(seen.verdict(HALF)).splitlines()[0] == (
+        "PASS  the RoPE expected in 2 of 2 layers; not looked at: 52 of 308 calls and 76 of 363 "
+        "positions of each head"
+    )
 
 
 def seen_of_grid(rope: Rotary, *, text: bool = False) -> Seen:
     """Return the record of a model with M-RoPE at positions in text, or of a grid."""
     grid = np.random.default_rng(0).permuted(np.tile(np.arange(40.0), (3, 1)), axis=1).T
     seen, where = Seen(), np.tile(np.arange(40.0), (3, 1)).T if text else grid
-    seen.calls.append(ModelCall(positions=where[:, :1] if text else where, kept=np.arange(40)))
+    seen.calls.append(
+        ModelCall(positions=(where[:, :1] if text else where)[None], kept=np.arange(40))
+    )
     for role in ("query", "key"):
         x = np.random.default_rng(1).standard_normal((2, 40, 16)).astype(np.float32)
         y = rotate(x, rope, where)
@@ -273,12 +366,7 @@ def test_pair_lengths_are_those_of_all_calls() -> None:
     assert "\n    2     0  " in str(seen.usage(HALF, layers=[2]))
 
 
-def test_pair_lengths_need_all_heads_and_a_layer_that_rotates() -> None:
-    seen = seen_of(HALF)
-    for each in seen.vectors:
-        each.heads = 8
-    with pytest.raises(ropecli.ArgumentError, match=r"2 of 8 heads .*; watch .* with heads=8"):
-        seen.usage(HALF)
+def test_pair_lengths_need_a_layer_that_rotates() -> None:
     with pytest.raises(ropecli.ArgumentError, match="some of those that rotate, 0, 1, got 7"):
         seen_of(HALF).usage(HALF, layers=[7])
     with pytest.raises(ropecli.ArgumentError, match="no layer rotates"):
@@ -359,7 +447,7 @@ def test_a_table_of_longer_sequences_is_expected_of_calls_that_reach_them() -> N
     )
     seen, random = seen_of(rope), np.random.default_rng(1)
     far = np.arange(0.0, 480.0, 20.0)
-    seen.calls.append(ModelCall(positions=far[:, None], kept=np.arange(24)))
+    seen.calls.append(ModelCall(positions=far[None, :, None], kept=np.arange(24)))
     for layer, role in itertools.product(range(2), ("query", "key")):
         x = random.standard_normal((2, 24, 16)).astype(np.float32)
         y = rotate(x, rope.at_length(461 if layer else 64), far)
@@ -390,7 +478,7 @@ def test_a_temperature_is_part_of_what_is_expected(steps: bool) -> None:
     seen = seen_of(rope)
     for each in seen.vectors if steps else ():
         if each.role == "query":
-            positions = seen.calls[each.call].positions[:, 0]
+            positions = seen.calls[each.call].positions[0, :, 0]
             each.factor = np.tile(temperature(positions), (2, 1))
     found = seen.verdict(model)
     assert found.passed is steps

@@ -238,6 +238,155 @@ def test_a_model_that_computes_positions_in_bfloat16_is_named(
     assert note().startswith("query and key: computed with bfloat16 frequencies")
 
 
+# Batches, heads and caches of a model that is watched.
+
+
+def llama_model(**more: Any) -> Any:
+    """A model of the file `LLAMA` with other keys, in the dtype float32."""
+    import torch
+    from transformers import LlamaConfig, LlamaModel
+
+    torch.manual_seed(0)
+    keys = {key: value for key, value in (LLAMA | more).items() if key != "model_type"}
+    return LlamaModel._from_config(LlamaConfig(**keys)).eval()
+
+
+def cache_of(out: Any) -> dict[str, Any]:
+    """Return a model's cache as an argument of its next call."""
+    name = next(name for name in CACHES if getattr(out, name, None) is not None)
+    return {name: out[name]}
+
+
+def note_of(seen: Any, **more: Any) -> str | None:
+    """Return the one note of all layers, by the file with other keys."""
+    notes = {each.note for each in seen.verdict(ropecli.load_model(LLAMA | more)).layers}
+    (note,) = notes
+    return None if note is None else str(note)
+
+
+#: Two sequences, the second one with three tokens of padding on the left.
+PADDED = [list(range(20)), [1, 1, 1, *range(17)]]
+
+
+def test_every_sequence_of_a_batch_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    model, ids = llama_model(), torch.tensor(PADDED)
+
+    def seen() -> Any:
+        with torch.no_grad(), ropecli.watch(model) as seen:
+            out = model(ids, position_ids=ids)
+            for step in range(3):
+                last = ids[:, -1:] + 1 + step
+                out = model(last, position_ids=last, **cache_of(out))
+        return seen
+
+    assert note_of(seen()) is None
+    assert seen().verdict(ropecli.load_model(LLAMA)).calls == (
+        "20 positions of 2 sequences, 0 to 19",
+        "3 positions of 2 sequences one by one, 20 to 22",
+    )
+    rotary(monkeypatch, lambda own, p: own(p[:1].expand_as(p)))
+    wrong = "query and key: sequence 1 of 2: rotated by the positions of sequence 0"
+    assert note_of(seen()) == wrong
+
+
+def same(x: Any) -> Any:
+    """Return vectors as they are."""
+    return x
+
+
+def flip(x: Any) -> Any:
+    """Exchange heads and tokens."""
+    return x.transpose(1, 2)
+
+
+#: Shapes that a rotation may take, of (b, h, s, d), and back from them.
+SHAPES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "b h s d": (same, same),
+    "b s h d": (flip, flip),
+    "s b h d": (lambda x: x.permute(2, 0, 1, 3), lambda x: x.permute(1, 2, 0, 3)),
+    "b*h s d": (lambda x: x.flatten(0, 1), lambda x: x.unflatten(0, (2, -1))),
+    "b*s h d": (lambda x: flip(x).flatten(0, 1), lambda x: flip(x.unflatten(0, (2, -1)))),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_head_of_a_batch_is_judged(shape: str) -> None:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    rope, to, back = ropecli.Rotary(head_dim=16), *SHAPES[shape]
+    wrong: list[int] = []
+
+    class Attention(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(64, 3 * 8 * 16)
+
+        def apply_rope(self, x: Any, start: Any) -> Any:
+            x = back(x).contiguous()
+            positions = start[:, None].numpy() + np.arange(x.shape[2])
+            y = torch.from_numpy(ropecli.rotate(x.numpy(), rope, positions=positions))
+            y[:, wrong] = x[:, wrong]
+            return to(y)
+
+        def forward(self, x: Any, start_pos: Any) -> Any:
+            q, k, v = self.qkv(x).unflatten(-1, (3, 8, 16)).permute(2, 0, 3, 1, 4)
+            q, k = (back(self.apply_rope(to(each), start_pos)) for each in (q, k))
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    torch.manual_seed(0)
+    model, x, start = Attention(), torch.randn(2, 20, 64), torch.tensor([0, 7])
+
+    def note() -> str | None:
+        with torch.no_grad(), ropecli.watch(model) as seen:
+            model(x, start_pos=start)
+        return str(seen.verdict(rope).layers[0].note)
+
+    assert note() == "None"
+    wrong += [5, 6]
+    assert note() == "query and key: heads 5, 6 of 8: after equals before: nothing is rotated"
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_steps_past_the_trained_length_with_dynamic_ntk(
+    stale: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    dynamic: dict[str, Any] = {
+        "max_position_embeddings": 32,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
+    }
+    model = llama_model(**dynamic)
+    if stale:
+        monkeypatch.setattr(model.rotary_emb, "rope_type", "default")
+    with torch.no_grad(), ropecli.watch(model) as seen:
+        out = model(torch.arange(28)[None])
+        for step in range(12):
+            out = model(torch.tensor([[28 + step]]), **cache_of(out))
+    note = "query and key: rotated by the table of short sequences, where 33 or more are in use"
+    assert note_of(seen, **dynamic) == (note if stale else None)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_position_ids_after_a_cache_was_cropped(goes_on: bool) -> None:
+    import torch
+
+    model = llama_model()
+    with torch.no_grad(), ropecli.watch(model) as seen:
+        cache = cache_of(model(torch.arange(30)[None]))
+        next(iter(cache.values())).crop(-10)
+        at = torch.arange(5)[None] + (30 if goes_on else 20)
+        model(at, position_ids=at, **cache)
+    found = seen.verdict(ropecli.load_model(LLAMA))
+    assert found.passed is not goes_on
+    said = "FAIL  position ids go on at 30 after the cache was cropped to 20 positions\n"
+    assert str(found).startswith(said) is goes_on
+
+
 # Files that cannot be traced.
 
 
@@ -401,7 +550,7 @@ def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
             module.register_forward_hook(
                 lambda _, __, out, name=name: projected.setdefault(name, []).append(out[0])
             )
-    with torch.no_grad(), ropecli.watch(model, heads=8) as seen:
+    with torch.no_grad(), ropecli.watch(model) as seen:
         first = model(torch.arange(30)[None], use_cache=True)
         name = next(name for name in CACHES if name in first)
         model(torch.arange(30, 37)[None], **{name: first[name]})
@@ -417,12 +566,6 @@ def test_pair_lengths_are_those_of_the_projections(llama: Path) -> None:
             expected = np.hypot(heads[:, :, 0], heads[:, :, 1]).mean(axis=0)
             # Both are float64 means of 37 float32 vectors.
             assert_within(role, got=norms[index], expected=expected, tolerance=1e-14)
-    with torch.no_grad(), ropecli.watch(model) as seen:
-        model(torch.arange(30)[None])
-    with pytest.raises(
-        ropecli.ArgumentError, match=r"4 of 8 heads .* watch the model with heads=8"
-    ):
-        seen.usage(layer.rotary)
 
 
 def test_a_dump_of_trace_is_read_by_usage(llama: Path) -> None:

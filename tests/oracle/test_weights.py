@@ -62,7 +62,7 @@ def test_a_model_has_the_lengths_that_its_weights_are_expected_to_make(
             if parameter.ndim == 2:  # rows of different lengths
                 parameter.mul_(torch.exp(0.7 * torch.randn(len(parameter), 1)))
     model.save_pretrained(tmp_path)
-    with torch.no_grad(), ropecli.watch(model, heads=8) as seen:
+    with torch.no_grad(), ropecli.watch(model) as seen:
         for _ in range(CALLS):
             model(inputs_embeds=torch.randn(1, TOKENS, WIDTH), use_cache=False)
     layer = ropecli.load_model(tmp_path).rotating_layers()[0]

@@ -72,8 +72,7 @@ class Identification(Result, view="identify"):
     undetermined: tuple[int, ...] = ()  #: Pairs too slow to be distinguished from static ones.
     positions_needed: int | None = None  #: Positions that would show them.
     axis: tuple[int, ...] | None = None  #: Coordinate of the position that rotates each pair.
-    #: Largest error left, in ulp of a pair's length in the dtype, or in that which they keep to.
-    max_residual: float | None = None
+    max_residual: float | None = None  #: Largest error left, in ulp of (that) dtype, of a pair.
     precision: str | None = None  #: What was rounded, such as "bfloat16 positions", or "exact".
     matches: tuple[Match, ...] = ()  #: Known RoPEs, best first.
     parting: Parting | None = None  #: If most vectors are rotated consistently, those that are not.

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ropecli.rotary import Rotary
 
+CALLS = 256  #: First calls of a model that are looked at.
+
 
 @dataclass(kw_only=True, eq=False)
 class Vectors:
@@ -19,12 +21,13 @@ class Vectors:
     module: str  #: Path of the module that scores them.
     call: int  #: Index of the call.
     role: str  #: "query" or "key".
-    before: NDArray[Any] | None = None  #: (heads, sequence, width); None where nothing is rotated.
-    after: NDArray[Any] | None = None  #: The same shape.
-    heads: int | None = None  #: Number of heads, of which the first are kept; None as `before`.
+    before: NDArray[Any] | None = None  #: (heads, tokens, width); None where nothing is rotated.
+    after: NDArray[Any] | None = None  #: The same shape, the tokens of all sequences in a row.
     head_dim: int | None = None  #: Coordinates of a whole head; None where that was not seen.
     offset: int = 0  #: The first of them that was handed to the rotation.
-    factor: NDArray[np.float64] | None = None  #: (heads, sequence), on vectors after the rotation.
+    #: (heads, tokens), on vectors after the rotation; of one head or the first sequence alone, if
+    #: no more was seen.
+    factor: NDArray[np.float64] | None = None
     scale: float | None = None  #: Factor on the score; None where that was not seen.
 
 
@@ -32,13 +35,31 @@ class Vectors:
 class ModelCall:
     """One call of the model."""
 
-    positions: NDArray[np.float64]  #: (sequence, axes).
-    kept: NDArray[np.int64]  #: Indices of the positions that are kept.
+    positions: NDArray[np.float64]  #: (sequences, count, axes).
+    kept: NDArray[np.int64]  #: Indices of the positions that are kept of each sequence.
+    #: Positions left in the cache, if it was cropped after the last call and positions go on.
+    cropped_to: int | None = None
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of the batch."""
+        return len(self.positions)
+
+    @property
+    def count(self) -> int:
+        """Positions of each sequence."""
+        return int(self.positions.shape[1])
 
     @property
     def length(self) -> int:
         """Positions in use, from 0 on."""
         return int(self.positions.max()) + 1
+
+    @property
+    def tokens(self) -> NDArray[np.float64]:
+        """Positions that are kept, of all sequences in a row, (tokens, axes)."""
+        axes = self.positions.shape[-1]
+        return np.asarray(self.positions[:, self.kept].reshape(-1, axes))
 
 
 def join_vectors(
@@ -56,9 +77,9 @@ def join_vectors(
 
 def join_positions(calls: Sequence[ModelCall]) -> NDArray[np.float64]:
     """Return the positions that are kept of several calls, (tokens,) or (tokens, axes)."""
-    axes = max(each.positions.shape[1] for each in calls)
+    axes = max(each.positions.shape[-1] for each in calls)
     positions = np.concatenate(
-        [np.broadcast_to(c.positions[c.kept], (len(c.kept), axes)) for c in calls]
+        [np.broadcast_to(each.tokens, (len(each.tokens), axes)) for each in calls]
     )
     return positions[:, 0] if axes == 1 else positions
 

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.usage import Usage, usage
 from ropecli.arrays import dtype_name
+from ropecli.checks.accuracy import phase_tolerance, table_roundings
 from ropecli.checks.identify.agreement import vector_errors
 from ropecli.checks.identify.observe import validate_inputs
+from ropecli.checks.identify.parting import list_indices
 from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.recover import Identification, identify_rows
 from ropecli.checks.positions.check import PositionIds
@@ -22,7 +24,13 @@ from ropecli.checks.positions.check import judge as judge_positions
 from ropecli.checks.positions.recover import recover_positions
 from ropecli.checks.positions.rows import Called
 from ropecli.checks.trace.differences import EXPECTED, list_differences
-from ropecli.checks.trace.tensors import ModelCall, Vectors, join_positions, join_vectors
+from ropecli.checks.trace.tensors import (
+    CALLS,
+    ModelCall,
+    Vectors,
+    join_positions,
+    join_vectors,
+)
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.architectures import architecture
 from ropecli.models.model import Layer, Model
@@ -93,8 +101,8 @@ class Seen:
         """Return queries and keys before and after their rotation, all calls in a row.
 
         They are named after the module that scores them, as "layers.0.self_attn.query.before", of
-        shape (heads, tokens, head_dim). Coordinates that the rotation is not given are 1. The
-        tokens have the "positions", (tokens,) or (tokens, axes).
+        shape (heads, tokens, head_dim), the sequences of a call in a row. Coordinates that the
+        rotation is not given are 1. The tokens have the "positions", (tokens,) or (tokens, axes).
 
         Raises:
             ArgumentError: Nothing was seen.
@@ -110,16 +118,15 @@ class Seen:
     def usage(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Usage:
         """Average the length of each pair over the tokens, for every layer that rotates.
 
-        The result is that of `ropecli.usage` on the queries and keys before their rotation. All
-        heads must have been kept: `watch(model, heads=32)`.
+        The result is that of `ropecli.usage` on the queries and keys before their rotation.
 
         Args:
             rope: The encoding of the layers.
             layers: Indices of layers, where others have another encoding; all by default.
 
         Raises:
-            ArgumentError: Nothing was seen, a layer without rotation, vectors that do not fit the
-                encoding, or heads that were not kept.
+            ArgumentError: Nothing was seen, a layer without rotation, or vectors that the encoding
+                does not fit.
         """
         by_module = self._rotated_vectors()
         indices = {module: layer_index(module) for module in by_module}
@@ -130,7 +137,10 @@ class Seen:
                 f"layers must be some of those that rotate, {known}, got {min(missing)}"
             )
         chosen = [module for module in by_module if wanted is None or indices[module] in wanted]
-        parts = [_pair_lengths(rope, module, by_module[module]) for module in chosen]
+        parts = [
+            usage(rope, *(join_vectors(by_module[module][role], rope)[0] for role in ROLES))
+            for module in chosen
+        ]
         if len({(part.q_norms.shape, part.k_norms.shape) for part in parts}) > 1:
             raise ArgumentError(
                 "all layers must have as many heads; choose some of them with `layers`"
@@ -170,17 +180,6 @@ def _check_sight(seen: Seen) -> None:
     )
 
 
-def _pair_lengths(rope: Rotary, module: str, both: dict[str, list[Vectors]]) -> Usage:
-    for each in (vectors for role in both.values() for vectors in role):
-        kept = 0 if each.before is None else len(each.before)
-        if each.heads is not None and each.heads > kept:
-            raise ArgumentError(
-                f"{kept} of {each.heads} heads were kept in {module}, and all are needed",
-                f"watch the model with heads={each.heads}",
-            )
-    return usage(rope, *(join_vectors(both[role], rope)[0] for role in ROLES))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trace(Result, view="trace"):
     """The RoPE that the layers of a running model really apply."""
@@ -189,13 +188,15 @@ class Trace(Result, view="trace"):
     model_type: str | None  #: As the file has it.
     built: str | None  #: What built the model, such as "Transformers 5.0.0"; None for one's own.
     calls: tuple[str, ...]  #: The calls of the model, such as "40 positions from 0".
+    faults: tuple[str, ...] = ()  #: Calls whose positions are not those of their cache.
+    skipped: tuple[str, ...] = ()  #: Calls and positions that were not looked at.
     layers: tuple[TracedLayer, ...]  #: In the order in which they ran.
     seen: Seen  #: The vectors that show it.
 
     @property
     def passed(self) -> bool:
-        """True if no layer parts from what is expected of it."""
-        return all(layer.agrees is not False for layer in self.layers)
+        """True if no layer parts from what is expected of it, and no call from its cache."""
+        return not self.faults and all(layer.agrees is not False for layer in self.layers)
 
 
 def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, PositionIds]:
@@ -216,11 +217,17 @@ def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, Posit
                 np.concatenate([each.positions for each in each_call]),
                 Called(
                     ids=join_positions(calls).astype(np.int64)[None],
-                    calls=np.repeat(np.arange(len(calls)), [len(call.kept) for call in calls]),
+                    calls=_number_sequences(calls),
                 ),
                 error=np.concatenate([each.error for each in each_call]),
             )
     return found
+
+
+def _number_sequences(calls: Sequence[ModelCall]) -> NDArray[np.int64]:
+    """Return a number for each token: that of its sequence, counted on from call to call."""
+    lengths = [len(call.kept) for call in calls for _ in range(call.sequences)]
+    return np.repeat(np.arange(len(lengths)), lengths)
 
 
 def _check_expected(expected: object) -> Rotary | Model:
@@ -241,6 +248,8 @@ def judge(
         model_type=checked.model_type if isinstance(checked, Model) else None,
         built=built,
         calls=tuple(_describe_calls(seen.calls)),
+        faults=tuple(_cache_faults(seen.calls)),
+        skipped=tuple(_describe_skipped(seen.calls)),
         layers=judgement.layers(),
         seen=seen,
     )
@@ -302,11 +311,13 @@ class _Judgement:
             wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
         notes = [*_merge({role: wrong for role, (_, wrong) in found.items()}), *wrong]
         agrees: bool | None = not notes
-        alike = not any(np.ptp(call.positions, axis=1).any() for call in self.calls(own))
+        alike = not any(np.ptp(call.positions, axis=-1).any() for call in self.calls(own))
         if part is not None and kind is None:
             agrees, notes = None, [f"part of a layer, of which nothing is expected: {part}"]
         elif agrees and (module in self.seen.unseen or not all(by_role.values())):
             agrees, notes = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
+        elif agrees and not any(call.positions.any() for call in self.calls(own)):
+            agrees, notes = None, ["called at position 0 alone, where nothing is rotated"]
         elif agrees and rope is not None and rope.axes > 1 and alike:
             grid = f"({rope.axes}, batch, sequence)"
             same = "positions were the same on all axes: call it with position_ids of a grid"
@@ -337,16 +348,35 @@ class _Judgement:
         for each in rotated:
             table = rope and rope.at_length(self.seen.calls[each.call].length)
             groups.setdefault(table, []).append(each)
-        found, notes = None, []
+        found, notes, single = None, [], []
         for table, group in sorted(groups.items(), key=lambda each: self._reach(each[1])):
+            if table is not None and not np.ptp(join_positions(self.calls(group)), axis=0).any():
+                single += [(table, each) for each in group]
+                continue
             found = self._identify(group, table)
             wrong = list_differences(found, table)
             if wrong and self._restarts(group, table):
                 wrong = ["positions restart at 0 with a cache"]
-            elif wrong and len(group) > 1:
-                wrong = self._by_call(group, table) or wrong
+            elif wrong:
+                wrong = self._by_part(group, table) or self._by_call(group, table) or wrong
             notes += [each for each in wrong if each not in notes]
+        if rope is not None and single:  # one position shows whether its rows are right, no more
+            found = found or self._identify([single[-1][1]], single[-1][0])
+            notes = notes or self._judge_steps(rope, single)
         return found, notes  # of the longest sequences
+
+    def _judge_steps(self, rope: Rotary, steps: Sequence[tuple[Rotary, Vectors]]) -> list[str]:
+        """Return what is wrong with calls whose length alone has a table of its own."""
+        wrong = [(table, each) for table, each in steps if not self._fits([each], table)]
+        if not wrong:
+            return []
+        first = self.seen.calls[wrong[0][1].call].length
+        for length in sorted({1, *(call.length for call in self.seen.calls)}):
+            other = rope.at_length(length)
+            if all(self._fits([each], other) for _, each in wrong):
+                table = "short sequences" if length == 1 else f"{length:,} positions"
+                return [f"rotated by the table of {table}, where {first:,} or more are in use"]
+        return [f"not rotated as expected at position {first - 1:,}"]
 
     def calls(self, group: Sequence[Vectors]) -> list[ModelCall]:
         """Return the call of the model that each of some vectors is from."""
@@ -355,11 +385,93 @@ class _Judgement:
     def _reach(self, group: Sequence[Vectors]) -> int:
         return max(call.length for call in self.calls(group))
 
+    def _by_part(self, group: Sequence[Vectors], rope: Rotary | None) -> list[str]:
+        """Return what is wrong in some heads, or in some sequences of a batch, if not in all."""
+        errors = None if rope is None else self._errors(group, rope, self.calls(group))
+        if rope is None or errors is None:
+            return []
+        calls, wrong = self.calls(group), errors > self._tolerance(group, rope)
+        heads: NDArray[np.bool_] = np.any(wrong, axis=1)
+        if heads.any() and not heads.all():
+            words = self._judge_part(group, rope, heads=np.flatnonzero(heads))
+            return [f"{_list('head', np.flatnonzero(heads), len(heads))}: {', '.join(words)}"]
+        if len({call.sequences for call in calls}) > 1:
+            return []
+        count = calls[0].sequences
+        own = np.concatenate([np.repeat(np.arange(count), len(call.kept)) for call in calls])
+        sequences = [bool(wrong[:, own == each].any()) for each in range(count)]
+        if all(sequences):
+            return []
+        by_words: dict[str, list[int]] = {}
+        for each in np.flatnonzero(sequences).tolist():
+            words = self._judge_part(group, rope, sequence=each)
+            by_words.setdefault(", ".join(words), []).append(each)
+        return [
+            f"{_list('sequence', np.array(which), count)}: {words}"
+            for words, which in by_words.items()
+        ]
+
+    def _judge_part(
+        self,
+        group: Sequence[Vectors],
+        rope: Rotary,
+        *,
+        heads: NDArray[np.int64] | None = None,
+        sequence: int | None = None,
+    ) -> list[str]:
+        """Return what is wrong with some heads, or with one sequence, judged by themselves."""
+        calls, vectors = self.calls(group), []
+        for index, each in enumerate(group):
+            kept = slice(None) if heads is None else heads
+            tokens = slice(None)
+            if sequence is not None:
+                length = len(calls[index].kept)
+                tokens = slice(sequence * length, (sequence + 1) * length)
+            assert each.before is not None
+            assert each.after is not None
+            before, after = each.before[kept, tokens], each.after[kept, tokens]
+            vectors.append(replace(each, call=index, before=before, after=after))
+        if sequence is not None:
+            for other in range(calls[0].sequences):
+                moved = [replace(call, positions=call.positions[[other]]) for call in calls]
+                if other != sequence and self._fits(vectors, rope, moved):
+                    return [f"rotated by the positions of sequence {other}"]
+            calls = [replace(call, positions=call.positions[[sequence]]) for call in calls]
+        alone = _Judgement(seen=Seen(calls=calls, vectors=vectors), expected=rope)
+        return alone._judge(vectors, rope)[1]
+
+    def _fits(
+        self, group: Sequence[Vectors], rope: Rotary, calls: Sequence[ModelCall] | None = None
+    ) -> bool:
+        """Return whether a RoPE explains all rows, at the positions of their calls or of others."""
+        errors = self._errors(group, rope, calls or self.calls(group))
+        return errors is not None and bool((errors <= self._tolerance(group, rope)).all())
+
+    def _errors(
+        self, group: Sequence[Vectors], rope: Rotary, calls: Sequence[ModelCall]
+    ) -> NDArray[np.float64] | None:
+        """Return the errors of vectors by a RoPE, (heads, tokens); None if it has another size."""
+        before, after = join_vectors(group, rope)
+        if before.shape[-1] != rope.head_dim:
+            return None
+        positions = join_positions(calls)
+        if positions.ndim == 1 and rope.axes > 1:
+            positions = np.repeat(positions[:, None], rope.axes, axis=1)
+        elif positions.ndim > 1:
+            positions = positions[:, : rope.axes] if rope.axes > 1 else positions[:, 0]
+        return vector_errors(before, after, rope, positions)
+
+    def _tolerance(self, group: Sequence[Vectors], rope: Rotary) -> float:
+        """Return the error of a vector up to which it is explained, with that of float32 angles."""
+        furthest = max(float(np.abs(call.positions).max()) for call in self.calls(group))
+        roundings = np.maximum(table_roundings(rope), 1)
+        return _EXPLAINED + float(phase_tolerance(furthest, rope.inv_freq_norm, roundings).max())
+
     def _by_call(self, group: Sequence[Vectors], rope: Rotary | None) -> list[str]:
         """Return what is wrong in prefill or decode, if the two differ."""
         wrong = []
         for single in (False, True):
-            part = [v for v in group if (len(self.seen.calls[v.call].kept) == 1) is single]
+            part = [v for v in group if (self.seen.calls[v.call].count == 1) is single]
             if not part or len(part) == len(group):
                 return []
             words = list_differences(self._identify(part, rope), rope)
@@ -374,16 +486,10 @@ class _Judgement:
     def _restarts(self, group: Sequence[Vectors], rope: Rotary | None) -> bool:
         """Return whether the expected RoPE explains all calls with positions from 0 in each one."""
         calls = self.calls(group)
-        if rope is None or all(not call.positions[0].any() for call in calls):
+        if rope is None or all(not call.positions[:, 0].any() for call in calls):
             return False
-        moved = [replace(call, positions=call.positions - call.positions[0]) for call in calls]
-        before, after = join_vectors(group, rope)
-        try:
-            inputs = validate_inputs(before, after, join_positions(moved))
-            errors = vector_errors(before, after, rope, inputs.positions)
-        except ArgumentError:
-            return False
-        return float(errors.max()) <= _EXPLAINED
+        moved = [replace(call, positions=call.positions - call.positions[:, :1]) for call in calls]
+        return self._fits(group, rope, moved)
 
     def _identify(self, group: Sequence[Vectors], rope: Rotary | None) -> Identification:
         """Return the RoPE of vectors from several calls; that of another layer if it fits."""
@@ -409,7 +515,7 @@ class _Judgement:
                     continue
                 expected = np.ones(each.factor.shape[1])
                 if each.role == "query" and temperature is not None:
-                    expected = temperature(call.positions[call.kept][:, 0])
+                    expected = temperature(call.tokens[: len(expected), 0])
                 ratio = each.factor / expected
                 if np.ptp(ratio, axis=0).max() > rounding * ratio.max():
                     return None, []  # each head by a factor of its own
@@ -428,6 +534,11 @@ def _rounding(vectors: Sequence[Vectors]) -> float:
     # They are quotients of vectors rounded to their dtype twice, times a scale in float32.
     units = [UNIT[str(dtype_name(v.after.dtype))] for v in vectors if v.after is not None]
     return 4 * max([SINGLE, *units]) + _FACTOR
+
+
+def _list(name: str, indices: NDArray[np.int64], count: int) -> str:
+    """Return some of several heads or sequences by their numbers."""
+    return f"{name}{'s' * (len(indices) > 1)} {list_indices(indices)} of {count}"
 
 
 def _merge(notes: dict[str, list[str]]) -> list[str]:
@@ -479,11 +590,42 @@ def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
 
 def _describe_calls(calls: Sequence[ModelCall]) -> Iterator[str]:
     """Yield the calls of several positions, then those of one together."""
-    steps = [call for call in calls if len(call.positions) == 1]
+    steps = [call for call in calls if call.count == 1]
     for call in calls:
-        if len(call.positions) > 1:
-            first, last = call.positions[[0, -1], 0]
-            yield f"{len(call.positions)} positions, {first:,.0f} to {last:,.0f}"
+        if call.count > 1:
+            yield f"{call.count} positions{_of_sequences([call])}, {_range(call, call)}"
     if steps:
-        first, last = (steps[i].positions[0, 0] for i in (0, -1))
-        yield f"{len(steps)} positions one by one, {first:,.0f} to {last:,.0f}"
+        one_by_one = f"{len(steps)} positions{_of_sequences(steps)} one by one"
+        yield f"{one_by_one}, {_range(steps[0], steps[-1])}"
+
+
+def _range(begin: ModelCall, end: ModelCall) -> str:
+    """Return the first and the last position of calls, on the first axis of the first sequence."""
+    return f"{begin.positions[0, 0, 0]:,.0f} to {end.positions[0, -1, 0]:,.0f}"
+
+
+def _of_sequences(calls: Sequence[ModelCall]) -> str:
+    """Return of how many sequences calls are, if of several."""
+    most = max(call.sequences for call in calls)
+    return f" of {most} sequences" if most > 1 else ""
+
+
+def _cache_faults(calls: Sequence[ModelCall]) -> Iterator[str]:
+    """Yield the calls whose positions go on after the cache was cropped."""
+    for call in calls:
+        if call.cropped_to is not None:
+            first = call.positions[0, 0, 0]
+            yield (
+                f"position ids go on at {first:,.0f} after the cache was cropped to "
+                f"{call.cropped_to:,} positions"
+            )
+
+
+def _describe_skipped(calls: Sequence[ModelCall]) -> Iterator[str]:
+    """Yield the number of calls, and of positions in others, that were not looked at."""
+    seen = calls[:CALLS]
+    if len(calls) > len(seen):
+        yield f"{len(calls) - len(seen):,} of {len(calls):,} calls"
+    total, kept = (sum(each) for each in zip(*((c.count, len(c.kept)) for c in seen), strict=True))
+    if total > kept:
+        yield f"{total - kept:,} of {total:,} positions of each head"

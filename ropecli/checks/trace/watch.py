@@ -15,17 +15,16 @@ import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import as_array
-from ropecli.checks.trace.tensors import ModelCall, Vectors
+from ropecli.checks.trace.tensors import CALLS, ModelCall, Vectors
 from ropecli.checks.trace.verdict import Seen
 from ropecli.errors import ArgumentError, ArgumentTypeError
-from ropecli.numbers import at_least
 from ropecli.units import TINY
 
 #: Names of functions and classes that may rotate; not "prototype", and not "SolarOpen".
@@ -35,9 +34,9 @@ _LARGER = re.compile("Attention|Layer|Block|Model|Transformer")  #: Modules that
 _TOKENS = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "x")
 CACHES = ("cache", "past_key_values")  #: Its cache: Transformers has the first name from 5.24 on.
 _POSITIONS = ("position_ids", "positions", "input_pos", "start_pos")
-_ROWS = 512  #: Positions of one call that are kept, at most,
-_HEADS = 4  #: of that many heads, where no other number is asked for,
-_CALLS = 256  #: in that many calls.
+_ROWS = 512  #: Positions of one call that are kept, at most, of all sequences together,
+_FEWEST = 32  #: but no fewer than this of each.
+_HEADS = 4  #: Heads of scores in which rotated vectors are looked for.
 _OUTPUTS = 16  #: Outputs of layers among which vectors that are not rotated are looked for.
 _CACHED = 8192  #: Last rows of keys among which the new ones are looked for.
 #: Products that may become scores, with the place of their first factor among the arguments.
@@ -48,7 +47,7 @@ _SAME = 1e-4
 
 
 @contextmanager
-def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) -> Iterator[Seen]:
+def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Seen]:
     """Watch the rotations of a PyTorch model while it runs.
 
     Functions, methods and modules whose names contain "rot" or "rope" are wrapped until the end of
@@ -58,11 +57,9 @@ def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) ->
     Args:
         model: A `torch.nn.Module`, such as a model of Transformers.
         wrap: Further functions that rotate, by the names that the model's code has for them.
-        heads: Heads of each layer whose vectors are kept: a few show what rotates them, and
-            `Seen.usage` needs all.
 
     Raises:
-        ArgumentError: A name that the model's code does not have, or no heads.
+        ArgumentError: A name that the model's code does not have.
         ArgumentTypeError: Not a `torch.nn.Module`.
     """
     torch = sys.modules.get("torch")
@@ -72,7 +69,7 @@ def watch(model: Any, *, wrap: str | Sequence[str] = (), heads: int = _HEADS) ->
     seen = Seen()
     config: Any = getattr(model, "config", None)
     seen.config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    watcher = _Watcher(seen, model, torch, at_least("heads", heads, 1))
+    watcher = _Watcher(seen, model, torch)
     with ExitStack() as stack:
         functions = list(_functions(model, names))
         for owner, name, function in functions:
@@ -122,13 +119,15 @@ class _Rotated:
     """A tensor that a function rotated, and that was not scored yet."""
 
     module: str
-    before: Any  #: (heads, sequence, width), what is kept of it.
+    before: Any  #: (sequences, heads, positions, width), what is kept of it.
     after: Any  #: The same shape.
-    heads: int  #: Number of heads, of which the first are kept.
 
     def arrays(self) -> dict[str, Any]:
         """Return the fields that it has in `Vectors`."""
-        return {"before": _array(self.before), "after": _array(self.after), "heads": self.heads}
+        return {
+            name: _array(each.transpose(0, 1).flatten(1, 2))
+            for name, each in (("before", self.before), ("after", self.after))
+        }
 
 
 @dataclass(kw_only=True, eq=False)
@@ -149,13 +148,14 @@ class _Watcher:
     seen: Seen
     model: Any
     torch: Any
-    most_heads: int  #: That are kept.
     running: list[Any] = field(default_factory=list)  #: Modules, outermost first.
     rotating: bool = False  #: True within a function that rotates.
     rotated: list[_Rotated] = field(default_factory=list)  #: Not scored yet in this call.
     scored: list[_Rotated] = field(default_factory=list)  #: Scored in this call.
     outputs: list[Any] = field(default_factory=list)  #: Of the layers that ran last.
     product: _Product | None = None  #: The last one.
+    #: Positions that a cache holds after the last call, and those that follow its last ones.
+    end: tuple[int, NDArray[np.float64]] = (0, np.zeros(0))
 
     def __post_init__(self) -> None:
         self.paths = {module: name for name, module in self.model.named_modules()}
@@ -172,8 +172,17 @@ class _Watcher:
         if module is self.model:
             self.flush()
             self.running = []
-            self.seen.calls.append(_call(given, named))
+            self.seen.calls.append(self._after_a_crop(_call(given, named), _cached(named)))
         self.running.append(module)
+
+    def _after_a_crop(self, call: ModelCall, cached: int | None) -> ModelCall:
+        """Mark a call whose positions go on after the last call's, as its cache does not."""
+        held, following = self.end
+        first, last = call.positions[:, 0], call.positions[:, -1]
+        self.end = (cached or 0) + call.count, last + 1
+        if cached is not None and cached < held and np.array_equal(first, following):
+            return replace(call, cropped_to=cached)
+        return call
 
     def _leave(self, module: Any, _: Any, result: Any) -> None:
         while self.running and self.running.pop() is not module:
@@ -183,7 +192,7 @@ class _Watcher:
 
     @property
     def _active(self) -> bool:
-        return bool(self.running) and len(self.seen.calls) <= _CALLS
+        return bool(self.running) and len(self.seen.calls) <= CALLS
 
     def _path(self, rotary: object = None) -> str:
         """Return the path of the module that runs, other than one that only rotates."""
@@ -234,20 +243,19 @@ class _Watcher:
             place = next((i for i, (x, _) in enumerate(left) if x.shape == each.shape), None)
             if place is None:
                 return []  # tables of cos and sin
-            heads = len(_by_head(each, len(self.seen.calls[-1].positions)))
             before, after = left.pop(place)[1], self._keep_vectors(each)
-            found.append(_Rotated(module=path, before=before, after=after, heads=heads))
+            found.append(_Rotated(module=path, before=before, after=after))
         return found
 
     def _keep_vectors(self, tensor: Any) -> Any:
-        """Return what is kept of vectors, (heads, sequence, width); None for another tensor."""
+        """Return what is kept of vectors, (sequences, heads, positions, width); None of others."""
         call = self.seen.calls[-1]
-        vectors = _by_head(tensor.detach(), len(call.positions))
+        vectors = _by_head(tensor.detach(), call)
         if vectors is None:
             return None
-        if len(vectors) == len(call.positions) <= _ROWS:
+        if vectors.shape[1] == call.count == len(call.kept):
             return vectors.clone()  # either axis may be that of the heads
-        return vectors[: self.most_heads, call.kept.tolist()].clone()
+        return vectors[:, :, call.kept.tolist()].clone()
 
     # What is scored.
 
@@ -304,7 +312,8 @@ class _Watcher:
 
     def _find_rotated(self, vectors: Any) -> dict[str, Any] | None:
         """Return what is known of vectors that were rotated."""
-        rows = vectors.detach().reshape(-1, *vectors.shape[-2:])[: self.most_heads, -_CACHED:]
+        scores = vectors.detach().reshape(-1, *vectors.shape[-2:])
+        rows = scores[:_HEADS, -_CACHED:]
         for each in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
             found = self._find(each, rows)
             if found is None:
@@ -313,31 +322,31 @@ class _Watcher:
             if each in self.rotated:
                 self.rotated.remove(each)
                 self.scored.append(each)
-            one, width = each.after.double(), each.after.shape[-1]
+            one, width = each.after.flatten(0, 1).double(), each.after.shape[-1]
             factors = np.full((1, one.shape[1]), factor)
-            kept = self.seen.calls[-1].kept - len(self.seen.calls[-1].positions)
-            if row == rows.shape[1] - 1 and -kept[0] <= rows.shape[1]:
-                scored = rows[:, kept.tolist(), offset : offset + width].double()
-                if len(scored) != len(one):  # heads that share their keys
+            call = self.seen.calls[-1]
+            kept = call.kept - call.count
+            if row == rows.shape[1] - 1 and -kept[0] <= scores.shape[1]:
+                scored = scores[:, kept.tolist(), offset : offset + width].double()
+                if not (same := len(scored) == len(one)):  # heads share their keys
                     scored, one = scored[:1], one[:1]
                 factors = _array((scored * one).sum(-1) / one.square().sum(-1))
+                if same:
+                    factors = factors.reshape(*each.after.shape[:3]).swapaxes(0, 1)
+                    factors = factors.reshape(len(factors), -1)
             return each.arrays() | {"factor": factors, "offset": offset}
         return None
 
     def _find(self, each: _Rotated, rows: Any) -> tuple[int, int, float] | None:
         """Return where a rotated tensor is in rows of some heads, as `_locate` does."""
         flat = rows.reshape(-1, rows.shape[-1])
-        if len(each.after) != each.after.shape[1] or len(each.after) == 1:
-            return _locate(flat, each.after[0, -1])
+        if each.after.shape[1] != each.after.shape[2] or each.after.shape[1] == 1:
+            return _locate(flat, each.after[0, 0, -1])
         for _ in range(2):  # as many heads as positions: those of scores show which are which
-            found = _locate(flat, each.after[0, -1])
+            found = _locate(flat, each.after[0, 0, -1])
             if found is not None and found[0] == rows.shape[1] - 1:
-                each.before, each.after = (
-                    each.before[: self.most_heads],
-                    each.after[: self.most_heads],
-                )
                 return found
-            each.before, each.after = each.before.transpose(0, 1), each.after.transpose(0, 1)
+            each.before, each.after = each.before.transpose(1, 2), each.after.transpose(1, 2)
         return None
 
     def _is_output(self, vectors: Any) -> bool:
@@ -376,13 +385,23 @@ def _array(tensor: Any) -> NDArray[Any]:
     return as_array("vectors", tensor.cpu())
 
 
-def _by_head(tensor: Any, count: int) -> Any:
-    """Return vectors of the first sequence, (heads, sequence, width); None for another tensor."""
-    if tensor.ndim == 4:
-        tensor = tensor[0]
-    if tensor.ndim != 3 or count not in tensor.shape[:2]:
+def _by_head(tensor: Any, call: ModelCall) -> Any:
+    """Return vectors as (sequences, heads, positions, width); None for another tensor."""
+    sequences, count, shape = call.sequences, call.count, tuple(tensor.shape)
+    if tensor.ndim == 3:  # sequences and heads, or sequences and positions, on one axis
+        if shape[1] == count and shape[0] % sequences == 0:
+            tensor = tensor.unflatten(0, (sequences, -1))
+        elif shape[0] == sequences * count:
+            tensor = tensor.unflatten(0, (sequences, count))
+        else:
+            return None
+    elif tensor.ndim == 4 and shape[:2] == (count, sequences) and shape[0] != sequences:
+        tensor = tensor.transpose(0, 1)
+    if tensor.ndim != 4 or count not in tensor.shape[1:3]:
         return None
-    return tensor if tensor.shape[1] == count else tensor.transpose(0, 1)
+    if len(tensor) != sequences and np.ptp(call.positions, axis=0).any():
+        return None  # which sequence is which is not known
+    return tensor if tensor.shape[2] == count else tensor.transpose(1, 2)
 
 
 def _locate(rows: Any, target: Any) -> tuple[int, int, float] | None:
@@ -409,22 +428,36 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> ModelCall:
         raise ArgumentError(
             f"the model must be called with a tensor of tokens, got {', '.join(named) or 'none'}"
         )
-    count = tokens.shape[min(1, tokens.ndim - 1)]
+    sequences, count = (1, len(tokens)) if tokens.ndim == 1 else tokens.shape[:2]
     where = next((named[name] for name in _POSITIONS if named.get(name) is not None), None)
     if getattr(where, "ndim", 0):
         rows = _array(where).astype(np.float64)
-        rows = rows[-3:, 0].T if rows.ndim == 3 else rows.reshape(-1, rows.shape[-1])[0][:, None]
+        rows = np.moveaxis(rows[-3:], 0, -1) if rows.ndim == 3 else rows[..., None]
+        if rows.ndim == 2:  # one position for each token, or the first one of each sequence
+            rows = rows[None] if len(rows) == count else rows[:, None]
+        if rows.shape[1] == 1:
+            rows = rows + np.arange(count, dtype=np.float64)[:, None]
     else:
-        caches, first = (named.get(name) for name in CACHES), where
-        count_of = next(filter(None, (getattr(c, "get_seq_length", None) for c in caches)), None)
-        with contextlib.suppress(ValueError):  # a cache without attention layers
-            first = where if count_of is None else count_of()
-        rows = np.arange(count, dtype=np.float64)[:, None] + float(first or 0)
-    kept = np.arange(count)
-    if count > _ROWS:
-        spread = np.linspace(_ROWS // 2, count - 1, _ROWS // 2).astype(np.int64)
-        kept = np.unique(np.concatenate([kept[: _ROWS // 2], spread]))
+        rows = np.arange(count, dtype=np.float64)[None, :, None] + float(
+            (where if (cached := _cached(named)) is None else cached) or 0
+        )
+    if len(rows) == 1:
+        rows = np.broadcast_to(rows, (sequences, *rows.shape[1:]))
+    sequences, count = rows.shape[:2]
+    most, kept = max(_ROWS // sequences, _FEWEST), np.arange(count)
+    if count > most:
+        spread = np.linspace(most // 2, count - 1, most // 2).astype(np.int64)
+        kept = np.unique(np.concatenate([kept[: most // 2], spread]))
     return ModelCall(positions=rows, kept=kept)
+
+
+def _cached(named: Mapping[str, Any]) -> int | None:
+    """Return the number of positions in the cache that a model is called with, if it says it."""
+    caches = (named.get(name) for name in CACHES)
+    count = next(filter(None, (getattr(each, "get_seq_length", None) for each in caches)), None)
+    with contextlib.suppress(ValueError):  # a cache without attention layers
+        return None if count is None else int(count())
+    return None
 
 
 def _operations(torch: Any, watcher: _Watcher) -> Any:
