@@ -51,7 +51,7 @@ class CallOptions:
     )
     axes_of_x: str | None = option("AXES", "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.")
     axes_of_positions: str | None = option(
-        "AXES", "Axes of positions, such as s, 'b s', 's b' or 'b*s'."
+        "AXES", "Axes of positions, such as s, 'b s', 'b*s' or 'c b s'."
     )
     positions_dtype: str | None = option(
         "DTYPE",

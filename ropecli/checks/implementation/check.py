@@ -7,7 +7,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,13 @@ import numpy as np
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
 from ropecli.checks.implementation.call import Died, ImplementationError, OutOfTime, Unsupported
-from ropecli.checks.implementation.calling.discover import Search
-from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
+from ropecli.checks.implementation.calling.discover import Arrangements, Search
+from ropecli.checks.implementation.calling.find import (
+    CallError,
+    adapter,
+    find_convention,
+    keyword_texts,
+)
 from ropecli.checks.implementation.calling.run import TIMEOUT, Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.convention import Convention
@@ -55,6 +60,8 @@ class Verdict(Result):
     #: Arrangements in which a call runs and does not show that it is meant: the options that
     #: require them.
     not_judged: tuple[str, ...]
+    #: What it raises for a batch, where an argument is one of sequences; None if it does not.
+    refused_batch: str | None
     notes: tuple[str, ...]  #: What a reader should know of how it was run.
     findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
     loosened: tuple[str, ...]  #: Tolerances that were set, and laws that were left out.
@@ -135,7 +142,7 @@ def check(
         call: The call as a Python expression, such as "apply(q, k, cos, sin)" or
             "Rotary(dim=head_dim)(x, offset)".
         axes_of_x: Axes of the vectors, such as "b s h d" or "b*s h*d".
-        axes_of_positions: "s", "b s" or "b*s".
+        axes_of_positions: "s", "b s" or "b*s"; of several coordinates, "c b s" has them first.
         positions_dtype: Dtype of positions, such as "int32".
         axes_of_tables: Axes of cos, sin and freqs, such as "s 1 d".
         freqs: What freqs are: "angles", "complex", "cos sin" (..., 2) or "matrix" (..., 2, 2).
@@ -248,14 +255,13 @@ def check(
             dtypes=arguments.dtypes(dtypes),
         )
         found, chosen = find_convention(search, form)
-        conventions = found.judged
-        convention = conventions[0]
+        convention = found.judged[0]
         results = () if result_dtype is None else (f"results are {result_dtype}",)
         tolerances, loosened = arguments.tolerances(
             tolerance, chosen, result_dtype, convention.tables_dtype or None
         )
         recorder = Recorder()
-        implementation = Implementation(search, conventions, keywords)
+        implementation = Implementation(search, found.judged, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
         caller.listener = None if files is None else recorder.hear
         clock.begin("finding which RoPE it is")
@@ -297,6 +303,7 @@ def check(
                 )
                 script.write(files, force=force)
                 told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
+        checks = _fail_refused_batch(checks, found)
         diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
@@ -305,6 +312,7 @@ def check(
         diagnosis=diagnosis,
         convention=convention,
         arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
+        refused_batch=found.refused_batch,
         not_judged=tuple(
             dict.fromkeys(f'--axes-of-x "{each.axes_of_x}"' for each in found.not_judged)
         ),
@@ -322,6 +330,33 @@ def check(
         unfinished=f"{len(laws) - cut} of {len(laws)} checks in {clock.budget:g} s"
         if cut
         else None,
+    )
+
+
+def _fail_refused_batch(checks: list[Check], found: Arrangements) -> list[Check]:
+    """Fail a batch that was refused, if an argument that has something of each promises one."""
+    if not found.promised:
+        return checks
+    note = f"an argument has a value for each sequence, and batches raise: {found.refused_batch}"
+    return [
+        replace(each, passed=False, note=note) if each.name == "batched positions" else each
+        for each in checks
+    ]
+
+
+def _require_rows(subject: Subject, checks: Sequence[Check]) -> None:
+    """Refuse a verdict that rests on no row."""
+    if any(check.samples for check in checks):
+        return
+    refused = [check.note or check.counterexample for check in checks if check.passed is False]
+    words = [*refused, subject.evidence.why_unidentified, *(check.note for check in checks)]
+    implementation = subject.implementation
+    why = next(filter(None, words), "no call returned rows")
+    raise CallError(
+        f"{implementation.description.name} is not judged, since no row was: "
+        f"{implementation.convention.options()}: {why}",
+        "give the call with `call`, or an adapter",
+        adapter(implementation.description),
     )
 
 
@@ -358,6 +393,8 @@ def _judge(
         recorder.end(failed=any(check.passed is False for check in judged))
         checks += judged
         explains[law.name] = next((each.explains for each in every if each.explains), "")
+    if not cut:
+        _require_rows(subject, checks)
     return checks, explains, cut
 
 
