@@ -345,11 +345,15 @@ def _fail_refused_batch(checks: list[Check], found: Arrangements) -> list[Check]
 
 
 def _require_rows(subject: Subject, checks: Sequence[Check]) -> None:
-    """Refuse a verdict that rests on no row."""
-    if any(check.samples for check in checks):
+    """Refuse a verdict that rests on no row; a failure may rest on those that show the rotation."""
+    scores, evidence = subject.implementation.form == "score", subject.evidence
+    fails = any(check.passed is False for check in checks)
+    if any(check.samples for check in checks) or (
+        fails and (scores or evidence.first_rows is not None)
+    ):
         return
     refused = [check.note or check.counterexample for check in checks if check.passed is False]
-    words = [*refused, subject.evidence.why_unidentified, *(check.note for check in checks)]
+    words = [*refused, evidence.why_unidentified, *(check.note for check in checks)]
     implementation = subject.implementation
     why = next(filter(None, words), "no call returned rows")
     raise CallError(
