@@ -15,7 +15,16 @@ from ropecli.render.labels import expected_as_json, expected_words, label
 #: Fields of a verdict in its document.
 FIELDS = (
     *("passed", "unfinished", "diagnosis", "checks", "identified", "convention"),
-    *("arrangements", "not_judged", "longest_sequence", "notes", "findings", "loosened", "seconds"),
+    *(
+        "arrangements",
+        "not_judged",
+        "refused_batch",
+        "longest_sequence",
+        "notes",
+        "findings",
+        "loosened",
+        "seconds",
+    ),
 )
 
 
@@ -68,6 +77,8 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
         said = f"is {rope}, but changes the dtype or the shape"
     if result.longest_sequence is not None:
         said += f" for sequences of up to {result.longest_sequence:,} tokens"
+    if result.refused_batch is not None and result.passed:
+        said += ", of one sequence alone: batches raise"
     return f"{verdict}  {target} {said.removesuffix(': ')}{_reordered(result)}{cut}"
 
 

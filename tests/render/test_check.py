@@ -48,6 +48,7 @@ def verdict(*checks: Check, **fields: Any) -> Verdict:
         "findings": (),
         "arrangements": ("b h s d",),
         "not_judged": (),
+        "refused_batch": None,
         "loosened": (),
         "head_dim": 64,
         "axes": 1,

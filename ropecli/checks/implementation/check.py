@@ -6,7 +6,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from ropecli.checks.identify import Identification
 from ropecli.checks.implementation import arguments, failure_script
 from ropecli.checks.implementation.call import Died, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.calling.defaults import arguments_of_options, own_head_dim
-from ropecli.checks.implementation.calling.discover import Search
+from ropecli.checks.implementation.calling.discover import Arrangements, Search
 from ropecli.checks.implementation.calling.find import (
     CallError,
     Verbatim,
+    adapter,
     find_convention,
     keyword_texts,
 )
@@ -61,6 +62,8 @@ class Verdict(Result):
     #: Arrangements in which a call runs and does not show that it is meant: the options that
     #: require them.
     not_judged: tuple[str, ...]
+    #: What it raises for a batch, where an argument is one of sequences; None if it does not.
+    refused_batch: str | None
     notes: tuple[str, ...]  #: What a reader should know of how it was run.
     findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
     loosened: tuple[str, ...]  #: Tolerances that were set, and laws that were left out.
@@ -159,14 +162,13 @@ def check(options: Options) -> Verdict:
             dtypes=dtypes,
         )
         found, chosen = find_convention(search, form)
-        conventions = found.judged
-        convention = conventions[0]
+        convention = found.judged[0]
         results = (f"results are {options.result_dtype}",) if options.result_dtype else ()
         tolerances, loosened = arguments.tolerances(
             options.tolerance, chosen, options.result_dtype, convention.tables_dtype or None
         )
         recorder = Recorder()
-        implementation = Implementation(search, conventions, keywords)
+        implementation = Implementation(search, found.judged, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
         caller.listener = None if files is None else recorder.hear
         clock.begin("finding which RoPE it is")
@@ -208,6 +210,7 @@ def check(options: Options) -> Verdict:
                 )
                 script.write(files, force=options.force)
                 told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
+        checks = _fail_refused_batch(checks, found)
         diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
@@ -216,6 +219,7 @@ def check(options: Options) -> Verdict:
         diagnosis=diagnosis,
         convention=convention,
         arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
+        refused_batch=found.refused_batch,
         not_judged=tuple(
             dict.fromkeys(f'--axes-of-x "{each.axes_of_x}"' for each in found.not_judged)
         ),
@@ -259,6 +263,35 @@ def _arguments_of_options(
     return {}
 
 
+def _fail_refused_batch(checks: list[Check], found: Arrangements) -> list[Check]:
+    """Fail a batch that was refused, if an argument that has something of each promises one."""
+    if not found.promised:
+        return checks
+    note = f"an argument has a value for each sequence, and batches raise: {found.refused_batch}"
+    return [
+        replace(each, passed=False, note=note) if each.name == "batched positions" else each
+        for each in checks
+    ]
+
+
+def _require_rows(subject: Subject, checks: Sequence[Check]) -> None:
+    """Refuse a verdict that rests on no row; a failure may rest on those that show the rotation."""
+    evidence = subject.evidence
+    fails = any(check.passed is False for check in checks)
+    if any(check.samples for check in checks) or (fails and evidence.first_rows is not None):
+        return
+    refused = [check.note or check.counterexample for check in checks if check.passed is False]
+    words = [*refused, evidence.why_unidentified, *(check.note for check in checks)]
+    implementation = subject.implementation
+    why = next(filter(None, words), "no call returned rows")
+    raise CallError(
+        f"{implementation.description.name} is not judged, since no row was: "
+        f"{implementation.convention.options()}: {why}",
+        "give the call with `call`, or an adapter",
+        adapter(implementation.description),
+    )
+
+
 @contextlib.contextmanager
 def _within_budget(clock: Clock) -> Iterator[None]:
     """Refuse an implementation that is not called and recognised within the budget."""
@@ -292,6 +325,8 @@ def _judge(
         recorder.end(failed=any(check.passed is False for check in judged))
         checks += judged
         explains[law.name] = next((each.explains for each in every if each.explains), "")
+    if not cut:
+        _require_rows(subject, checks)
     return checks, explains, cut
 
 

@@ -93,7 +93,7 @@ class Options:
         "Axes of the vectors, such as 'b s h d' or 'b*s h*d'.", heading=CALLED, metavar="AXES"
     )
     axes_of_positions: str | None = _option(
-        "Axes of positions, such as s, 'b s', 's b' or 'b*s'.", heading=CALLED, metavar="AXES"
+        "Axes of positions, such as s, 'b s', 'b*s' or 'c b s'.", heading=CALLED, metavar="AXES"
     )
     positions_dtype: str | None = _option(
         f"Dtype of positions: {choices(POSITIONS_DTYPES)}. {FOUND}",

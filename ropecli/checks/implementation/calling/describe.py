@@ -6,11 +6,13 @@ import ast
 import functools
 import inspect
 import itertools
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ropecli.checks.implementation.calling.vocabulary import OF_BATCH, roles
 from ropecli.checks.implementation.convention import FRAMEWORKS
 
 MOST_METHODS = 24
@@ -61,6 +63,12 @@ class Description:
     other_parameters: tuple[Parameter, ...] | None = None
     module: str = ""  #: The module from which others import it; empty if it is in none.
     path: str = ""  #: Its name there, with dots where it is an attribute of a class.
+
+    def promises_batch(self, role: str) -> bool:
+        """Return True if an annotation or a docstring says that an argument is one of sequences."""
+        every = self.all_parameters
+        named = [p for p in every if role in roles(p.name, 1, p.annotation)]
+        return any(OF_BATCH.search(p.annotation) for p in named)
 
     @property
     def all_parameters(self) -> list[Parameter]:
@@ -163,11 +171,18 @@ def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, 
             required=each.default is each.empty
             and each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD},
             default=None if each.default is each.empty else _plain(each.default),
-            annotation="" if each.annotation is each.empty else _annotation(each.annotation),
+            annotation=_annotation(each.annotation) + _documented_batch(target, each.name),
             made_by=_made_by(target, each) if configurations else None,
         )
         for each in signature.parameters.values()
     )
+
+
+def _documented_batch(target: Any, name: str) -> str:
+    """Return the line of a docstring that says that a parameter is one of sequences."""
+    text = str(getattr(target, "__doc__", None) or "")
+    line = re.search(rf"^\W*(?:param \w* ?)?{re.escape(name)}\b.*$", text, re.MULTILINE)
+    return f" # {line[0].strip()}" if line and OF_BATCH.search(line[0]) else ""
 
 
 def _describe_script(target: Any) -> tuple[Parameter, ...] | None:
@@ -263,6 +278,8 @@ def _by_name(words: list[str]) -> list[str]:
 
 
 def _annotation(annotation: Any) -> str:
+    if annotation is inspect.Parameter.empty:
+        return ""
     if isinstance(annotation, str):
         return annotation
     module, name = getattr(annotation, "__module__", ""), getattr(annotation, "__qualname__", "")

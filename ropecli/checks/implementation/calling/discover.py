@@ -114,6 +114,9 @@ class Arrangements:
     judged: tuple[Convention, ...]  #: The likeliest one first.
     #: Those that run, and do not show that they are meant.
     not_judged: tuple[Convention, ...] = ()
+    #: What it raises for a batch, where an argument is one of sequences.
+    refused_batch: str | None = None
+    promised: bool = False  #: Whether that was said, and not guessed from a name.
 
 
 #: Says what a convention does, with so many sequences and heads: `RAISES`, ..., `MEANT`.
@@ -358,7 +361,25 @@ class Search:
         if "axes_of_tables" not in self.given:
             tables = [_with_other_tables(each, meaning) for each in taken]
             taken += [each for each in tables if each is not None]
-        return Arrangements(judged=tuple(taken), not_judged=tuple(others))
+        role = _role_of_sequences(taken[0])
+        refused = None if role is None else self._refuse_batch(taken, dtype)
+        said = "call" in self.given or self.caller.describe().promises_batch(str(role))
+        return Arrangements(
+            judged=tuple(taken),
+            not_judged=tuple(others),
+            refused_batch=refused,
+            promised=refused is not None and said,
+        )
+
+    def _refuse_batch(self, every: Sequence[Convention], dtype: str) -> str | None:
+        """Return what is raised for more than one sequence; None if some are taken."""
+        errors = [
+            self.attempt(each, dtype, size).error
+            for each in every
+            for size in meant.SIZES[:2]
+            if "b" in each.axes_of_x
+        ]
+        return next(reversed(errors), "no call takes an axis of them") if all(errors) else None
 
     def _find_axes_of_x(
         self, found: Convention, meaning: Meaning
@@ -514,6 +535,14 @@ def _with_one_list(convention: Convention, meaning: Meaning) -> Convention:
 def _is_like(one: Convention, other: Convention) -> bool:
     """Return True if positions have as many axes in both."""
     return len(one.axes_of_positions.split()) == len(other.axes_of_positions.split())
+
+
+def _role_of_sequences(convention: Convention) -> str | None:
+    """Return the name of an argument that has something for each sequence of a batch."""
+    of_sequences = {"offsets", "cu_seqlens"}
+    if "b" in convention.axes_of_positions:
+        of_sequences.add("positions")
+    return next(iter(sorted(of_sequences & convention.names)), None)
 
 
 def _extends(one: str, other: str) -> bool:

@@ -132,10 +132,10 @@ def _explain(
         meant = {role for p in description.all_parameters for role in roles(p.name, 1)}
         if axes == 1 and meant & {"axes_dims", "grid"}:
             advice = "give the number of coordinates of a position with `axes`"
-    return CallError(problem, advice, _adapter(description))
+    return CallError(problem, advice, adapter(description))
 
 
-def _adapter(description: Description) -> str:
+def adapter(description: Description) -> str:
     """Return a file to fill in that calls an implementation with what it requires."""
 
     def list_required(parameters: Sequence[Parameter] | None) -> str:

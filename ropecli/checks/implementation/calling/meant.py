@@ -26,6 +26,8 @@ from ropecli.checks.implementation.call import (
 )
 from ropecli.checks.implementation.convention import TABLES, Convention, letters
 
+#: Names that say where the tokens are.
+PLACES = {"positions", "places", "offset", "offsets"}
 #: Outcomes of a call: it raises, returns another shape than x's, runs, or shows that it is meant.
 RAISES, RESHAPES, RUNS, MEANT = range(4)
 #: Sequences and heads of a call, all lengths different and none of them 1; the later ones where
@@ -71,7 +73,9 @@ class Trials:
         needed = 2 if folded and "heads" not in self.convention.names else 1
         tokens = next((n for n in (5, 3) if RULER[n - 1] < self.context), self.context)
         random = np.random.default_rng(7)
-        factors = RATIO ** random.permutation(batch * heads * tokens).reshape(batch, heads, tokens)
+        powers = random.permutation(batch * heads * tokens).reshape(batch, heads, tokens)
+        factors: NDArray[np.float64] = RATIO ** powers.astype(np.float64)
+        directions_of = functools.cache(self._directions)
         came = RAISES
         for places in _places_to_try(self.convention, batch, tokens, self.context):
             try:
@@ -82,20 +86,31 @@ class Trials:
             except (ImplementationError, Unsupported):
                 continue
             came = RUNS
-            for directions in self._directions:
-                if _is_meant(got, factors, places, directions, heads_needed=needed):
+            for size in dict.fromkeys(sizes_of(self.convention, each) for each in REFERENCES):
+                directions = directions_of(size)
+                if directions is not None and _is_meant(
+                    got, factors, places, directions, heads_needed=needed
+                ):
                     return MEANT
         return came
 
-    @functools.cached_property
-    def _directions(self) -> list[NDArray[np.float64]]:
-        """The rows of one vector at positions from 0 on, in calls of other sizes."""
-        known = []
-        places = np.arange(min(POSITIONS, self.context))
-        for size in dict.fromkeys(sizes_of(self.convention, each) for each in REFERENCES):
+    def _directions(self, size: tuple[int, int]) -> NDArray[np.float64] | None:
+        """Return the rows of one vector at positions from 0 on; None if such calls raise."""
+        for length in (POSITIONS, len(RULER)):  # one call, or several of fewer tokens
             with contextlib.suppress(ImplementationError, Unsupported):
-                known.append(self._rows(np.ones((*size, len(places))), places)[0, 0])
-        return known
+                return self._count(size, length)
+        return None
+
+    def _count(self, size: tuple[int, int], length: int) -> NDArray[np.float64]:
+        """Return the rows of one vector at positions from 0 on, so many in a call."""
+        last = min(POSITIONS, self.context)
+        if not self.convention.names & {*PLACES, *TABLES}:
+            last = min(last, length)  # it counts from 0 itself
+        rows = []
+        for first in range(0, last, length):
+            places = np.arange(first, min(first + length, last))
+            rows.append(self._rows(np.ones((*size, len(places))), places)[0, 0])
+        return np.concatenate(rows)
 
     def _rows(self, factors: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
         random = np.random.default_rng(5)
@@ -126,7 +141,7 @@ def _places_to_try(
     names = convention.names
     first = min(MARGIN, context - tokens)
     counted = np.arange(tokens)
-    if not names & {"positions", "places", *TABLES}:
+    if not names & (PLACES - {"offset", "offsets"} | {*TABLES}):
         if "offsets" in names:
             return [first + counted + np.arange(batch)[:, None]]
         return [counted + (first if "offset" in names else 0)]

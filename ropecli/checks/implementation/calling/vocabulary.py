@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from ropecli.checks.implementation.convention import FREQS as FORMS_OF_FREQS
 
 #: Annotation of a parameter whose name is that of a role.
 ROLE = "a role"
+#: An axis of sequences, as annotations and docstrings write it.
+OF_BATCH = re.compile(r"\b(batch|batch_size|bsz|B)\b|[(\[] *b *[,)\]]")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -148,6 +151,9 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
     if tables:
         return tables
     is_number = annotation in {"int", "builtins.int"}
+    offsets = ("offset", "offsets", "positions")
+    if OF_BATCH.search(annotation):
+        offsets = ("offsets",)
     if word in LETTERS:
         return ("x", "positions", "offset", "freqs")
     embedded = ("freqs",) if word in EMBEDDED else ()
@@ -157,7 +163,7 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
         (STACKED, ("qkv",)),
         (KEYS, ("k",)),
         (POSITIONS, ("offset", "positions") if is_number else ("positions", "offset", *embedded)),
-        (OFFSETS, ("offset",) if is_number else ("offset", "offsets", "positions")),
+        (OFFSETS, ("offset",) if is_number else offsets),
         (LENGTHS, ("length",)),
         (LONGEST, ("context",)),
         (SEQUENCE_AXES, ("sequence axis",)),
