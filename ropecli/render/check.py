@@ -128,7 +128,7 @@ def _call_lines(start: str, options: str, width: int) -> list[str]:
 
 
 def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
-    """Return the laws that fail, then those that hold in columns, then notes."""
+    """Return the laws that fail, then the names of those that hold, then notes."""
     laws: dict[str, list[Check]] = {}
     for check in result.checks:
         laws.setdefault(check.name, []).append(check)
@@ -151,7 +151,9 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         page += console.wrap_text(line, width, indent=8)
     if brief:
         return page
-    page += _columns([f"PASS  {name}" for name in held], width)
+    every = ", ".join(f"'{name}'" if "," in name else name for name in held)
+    for start, text in (("  PASS  ", every), ("  so    ", _what_follows(result))):
+        page += console.wrap_text(start + text, width, indent=8) if text else []
     for heading, passed in (("", True), ("Not judged:", None)):
         said: dict[str, list[str]] = {}
         for name, checks in laws.items():
@@ -167,21 +169,25 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
     return page
 
 
+def _what_follows(result: Verdict) -> str:
+    """Return what right rows in all calls imply, which the paper states of them."""
+    found = result.expect or (result.identified and result.identified.rotary)
+    if not result.passed or found is None or _laws_left_out(result):
+        return ""
+    moved = result.identified and result.identified.position_offset
+    if moved:
+        return "scores depend on the distance only"
+    if found.attention_factor != 1:
+        factor = f"{found.attention_factor:.6g}"
+        return f"scores depend on the distance only, norms are multiplied by {factor}"
+    return "scores depend on the distance only, norms are kept, R_m R_n = R_(m+n)"
+
+
 def _is_telling(note: str) -> bool:
     """Return whether a note says more than what holds for most implementations."""
     return not note.startswith(
         ("positions have one", "nothing ", "it takes no base", "no original")
     )
-
-
-def _columns(cells: list[str], width: int) -> list[str]:
-    if not cells:
-        return []
-    size = max(map(len, cells)) + 4
-    count = max(1, (width - 2) // size)
-    height = -(-len(cells) // count)
-    rows = [cells[row::height] for row in range(height)]
-    return ["  " + "".join(cell.ljust(size) for cell in row).rstrip() for row in rows]
 
 
 def _failure(checks: list[Check], width: int) -> list[str]:

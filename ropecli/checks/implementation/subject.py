@@ -312,11 +312,6 @@ def _clearly_differ(one: Array, other: Array) -> bool:
     return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
 
 
-def replay(instance: Instance, *steps: Step) -> list[Array]:
-    """Return the rows of calls that one instance answers in turn."""
-    return [instance.rows(*each) for each in steps]
-
-
 def repeat_positions(positions: NDArray[Any], count: int) -> NDArray[Any]:
     """Return the positions of rows that are those of several sequences with the same ones."""
     return np.tile(positions, (count // len(positions), *[1] * (positions.ndim - 1)))

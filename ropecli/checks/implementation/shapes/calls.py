@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import islice
 from typing import Any
@@ -32,7 +32,7 @@ from ropecli.checks.implementation.causes import Sample, name_cause
 from ropecli.checks.implementation.convention import Convention, letters
 from ropecli.checks.implementation.interface import Instance
 from ropecli.checks.implementation.oracle import sequence_length
-from ropecli.checks.implementation.rows import format_position
+from ropecli.checks.implementation.rows import CALL_FAILED, CHANGES, format_position
 from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.implementation.shapes.design import Case
@@ -45,6 +45,8 @@ SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and wh
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
 NO_PATTERN = "the wrong rows share no simple pattern"
+RENEWED = "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
+SOME = 8  #: Positions that must be right before a first wrong one is looked for.
 KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
 MOST_LOOKED_AT = 8  #: Wrong lengths for which the table is identified again.
@@ -67,6 +69,7 @@ class Call(Positions):
     salt: int = 0
     gradient: bool = False  #: It takes these vectors back, as gradients of the result.
     arrangement: Convention | None = None  #: By default the first.
+    promised: int = 0  #: Positions that it may not refuse, from 0 on.
 
     def heads_of(self, array: str) -> int:
         """Return the heads of q, k or v."""
@@ -93,6 +96,7 @@ class Survey:
     """Results of calls: rows right and wrong, refusals, and calls that gave nothing to check."""
 
     subject: Subject
+    checked: str = "qkv"  #: The arrays of results that are checked.
     instance: Instance = field(init=False)  #: The one called, at first a new one.
     calls: int = 0
     numbers: int = 0
@@ -103,6 +107,8 @@ class Survey:
     tolerance: float = 0.0
     errors: list[float] = field(default_factory=list)  #: Of wrong rows, over their largest number.
     refusals: list[str] = field(default_factory=list)
+    unsupported: str | None = None  #: Why some call cannot be made this way.
+    changes: bool = False  #: Rows were right by the table of another length.
     deaths: int = 0
     #: Calls that were checked: which array of theirs, rows of it, and whether they are wrong.
     _seen: list[Seen] = field(default_factory=list)
@@ -149,7 +155,7 @@ class Survey:
             if call.gradient:
                 results = response.gradient or ()
             for array, result in zip("qkv", results, strict=False):
-                if result is not None:
+                if result is not None and array in self.checked:
                     self._check(call, request, base, array, result)
         return taken
 
@@ -157,7 +163,8 @@ class Survey:
         """Make a call; return True if it failed, and False if it was refused, instead."""
         try:
             response = self.instance_for(call).request(request)
-        except Unsupported:
+        except Unsupported as error:
+            self.unsupported = str(error)
             return False
         except (Died, WrongResult) as error:
             if call.arrangement and isinstance(error, WrongResult):
@@ -170,6 +177,11 @@ class Survey:
             return True
         except ImplementationError as error:
             self._note(call, refused=True)
+            if call.positions.max() < call.promised:
+                self.calls += 1
+                self.note = self.note or f"{CALL_FAILED}: {error}"
+                self._fail(call, f"{call}: {error}")
+                return True
             self.refusals.append(str(error))
             return False
         self._note(call, refused=False)
@@ -200,6 +212,11 @@ class Survey:
         return self.smallest is not None
 
     @property
+    def arrays(self) -> set[str]:
+        """The arrays of results that were checked: q, k and v."""
+        return {array for _, array, *_ in self._seen}
+
+    @property
     def right_calls(self) -> bool:
         """True if some calls with several tokens were wholly right."""
         return any(call.length > 1 and not wrong.any() for call, *_, wrong in self._seen)
@@ -217,6 +234,18 @@ class Survey:
             if wrong.any()
         ]
         return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
+
+    def limit_of_position(self) -> tuple[int, int] | None:
+        """Return the last right position and the first wrong one; None if they overlap."""
+        every: dict[bool, list[NDArray[Any]]] = {True: [], False: []}
+        for call, array, chosen, wrong in self._seen:
+            places = self._table(call, array, chosen)["position"]
+            for which, those in every.items():
+                those.append(places[wrong == which])
+        right, wrong = (np.concatenate([[], *every[which]]) for which in (False, True))
+        if not len(wrong) or not SOME <= right.max(initial=-1) < wrong.min():
+            return None
+        return int(right.max()), int(wrong.min())
 
     def limit_of_length(self) -> tuple[int, int] | None:
         """Return the longest right call and the shortest wrong one; None if lengths overlap."""
@@ -289,10 +318,44 @@ class Survey:
             explains=explains,
         )
 
-    def _cause(self) -> str | None:
+    def outcome_of_one(self) -> Outcome:
+        """Return the verdict on calls of one kind, which a check is named after.
+
+        The rows of the calls need no description where they are all wrong, or all have one cause.
+        """
+        outcome = self.outcome()
+        if outcome.passed is None:
+            return replace(outcome, note=self.unsupported or outcome.note)
+        if outcome.passed:
+            return replace(outcome, note=outcome.note or (CHANGES if self.changes else None))
+        if self.note:
+            return outcome
+        if self._is_right_when_new():
+            return replace(outcome, note=RENEWED)
+        keys = all(array == "k" for _, array, _, wrong in self._seen if wrong.any())
+        cause = self._cause("keys" if keys else "rows")
+        right, first = self.limit_of_position() or (0, 0)
+        begin = f"rows are right up to position {right} and wrong from {first} on"
+        named = None if cause else self.statement(self._seen)
+        where = begin if first == right + 1 else named and named[0]
+        where = None if cause and "position" in cause else where
+        note = "; ".join(text for text in (where, cause) if text)
+        return replace(outcome, note=note or None, explains="")
+
+    def _is_right_when_new(self) -> bool:
+        """Return True if new instances are right where this one is wrong."""
+        if not self.subject.implementation.renewable:
+            return False
+        again = Survey(self.subject)
+        for call in self.wrong_calls(KEPT):
+            again.instance = self.subject.implementation.fresh()
+            again.make(call)
+        return again.calls > 0 and not again.failed
+
+    def _cause(self, rows: str = "they") -> str | None:
         """Return what the wrong rows of these calls are instead, where one cause explains all."""
         chosen = [self._wrong[i] for i in evenly_spread(len(self._wrong), EXPLAINED)]
-        return name_cause(chosen) if chosen else None
+        return name_cause(chosen, rows) if chosen else None
 
     def _vectors(self, call: Call) -> tuple[Array, NDArray[Any]]:
         """Return the vectors of a call, as float64 and in its dtype; a long one repeats them."""
@@ -408,6 +471,7 @@ class Survey:
         ):
             found = compare(oracles, request, base, result)
             if found.first is None:
+                self.changes |= first is not None
                 return found
             first = first or found
         self._other_lengths = max(0, self._other_lengths - 1)
