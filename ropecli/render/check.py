@@ -151,8 +151,7 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         page += console.wrap_text(line, width, indent=8)
     if brief:
         return page
-    every = ", ".join(f"'{name}'" if "," in name else name for name in held)
-    for start, text in (("  PASS  ", every), ("  so    ", _what_follows(result))):
+    for start, text in (("  PASS  ", _list_names(held)), ("  so    ", _what_follows(result))):
         page += console.wrap_text(start + text, width, indent=8) if text else []
     for heading, passed in (("", True), ("Not judged:", None)):
         said: dict[str, list[str]] = {}
@@ -167,6 +166,22 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
             line = f"{start}{', '.join(dict.fromkeys(those))}: {note}"
             page += console.wrap_text(line, width, indent=len(start) + 2)
     return page
+
+
+def _list_names(names: list[str]) -> str:
+    """Return names in a list, those that end or begin alike together."""
+    listed = [f"'{name}'" if "," in name else name for name in names]
+    kinds = [name for name in names if re.fullmatch(r"\w+ positions", name)]
+    every = [name for name in names if name.startswith("every ")]
+    for alike, text in (
+        (kinds, ", ".join(kinds[:-1]).replace(" positions", "") + " and " + "".join(kinds[-1:])),
+        (every, " and ".join(every).replace("and every", "and")),
+    ):
+        if len(alike) > 1:
+            place = listed.index(alike[0])
+            listed = [name for name in listed if name not in alike]
+            listed.insert(place, text)
+    return ", ".join(listed)
 
 
 def _what_follows(result: Verdict) -> str:

@@ -34,7 +34,7 @@ FEW_LAWS: dict[str, Any] = {
 #: Laws that make a thousand calls or a long one: tests of the others do without them.
 MANY_CALLS = ("every shape", "every position", "many steps")
 #: Laws of single calls in particular shapes.
-OF_CALLS = {"keys", "memory", "gradient"}
+OF_CALLS = {"keys", "memory", "gradient", "independent rows"}
 #: All other laws of `check`.
 LAWS = {
     "rotation", "convention", "precision", "long positions", "offset positions",

@@ -53,7 +53,7 @@ def test_a_right_one_passes(kernel: Path, capfd: pytest.CaptureFixture[str]) -> 
     out, err = assert_checked(capfd, f"{kernel}:split", "--dim", "8", "--context", "64")
     assert out.startswith(f"PASS  {kernel}:split is a RoPE: dim 8, base 10000, half\n")
     assert '  called  --call "split(x, positions)" --axes-of-x "b h s d"\n' in out
-    assert "  PASS  rotation, offset positions," in out
+    assert "  PASS  rotation, offset, repeated," in out
     so = "scores depend on the distance only, norms are kept, R_m R_n = R_(m+n)"
     assert f"  so    {so}\n" in out
     assert "FAIL" not in out

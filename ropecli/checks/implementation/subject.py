@@ -94,6 +94,7 @@ class Subject:
     )
     #: Tokens of calls: those that it took, by False, and those that it refused, by True.
     tried_lengths: dict[bool, set[int]] = field(default_factory=lambda: {False: set(), True: set()})
+    read_only: set[str] = field(default_factory=set)  #: Dtypes of data that it writes into.
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
 
     @property

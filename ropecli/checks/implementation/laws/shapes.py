@@ -38,6 +38,7 @@ MODES = (
     "long positions",
 )
 THOROUGH = 10  #: Times as many calls.
+MOST_HEADS, MOST_SEQUENCES = 129, 65  #: Of two calls of one token: models have 64 and 128 heads.
 STEPS, GROWN = 600, 130  #: Steps of decoding, and lengths of a sequence that grows by one.
 COSTLY_STEPS = 8  #: The same, where each takes long.
 STRIDE = 64  #: One step in this number is another instance's.
@@ -74,14 +75,30 @@ def every_shape(subject: Subject) -> Outcome:
         held = _survey_shapes(replace(subject.held_to_expected, surveyed=[]))
         if held.right_calls:
             return held.outcome()
-    return survey.outcome(with_others=True)
+    outcome = survey.outcome(with_others=True)
+    if not outcome.passed:
+        return outcome
+    return replace(outcome, note="; ".join(filter(None, (survey.reach(), outcome.note))))
 
 
 def _survey_shapes(subject: Subject) -> Survey:
     survey = Survey(subject)
     for factors in (_factors(subject), _of_one_token(subject)):
         _survey(survey, factors)
+    plain = design.one_at_a_time(_of_one_token(subject))[0]
+    for sizes in ({"heads": MOST_HEADS}, {"batch": MOST_SEQUENCES}):
+        case = plain | sizes | {"position": min(PLAIN, subject.context - 1)}
+        if _is_taken(subject, case):
+            survey.make(_call(subject, case))
     return survey
+
+
+def _is_taken(subject: Subject, case: Case) -> bool:
+    """Return False for a call that its arrangement of axes cannot express."""
+    axes, per_sequence = case["axes, own"]
+    return subject.implementation.takes(
+        axes, batch=case["batch"], heads=case["heads"], per_sequence=per_sequence
+    )
 
 
 def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) -> None:
@@ -93,18 +110,11 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
 
     def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
         made = (_call(subject, case) for case in cases)
-        calls = [replace(call, gradient=gradient, salt=salt) for call in made]
+        calls = [replace(each, gradient=gradient, salt=salt) for each in made]
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
-        def is_taken(case: Case) -> bool:
-            axes, per_sequence = case["axes, own"]
-            batch, heads = case["batch"], case["heads"]
-            return design.rows(case) <= limit and subject.implementation.takes(
-                axes, batch=batch, heads=heads, per_sequence=per_sequence
-            )
-
-        return is_taken
+        return lambda case: design.rows(case) <= limit and _is_taken(subject, case)
 
     singles: list[Case] = []
     met: set[tuple[str, Any]] = set()
@@ -337,19 +347,24 @@ def keys(subject: Subject) -> Outcome:
     if outcome.passed is not False:
         return replace(outcome, note=refused)
     if taken and all(each.heads_of("k") < each.heads for each in survey.wrong_calls(LOOKED_AT)):
-        return replace(outcome, note="; ".join(filter(None, (FEWER_HEADS, outcome.note))))
+        return replace(outcome, note=": ".join(filter(None, (FEWER_HEADS, outcome.note))))
     return outcome
 
 
 @oracle_law("many steps", "many calls leave something behind")
 def steps(subject: Subject) -> Outcome:
-    """Each of many steps is right, and so is what follows: a prefill, and sequences that grow."""
+    """Each of many steps is right, after sequences that grow, and so is a prefill after them."""
     many, grown = (COSTLY_STEPS, COSTLY_STEPS) if subject.few_calls else (STEPS, GROWN)
     many, grown = min(many, subject.context), min(grown, subject.context)
     if subject.implementation.form == "decoder":
         return _decode(subject, many)
+    subject.implementation.restart()  # what all instances share is small again
     survey = Survey(subject)
     first, second = survey.instance, subject.implementation.fresh()
+    survey.instance = second
+    growing = range(1, grown + 1)
+    survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
+    survey.instance = first
     taken = survey.make(_run(subject, 1, 1, "a step"))
     singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
     for start in range(0, len(singles), STRIDE):
@@ -360,9 +375,6 @@ def steps(subject: Subject) -> Outcome:
     survey.instance = first
     lengths = (min(PLAIN, many), min(3 * PLAIN, many), min(PLAIN, many))
     survey.make_all([_run(subject, 0, length, "a prefill after steps") for length in lengths])
-    survey.instance = second
-    growing = range(1, grown + 1)
-    survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
     return survey.outcome()
 
 

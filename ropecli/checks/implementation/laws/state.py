@@ -20,6 +20,7 @@ from ropecli.checks.implementation.laws.positions import call_at, edge_positions
 from ropecli.checks.implementation.rows import call_failure, compare_repeats
 from ropecli.checks.implementation.subject import Step, Subject, repeat_positions
 from ropecli.checks.law import Outcome, law, no_verdict
+from ropecli.units import SMALLEST_NORMAL
 
 SEQUENCE = 6
 SHORT = 16  #: Rows of a short call.
@@ -31,25 +32,28 @@ NO_EFFECT = "has no effect"
 
 
 @law("input untouched", because="none", meaning="the input is written into")
-def input_untouched(subject: Subject) -> Outcome:
-    """No argument is written into."""
+def input_untouched(subject: Subject) -> Iterator[Outcome]:
+    """No argument is written into, in any dtype."""
     count = min(SEQUENCE, subject.context)
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
     whole = subject.request(range(first, first + count), 11, watch=True)
-    for rows in (count, 1):
-        part = replace(whole, q=whole.q[:, :, :rows], positions=whole.positions[:rows])
+    for dtype, rows in itertools.product(subject.dtypes, (count, 1)):
+        x = whole.q[:, :, :rows].astype(DTYPES[dtype])
+        part = replace(whole, q=x, positions=whole.positions[:rows])
         try:
             response = subject.implementation.fresh().request(part)
         except ImplementationError:
-            if rows == count:
+            if rows == count and dtype == subject.dtype:
                 raise
-            break  # it refuses one token
+            continue  # it refuses one token, or the dtype
         if response.in_place:
-            return no_verdict("its result is written over the argument")
+            yield no_verdict("its result is written over the argument")
+            return
         for name, text in response.changed:
             note = f"{name} is written into" + (" in a call of one token" if rows == 1 else "")
-            return Outcome(passed=False, samples=1, counterexample=text, note=note)
-    return Outcome(passed=True, samples=2)
+            yield Outcome(passed=False, samples=1, counterexample=text, note=note, dtype=dtype)
+            return
+    yield Outcome(passed=True, samples=2 * len(subject.dtypes))
 
 
 @law(
@@ -77,9 +81,27 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
                 yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
             else:
                 yield no_verdict(f"{dtype} {COMES_BACK} {kept}", dtype)
+        elif dtype == "float64" and _is_single(subject, x, places, result):
+            yield no_verdict(
+                f"{dtype} {COMES_BACK} float32 numbers: digits are lost on the way", dtype
+            )
         else:
             yield Outcome(passed=True, samples=1, dtype=dtype)
     yield _shapes(subject, places)
+
+
+def _is_single(subject: Subject, x: Array, places: NDArray[Any], result: Array) -> bool:
+    """Return True if a result of float64 has no more digits than float32 keeps of it or of x."""
+
+    def narrowed(array: Array) -> Array:
+        return array.astype(np.float32).astype(np.float64)
+
+    if np.array_equal(result, narrowed(result)):
+        return True
+    try:
+        return np.array_equal(result, subject.instance.call(narrowed(x), places))
+    except ImplementationError:
+        return False
 
 
 def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
@@ -101,6 +123,50 @@ def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
         if not outcome.passed:
             return outcome
     return Outcome(passed=True, samples=samples)
+
+
+@law("independent rows", because=TWICE, meaning="a row changes other rows of its call")
+def independent_rows(subject: Subject) -> Iterator[Outcome]:
+    """Rows are as they are alone, next to one that is infinite, NaN, very large or very small.
+
+    Padding of paged caches holds any number, and so do heads that are not in use.
+    """
+    count = min(SEQUENCE, subject.context)
+    places = subject.on_axes(np.arange(count))
+    for lead in ((), (2, 2)):
+        x = subject.vectors(int(np.prod(lead)) * count, salt=26)
+        step = Step(x, repeat_positions(places, len(x)), subject.dtype)
+
+        def rotate(rows: Array, lead: tuple[int, ...] = lead) -> Array:
+            given = rows.reshape(*lead, count, subject.dim)
+            return subject.instance.rows(given, places, subject.dtype).reshape(rows.shape)
+
+        try:
+            before = rotate(x)
+        except ImplementationError:
+            continue  # it takes no batch
+        large = 2.0 ** min(20, -5 - int(np.log2(SMALLEST_NORMAL[subject.dtype]) / 2))
+        for words, row, factor in (
+            ("infinite", len(x) // 2, np.inf),
+            ("NaN", len(x) // 2, np.nan),
+            (f"{large:g} times as large", len(x) // 2, large),
+            (f"{large:g} times as small", 0, 1 / large),
+        ):
+            changed = x.copy()
+            changed[row] *= factor
+            try:
+                got = rotate(changed)
+            except ImplementationError as error:
+                if np.isfinite(factor):
+                    raise
+                yield no_verdict(f"refuses a row that is {words}: {error}")
+                continue
+            got[row] = got[row] / factor if np.isfinite(factor) else before[row]
+            outcome = compare_repeats(subject, step, got, before, f"and next to a row {words}")
+            if not outcome.passed:
+                yield replace(outcome, note=f"rows next to one that is {words} come out wrong")
+                return
+            yield outcome
 
 
 @law(

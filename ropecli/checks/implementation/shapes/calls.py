@@ -45,7 +45,10 @@ SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and wh
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
 NO_PATTERN = "the wrong rows share no simple pattern"
+AT_TIMES = "a call that is wrong is right when it is made again: something is kept between calls"
+KEPT_FIRST = "the positions of the first call of that shape are kept"
 RENEWED = "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
+UNUSUAL = range(37, 4096, 14)  #: Tokens of calls that nothing else makes.
 SOME = 8  #: Positions that must be right before a first wrong one is looked for.
 KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
@@ -108,6 +111,7 @@ class Survey:
     errors: list[float] = field(default_factory=list)  #: Of wrong rows, over their largest number.
     refusals: list[str] = field(default_factory=list)
     unsupported: str | None = None  #: Why some call cannot be made this way.
+    lost: str | None = None  #: Error of a call without a gradient, where others have one.
     changes: bool = False  #: Rows were right by the table of another length.
     deaths: int = 0
     #: Calls that were checked: which array of theirs, rows of it, and whether they are wrong.
@@ -165,6 +169,7 @@ class Survey:
             response = self.instance_for(call).request(request)
         except Unsupported as error:
             self.unsupported = str(error)
+            self._look_for_lost_gradient(call, error)
             return False
         except (Died, WrongResult) as error:
             if call.arrangement and isinstance(error, WrongResult):
@@ -183,10 +188,29 @@ class Survey:
                 self._fail(call, f"{call}: {error}")
                 return True
             self.refusals.append(str(error))
+            if "read-only" in str(error):
+                self.subject.read_only.add(call.dtype)
+            self._look_for_lost_gradient(call, error)
             return False
         self._note(call, refused=False)
         self.calls += 1
         return response
+
+    def _look_for_lost_gradient(self, call: Call, error: Exception) -> None:
+        """Fail a call that is answered, and has no gradient, where others have one."""
+        if not call.gradient:
+            return
+        try:
+            plain = replace(call, gradient=False)
+            self.instance_for(plain).request(self.request(plain))
+        except (ImplementationError, Unsupported):
+            return
+        if isinstance(error, Unsupported):
+            self._note(call, refused=True)
+            self.refusals.append(str(error))
+        self.calls += 1
+        self.lost = self.lost or str(error)
+        self._fail(call, f"{call}: {error}")
 
     def _note(self, call: Call, *, refused: bool) -> None:
         self._tried.append((call, refused))
@@ -279,8 +303,16 @@ class Survey:
         typical = float(np.median(self.errors))
         return f"every row of {' and '.join(dtypes)} is off by {typical:.1g}, position 0 too"
 
+    def reach(self) -> str:
+        """Return the largest sizes that were taken."""
+        taken = [call for call, refused in self._tried if not refused]
+        sizes = {"heads": "head", "batch": "sequence", "length": "token"}
+        most = {name: max(getattr(call, name) for call in taken) for name in sizes}
+        named = [f"{most[x]:,} {word}{'s' * (most[x] > 1)}" for x, word in sizes.items()]
+        return f"up to {', '.join(named)}"
+
     def refusal(self) -> str | None:
-        """Return which calls are refused, and the first error."""
+        """Return which calls are refused, or have no gradient, and the first error."""
         if not self.refusals:
             return None
         table = {
@@ -292,7 +324,8 @@ class Survey:
         said = "calls" if found else f"{int(wrong.sum())} of {len(wrong)} calls"
         if found is not None and (found.of_calls or found.calls):
             said = found.words
-        return f"refuses {said}: {self.refusals[0]}"
+        what = "finds no gradient in" if self.lost else "refuses"
+        return f"{what} {said}: {self.lost or self.refusals[0]}"
 
     def outcome(self, *, with_others: bool = False) -> Outcome:
         """Return the verdict on all calls together."""
@@ -302,11 +335,13 @@ class Survey:
             seen = [*self.subject.surveyed, *self._seen]
             self.subject.surveyed.extend(self._seen)
         if self.failed:
-            unnamed = self.note or NO_PATTERN
+            unnamed = self.note or (self.refusal() if self.lost else None) or NO_PATTERN
             note, explains = self.statement(seen) or (unnamed, "")
             cause = None if self.note else self._cause()
+            vague = note.startswith(("some of", NO_PATTERN))
+            if vague and any(map(self._is_right, self.wrong_calls(KEPT))):
+                note, cause = AT_TIMES, None
             if cause is not None:
-                vague = note.startswith(("some of", NO_PATTERN))
                 note, explains = f"{note}: {cause}", "every call" if vague else explains
         return Outcome(
             passed=None if not self.calls else not self.failed,
@@ -332,6 +367,8 @@ class Survey:
             return outcome
         if self._is_right_when_new():
             return replace(outcome, note=RENEWED)
+        if outcome.note == AT_TIMES or self._are_right_in_new_shapes():
+            return replace(outcome, note=AT_TIMES if outcome.note == AT_TIMES else KEPT_FIRST)
         keys = all(array == "k" for _, array, _, wrong in self._seen if wrong.any())
         cause = self._cause("keys" if keys else "rows")
         right, first = self.limit_of_position() or (0, 0)
@@ -341,6 +378,25 @@ class Survey:
         where = None if cause and "position" in cause else where
         note = "; ".join(text for text in (where, cause) if text)
         return replace(outcome, note=note or None, explains="")
+
+    def _is_right(self, call: Call) -> bool:
+        """Return True if a call is right, made again of the same instance."""
+        again = Survey(self.subject, checked=self.checked)
+        again.instance = self.instance_for(call)
+        return again.make(replace(call, arrangement=None)) and not again.failed
+
+    def _are_right_in_new_shapes(self) -> bool:
+        """Return True if positions are followed where no call had as many tokens before."""
+        tried = set().union(*self.subject.tried_lengths.values())
+        length = next(n for n in UNUSUAL if n not in tried)
+        wrong = [call for call in self.wrong_calls(KEPT) if not call.per_sequence]
+        made = [
+            replace(
+                call, positions=np.resize(call.positions, (length + i, *call.positions.shape[1:]))
+            )
+            for i, call in enumerate(wrong)
+        ]
+        return bool(made) and len(made[0].positions) > 1 and all(map(self._is_right, made))
 
     def _is_right_when_new(self) -> bool:
         """Return True if new instances are right where this one is wrong."""
