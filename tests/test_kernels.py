@@ -90,7 +90,7 @@ def test_a_program_takes_the_sizes_that_its_command_names(tmp_path: Path) -> Non
     (tmp_path / "sized").chmod(0o755)
     words = "./sized {x} {positions} {out} {heads} {head_dim}"
     done = run_cli(
-        "check", "--command", words, "--dim", "32", "--select", "norm", "-q", cwd=tmp_path
+        "check", "--command", words, "--dim", "32", "--select", "rotation", "-q", cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
     sizes = {line.split()[1] for line in (tmp_path / "sizes").read_text().splitlines()}

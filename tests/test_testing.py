@@ -27,7 +27,7 @@ PROJECT = (
     TURN
     + f"""
 
-FEW = {{"expect": "any", "head_dim": 16, "select": ["norm", "negative positions"]}}
+FEW = {{"expect": "any", "head_dim": 16, "select": ["offset positions", "negative positions"]}}
 
 def test_right(rope_check):
     assert rope_check(turn, **FEW).passed
@@ -107,12 +107,12 @@ def test_the_fixture_in_other_projects_tests(tmp_path: Path) -> None:
 def test_reports_and_loosened_laws_are_options_like_any_other(tmp_path: Path) -> None:
     files: dict[str, Any] = {"junit": tmp_path / "a.xml", "sarif": tmp_path / "a.sarif"}
     loose: dict[str, Any] = {
-        "select": ["norm", "convention"],
+        "select": ["offset positions", "convention"],
         "ignore": ["convention"],
         "tolerance": "1e-3",
     }
     verdict = assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **OPTIONS, **loose)
-    assert [each.name for each in verdict.checks] == ["norm"]
+    assert [each.name for each in verdict.checks] == ["offset positions"]
     with pytest.raises(AssertionError) as error:
         assert_rope(
             rotate,

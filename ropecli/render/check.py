@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ropecli.checks.implementation.calling.meant import in_other_order
@@ -150,7 +151,7 @@ def _call_lines(start: str, options: str, width: int) -> list[str]:
 
 
 def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
-    """Return the laws that fail, then those that hold in columns, then notes."""
+    """Return the laws that fail, then the names of those that hold, then notes."""
     laws: dict[str, list[Check]] = {}
     for check in result.checks:
         laws.setdefault(check.name, []).append(check)
@@ -173,25 +174,61 @@ def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
         page += console.wrap_text(line, width, indent=8)
     if brief:
         return page
-    page += _columns([f"PASS  {name}" for name in held], width)
-    for heading, passed in (("", True), ("Not judged:", None)):
-        said: dict[str, list[str]] = {}
-        for name, checks in laws.items():
-            for check in checks:
-                unsaid = check.passed is passed and (passed or name not in held)
-                if unsaid and check.note and _is_telling(check.note):
-                    said.setdefault(check.note, []).append(name)
-        page += ["", *([f"  {heading}"] if heading else [])] if said else []
+    for start, text in (("  PASS  ", _list_names(held)), ("  so    ", _what_follows(result))):
+        page += console.wrap_text(start + text, width, indent=8) if text else []
+    notes = _notes([check for check in result.checks if check.passed])
+    unjudged = _notes(
+        [check for check in result.checks if check.passed is None and check.name not in held]
+    )
+    unjudged += [
+        f"{options}: such calls run, and do not show that they are meant"
+        for options in result.not_judged
+    ]
+    for heading, lines in (([], notes), (["  Not judged:"], unjudged)):
         start = "    " if heading else "  "
-        for note, those in said.items():
-            line = f"{start}{', '.join(dict.fromkeys(those))}: {note}"
-            page += console.wrap_text(line, width, indent=len(start) + 2)
-    heading = "  Not judged:"
-    page += ["", heading] if result.not_judged and heading not in page else []
-    for options in result.not_judged:
-        line = f"    {options}: such calls run, and do not show that they are meant"
-        page += console.wrap_text(line, width, indent=6)
+        page += ["", *heading] if lines else []
+        for line in lines:
+            page += console.wrap_text(start + line, width, indent=len(start) + 2)
     return page
+
+
+def _notes(checks: Sequence[Check]) -> list[str]:
+    """Return what checks say, each once, after the names of all that say it."""
+    said: dict[str, list[str]] = {}
+    for check in checks:
+        if check.note and _is_telling(check.note):
+            said.setdefault(check.note, []).append(check.name)
+    return [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in said.items()]
+
+
+def _list_names(names: list[str]) -> str:
+    """Return names in a list, those that end or begin alike together."""
+    listed = [f"'{name}'" if "," in name else name for name in names]
+    kinds = [name for name in names if re.fullmatch(r"\w+ positions", name)]
+    every = [name for name in names if name.startswith("every ")]
+    for alike, text in (
+        (kinds, ", ".join(kinds[:-1]).replace(" positions", "") + " and " + "".join(kinds[-1:])),
+        (every, " and ".join(every).replace("and every", "and")),
+    ):
+        if len(alike) > 1:
+            place = listed.index(alike[0])
+            listed = [name for name in listed if name not in alike]
+            listed.insert(place, text)
+    return ", ".join(listed)
+
+
+def _what_follows(result: Verdict) -> str:
+    """Return what right rows in all calls imply, which the paper states of them."""
+    found = (result.identified and result.identified.rotary) or result.expected.rope
+    if not result.passed or found is None or _laws_left_out(result):
+        return ""
+    moved = result.identified and result.identified.position_offset
+    if moved:
+        return "scores depend on the distance only"
+    if found.attention_factor != 1:
+        factor = f"{found.attention_factor:.6g}"
+        return f"scores depend on the distance only, norms are multiplied by {factor}"
+    return "scores depend on the distance only, norms are kept, R_m R_n = R_(m+n)"
 
 
 def _is_telling(note: str) -> bool:
@@ -199,16 +236,6 @@ def _is_telling(note: str) -> bool:
     return not note.startswith(
         ("positions have one", "nothing ", "it takes no base", "no original")
     )
-
-
-def _columns(cells: list[str], width: int) -> list[str]:
-    if not cells:
-        return []
-    size = max(map(len, cells)) + 4
-    count = max(1, (width - 2) // size)
-    height = -(-len(cells) // count)
-    rows = [cells[row::height] for row in range(height)]
-    return ["  " + "".join(cell.ljust(size) for cell in row).rstrip() for row in rows]
 
 
 def _failure(checks: list[Check], width: int) -> list[str]:

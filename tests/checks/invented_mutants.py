@@ -16,7 +16,6 @@ from shape_mutants import (
     SIGN,
     STALE,
     THETA,
-    TRUNCATED,
     ZEROS,
     Call,
     Fault,
@@ -220,11 +219,11 @@ _CASES: list[tuple[Fault, Place]] = [
         ),
     ),
     (
-        TRUNCATED,
+        FACTOR,
         _halves(
             "bfloat16 in more than 64 tokens",
             lambda call: call.length > 64 and str(call.x.dtype) == "bfloat16",
-            "towards zero",
+            "bfloat16",
         ),
     ),
     (

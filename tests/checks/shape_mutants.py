@@ -170,14 +170,6 @@ def in_float16(call: Call) -> Array:
     return rotate(call.x, np.cos(angle), np.sin(angle))
 
 
-def truncate(call: Call) -> Array:
-    """Round towards zero, as a conversion that drops bits does."""
-    exact = call.turn(x=call.x.astype(np.float64))
-    y = exact.astype(call.x.dtype)
-    over = np.abs(y.astype(np.float64)) > np.abs(exact)
-    return np.where(over, np.nextafter(y, np.zeros_like(y)), y)
-
-
 def neighbours(call: Call) -> Array:
     """The pairs (2i, 2i + 1) where halves were meant."""
     order = np.arange(DIM).reshape(-1, 2).T.ravel()
@@ -249,7 +241,6 @@ FLOAT16 = Fault(name="angle in float16", rows=in_float16)
 #: Faults that may show anywhere.
 GENERAL = (NOT_TURNED, NEXT, SIGN, NAN, ZEROS, STALE, FACTOR, PAIR, LAYOUT, FLOAT16)
 
-TRUNCATED = Fault(name="truncated", rows=truncate, called="towards zero")
 INDEX = position_fault("turned by its index", lambda call: call.row + 0.0 * call.m)
 FIRST_SEQUENCE = position_fault("positions of the first sequence", lambda call: call.m[:1])
 FIRST_POSITION = position_fault("turned by the first position", lambda call: call.m[..., :1])
@@ -403,7 +394,7 @@ def in_dtype(name: str) -> Place:
         wrong=lambda call: str(call.x.dtype) == name,
         says=name,
         options={"dtypes": ("float32", "float16", "bfloat16")},
-        faults=(TRUNCATED, FLOAT16, FACTOR, NAN),
+        faults=(FLOAT16, FACTOR, NAN),
     )
 
 

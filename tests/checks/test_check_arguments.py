@@ -38,7 +38,7 @@ INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
         (turn, {"device": "cuda:0"}, "device must be cpu with numpy, got 'cuda:0'"),
         (turn, {"context_length": 0}, "context length must be from 1 to 2^53, got 0"),
         (turn, {"expect": HALF, "axes": 2}, "axes must be the 1 of what is expected, got 2"),
-        (turn, {"select": ["norm"], "ignore": ["norm"]}, "no law is left to judge by"),
+        (turn, {"select": ["axes"], "ignore": ["axes"]}, "no law is left to judge by"),
         (turn, {"tolerance": "loose"},
          "tolerance must be a number above 0 such as 1e-3, or 2ulp, or for one dtype "
          "float16=1e-3, got 'loose'"),
@@ -77,6 +77,7 @@ def test_laws_are_selected_and_ignored() -> None:
     ("name", "words"),
     [
         ("two threads", "calls at the same time are not tried"),
+        ("norm", "right rows imply it, and verify shows it"),
         ("score", "scores are not judged, and vectors show no factor"),
     ],
 )

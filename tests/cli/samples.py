@@ -36,7 +36,7 @@ RUNS = {
     "diff": ["model.json", "other.json"],
     "report": ["tiny.json"],
     "identify": ["before.npy", "after.npy"],
-    "check": ["rotation.py:rotate", "--dim", "4", "--context", "16", "--select", "norm"],
+    "check": ["rotation.py:rotate", "--dim", "4", "--context", "16", "--select", "rotation"],
     "trace": ["small.json"],
     "vectors": ["-o", "golden", "--format", "json", "--force"],
     "permute": [

@@ -54,7 +54,9 @@ def test_a_right_one_passes(kernel: Path, capfd: pytest.CaptureFixture[str]) -> 
     answer = f"PASS  {kernel}:split is a RoPE: dim 8, base 10000, half (nothing expected: "
     assert out.startswith(answer)
     assert '  called  --call "split(x, positions)" --axes-of-x "b h s d"\n' in out
-    assert "  PASS  relative position" in out
+    assert "  PASS  rotation, offset, repeated," in out
+    so = "scores depend on the distance only, norms are kept, R_m R_n = R_(m+n)"
+    assert f"  so    {so}\n" in out
     assert "FAIL" not in out
     assert err == [f"note: running the code of {kernel}:split"]
 
@@ -281,13 +283,20 @@ def test_what_is_loosened_is_in_the_verdict(
 ) -> None:
     target = f"{kernel}:split"
     short = ["--dim", "8", "--context", "64", "--dtype", "float16"]
-    loose = ["--tolerance", "float16=1e-2", "--ignore", "norm", "--ignore", "long, short, long"]
+    loose = [
+        "--tolerance",
+        "float16=1e-2",
+        "--ignore",
+        "precision",
+        "--ignore",
+        "long, short, long",
+    ]
     out, _ = assert_checked(capfd, target, *short, *loose)
     assert out.startswith(
         f"PASS  {target} keeps the laws that it was judged by: dim 8, base 10000, half\n"
     )
     words = " ".join(out.split())
-    said = "tolerance of float16 at least 0.01; not judged by norm, 'long, short, long'"
+    said = "tolerance of float16 at least 0.01; not judged by memory, 'long, short, long'"
     assert f"loosened {said} PASS" in words
     out, _ = assert_checked(capfd, target, *short, *loose, "--json", "-q")
     assert json.loads(out)["result"]["loosened"] == said.split("; ")
@@ -379,7 +388,7 @@ def test_progress_appears_on_a_terminal_after_a_second(tmp_path: Path) -> None:
         .replace('    print("called")\n    os.write(1, b"written past Python\\n")\n', "")
         .replace("def split", "def turn")
     )
-    arguments = ["check", target, "--dim", "8", "--context", "64", "--select", "norm"]
+    arguments = ["check", target, "--dim", "8", "--context", "64", "--select", "rotation"]
     shown = run_in_terminal(*arguments, cwd=tmp_path)
     assert shown.code == 0, shown.text
     assert f"\r{target} " in shown.text

@@ -55,7 +55,7 @@ PAGES = {
         "--dim 8 --quantize fp8 --k keys.npy -q",
     ],
     "check": [
-        "rotation.py:rotate --dim 4 --context 16 --select norm --select rotation",
+        "rotation.py:rotate --dim 4 --context 16 --select axes --select rotation",
         "rotation.py:rotate --dim 4 --context 16 --base 50",
         "rotation.py:rotate --dim 4 --context 16 --base 50 -q",
     ],

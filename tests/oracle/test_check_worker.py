@@ -13,7 +13,7 @@ from ropecli.checks.implementation.check import Verdict
 
 pytestmark = pytest.mark.oracle
 
-LAWS = ["rotation", "norm", "packed sequences", "same twice", "long, short, long"]
+LAWS = ["rotation", "offset positions", "packed sequences", "same twice", "long, short, long"]
 SMALL: dict[str, Any] = {
     "head_dim": 8,
     "context_length": 512,
@@ -61,7 +61,7 @@ def test_a_crash_after_kernels_ran_is_named_and_the_rest_is_judged() -> None:
     verdict = check_quickly(module(aborts_after=100))
     assert "killed by SIGABRT in a call with x of float32 (1, 1, 512, 8)" in str(verdict.diagnosis)
     passed = {check.name for check in verdict.checks if check.passed}
-    assert {"norm", "packed sequences", "same twice"} <= passed
+    assert {"offset positions", "packed sequences", "same twice"} <= passed
 
 
 def test_many_threads_of_both_processes_do_not_wait_for_each_other() -> None:

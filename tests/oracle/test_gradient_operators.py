@@ -111,3 +111,62 @@ def test_a_call_that_is_refused_the_next_time_leaves_the_gradient_to_blame() -> 
         select="gradient",
     )  # fmt: skip
     assert "the gradient is not the inverse rotation" in str(verdict.diagnosis)
+
+
+def turn(x: Any, positions: Any) -> Any:
+    """Half-split."""
+    import torch
+
+    n = x.shape[-1] // 2
+    angle = positions[:, None] * 10_000.0 ** (-torch.arange(n) / n)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., :n], x[..., n:]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+def check_gradient(target: Any, **more: Any) -> Any:
+    given: dict[str, Any] = {"head_dim": DIM, "context_length": CONTEXT, "dtypes": "float32"}
+    return check_here(target, framework="torch", select="gradient", **(given | more))
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_gradient_that_is_lost_in_long_sequences_is_a_fault(raises: bool) -> None:
+    def rope(x: Any, positions: Any) -> Any:
+        if len(positions) <= 32:
+            return turn(x, positions)
+        if raises and x.requires_grad:
+            raise NotImplementedError("no gradient of so many tokens")
+        return turn(x.detach(), positions)
+
+    assert check_gradient(turn).checks[0].passed
+    verdict = check_gradient(rope)
+    assert verdict.passed is False
+    words = "finds no gradient in sequences of more than 16 tokens"
+    assert words in str(verdict.diagnosis)
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "apart"])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_the_gradient_of_packed_qkv_is_taken(packed: bool, wrong: bool) -> None:
+    """What training kernels take."""
+    import torch
+
+    class Twice(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return 2 * gradient
+
+    def rope(qkv: Any, positions: Any) -> Any:
+        q, k, v = qkv.unbind(2)  # (batch, sequence, 3, heads, head_dim)
+        k = Twice.apply(k) if wrong else k
+        q, k = (turn(each.transpose(1, 2), positions).transpose(1, 2) for each in (q, k))
+        return torch.stack([q, k, v], dim=2) if packed else (q, k, v)
+
+    verdict = check_gradient(rope, call="rope(qkv, positions)", axes_of_x="b s 3 h d")
+    (law,) = verdict.checks
+    assert law.passed is not wrong, law.note
+    assert not wrong or "keys" in str(law.counterexample)

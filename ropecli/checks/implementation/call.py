@@ -120,6 +120,7 @@ class Response:
     q: NDArray[Any]  #: As in the request, in the dtype of the result.
     k: NDArray[Any] | None = None
     v: NDArray[Any] | None = None  #: Of packed q, k and v: the values, which were the keys.
+    ignored: int = 0  #: Further arrays that it returned, which are not judged.
     in_place: bool = False  #: The result was written over the argument.
     #: Arguments that were written into: name, and the first change, "x[0, 1] was 0.5, is 0.25".
     changed: tuple[tuple[str, str], ...] = ()

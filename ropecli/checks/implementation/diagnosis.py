@@ -40,7 +40,14 @@ WHOLE_DESIGN = ("every shape", "every position")
 #: Checks of what calls leave behind, which may show in any later call.
 STATE = {"same twice", "two instances", "long, short, long", "precision", "original length"}
 #: Checks whose failure no other one explains.
-OF_THEIR_OWN = {"input untouched", "dtype and shape", "memory", "gradient", "keys"}
+OF_THEIR_OWN = {
+    "independent rows",
+    "input untouched",
+    "dtype and shape",
+    "memory",
+    "gradient",
+    "keys",
+}
 #: Checks that compare with the encoding expected, and those whose calls have heads or a batch.
 OF_WHAT_IS_EXPECTED = {"attention factor", "axes", "original length"}
 OF_LARGE_CALLS = {"batched positions", "left padding", *WHOLE_DESIGN}
@@ -144,6 +151,12 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
     """Return what is unusual about an implementation and yet no failure, a sentence each."""
     every = [c.note for c in checks if c.passed is None and c.note and COMES_BACK in c.note]
     sentences = list(dict.fromkeys(every))
+    if more := subject.implementation.ignored:
+        arrays = "another array" if more == 1 else f"{more} further arrays"
+        sentences.append(f"it returns {arrays}, which nobody gave and nothing is compared with")
+    if subject.read_only and subject.read_only != {*subject.dtypes}:
+        some = " and ".join(sorted(subject.read_only))
+        sentences.append(f"it writes into its input in {some}: input that is read-only is refused")
     found, expect = subject.evidence.identified, subject.expect
     if expect is not None and expect.softmax_factor != 1:
         sentences.append(

@@ -62,7 +62,9 @@ class Instance:
         """Make a call of any kind."""
         if request.per_sequence and not self._owner.takes_positions_per_sequence(self._convention):
             raise Unsupported(ONE_LIST)
-        return self._owner.caller.call(self._number, request)
+        response = self._owner.caller.call(self._number, request)
+        self._owner.ignored = max(self._owner.ignored, response.ignored)
+        return response
 
     def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
         """Return the result for x (..., sequence, head_dim)."""
@@ -94,6 +96,7 @@ class Implementation:
         self.description = description = self.caller.describe()
         self.convention = convention = conventions[0]  #: How it is called.
         self.arrangements = tuple(conventions)  #: The axes in which it is called.
+        self.ignored = 0  #: Further arrays that a call returned, which are not judged.
         self._takes_per_sequence: dict[Convention, bool] = {}
         self._rope, self._context, self._axes = search.rope, search.context, search.axes
         self._init = init

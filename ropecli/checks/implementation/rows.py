@@ -75,6 +75,19 @@ def check_rows(
     return replace(outcome, counterexample=where + smallest, note=note)
 
 
+def describe_failure(subject: Subject, step: Step) -> str | None:
+    """Describe the wrong row of a call that is simplest to type; None if all are right now."""
+    try:
+        got = subject.rotate(*step)
+    except (ImplementationError, Unsupported):
+        return None
+    truth = find_truth(subject, step, got)[1]
+    wrong = truth.wrong(got)
+    if not wrong.any():
+        return None
+    return _unit_failure(subject, step, wrong) or _describe_nearest(step, got, truth)
+
+
 def find_truth(
     subject: Subject, step: Step, got: Array, sequences: int = 1
 ) -> tuple[list[Oracle], Truth, bool]:

@@ -97,6 +97,7 @@ class Subject:
     )
     #: Tokens of calls: those that it took, by False, and those that it refused, by True.
     tried_lengths: dict[bool, set[int]] = field(default_factory=lambda: {False: set(), True: set()})
+    read_only: set[str] = field(default_factory=set)  #: Dtypes of data that it writes into.
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
 
     @property
@@ -326,11 +327,6 @@ class Subject:
 def _clearly_differ(one: Array, other: Array) -> bool:
     """Return True if some frequency differs by much more than it is measured to."""
     return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
-
-
-def replay(instance: Instance, *steps: Step) -> list[Array]:
-    """Return the rows of calls that one instance answers in turn."""
-    return [instance.rows(*each) for each in steps]
 
 
 def repeat_positions(positions: NDArray[Any], count: int) -> NDArray[Any]:

@@ -50,13 +50,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_verdict_that_the_budget_cuts_is_unknown(clock: Clock) -> None:
     verdict = ropecli.check(clock.kernel(), **HERE, budget=30)
     assert verdict.passed is None
-    assert re.fullmatch(r"\d+ of 32 checks in 30 s", str(verdict.unfinished))
+    assert re.fullmatch(r"\d+ of 29 checks in 30 s", str(verdict.unfinished))
     assert clock.now < 32  # one call more at most, of two seconds
     first = page(verdict, Screen(), target="f")[0]
     assert first == f"UNKNOWN  f is not judged yet: {verdict.unfinished}, none fails"
     notes = {check.name: check.note for check in verdict.checks}
     assert notes["every position"] == "not judged within the budget"
-    assert notes["norm"] is None
+    assert notes["offset positions"] is None
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_a_budget_ends_a_call_that_runs(length: int) -> None:
 
 def test_it_says_what_it_does() -> None:
     lines: list[str] = []
-    names = ["norm", "every position"]
+    names = ["offset positions", "every position"]
     ropecli.check(turn_small, **HERE, select=names, progress=lines.append)
     assert lines[0] == "searching how to call it, 1 call"
     for number, name in enumerate(names, 1):

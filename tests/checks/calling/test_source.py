@@ -74,7 +74,7 @@ def test_closures_lambdas_and_objects_run_in_another_process() -> None:
         Local,
     ]
     for target in targets:
-        verdict = judge(target, select="norm")
+        verdict = judge(target, select="offset positions")
         assert failures(verdict) == []
         assert verdict.notes == ()
 

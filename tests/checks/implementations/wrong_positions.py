@@ -70,9 +70,9 @@ MOVED: list[tuple[str, str, str | tuple[str, ...], str, Callable[[Array], Array]
 for name, thread, laws, says, change in MOVED:
     untold(name, thread, laws, says)(rotation(THETA, positions=change))
 
-wrong(
-    "counted from one", "PrimeIntellect-ai/prime-rl#3466", ("convention", "composition"), "offset"
-)(rotation(THETA, positions=lambda m: m + 1))
+wrong("counted from one", "PrimeIntellect-ai/prime-rl#3466", "convention", "offset")(
+    rotation(THETA, positions=lambda m: m + 1)
+)
 # The scale 2 for the rope type dynamic, where 1 belongs.
 wrong("twice as far", "lablup/mlxcel#1324", "convention", "twice")(
     rotation(THETA, positions=lambda m: m * 2)
@@ -116,7 +116,7 @@ def in_place(x: Array, positions: Array) -> Array:
 
 
 @untold(
-    "in place by halves", "jzhang38/TinyLlama#188", ("rotation", "norm", "relative position"),
+    "in place by halves", "jzhang38/TinyLlama#188", "rotation",
     "not a rotation",
 )  # fmt: skip
 def in_place_by_halves(x: Array, positions: Array) -> Array:

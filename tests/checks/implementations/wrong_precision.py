@@ -101,7 +101,7 @@ def fast_path_of_yarn(x: Array, positions: Array) -> Array:
 
 @far(
     "rounded period", "tenstorrent/tt-metal#33971", intended=INTERLEAVED,
-    laws=("long positions", "precision", "relative position"),
+    laws=("long positions", "precision"),
 )  # fmt: skip
 def pi_of_three_digits(x: Array, positions: Array) -> Array:
     """Right up to position 40, as far as its tests went."""

@@ -68,7 +68,7 @@ class LongestOfBatch(DynamicNtk):
 
 @dynamic(
     "dynamic NTK below the original", "vllm-project/vllm#52665",
-    ("rotation", "norm", "original length"), "NaN", told=False,
+    ("rotation", "original length"), "NaN", told=False,
 )  # fmt: skip
 class DynamicNtkBelow(DynamicNtk):
     """The stretch is taken below the original length too, where it shrinks and turns negative."""

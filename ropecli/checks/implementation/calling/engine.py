@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -206,8 +206,11 @@ class _Instance:
                     change = _first_change(name, frame.back(before[name]), frame.back(given))
                     changed += [] if change is None else [(name, change)]
         q, k, v = back
+        ignored = len(_results(value)) - sum(each is not None for each in back)
         in_place = value is None and "out" not in handed
-        return Response(q=q, k=k, v=v, in_place=in_place, changed=tuple(changed), reread=reread)
+        return Response(
+            q=q, k=k, v=v, in_place=in_place, changed=tuple(changed), reread=reread, ignored=ignored
+        )
 
     def _read(
         self, request: Request, handed: Mapping[str, Any], value: Any
@@ -245,7 +248,7 @@ class _Instance:
         assert request.gradient is not None
         handed = self._arguments(request)
         if "qkv" in handed:
-            raise Unsupported("it takes q, k and v in one array")
+            return self._pull_back_packed(request, handed)
         # With queries, x only says for which dtype tables are made.
         known = [name for name in VECTORS if name in handed and not (name == "x" and "q" in handed)]
         names = known[: len(request.gradient)]
@@ -263,13 +266,40 @@ class _Instance:
         given = [self._hand(arrange(x, text), "contiguous") for x in vectors]
         ups = [self._hand(arrange(each, text), request.memory) for each in request.gradient]
         backs, note = self._frame.pull_back(call, given, ups[:most])
-        for up, each in zip(ups, request.gradient, strict=True):
-            if not np.array_equal(self._frame.back(up), arrange(each, text), equal_nan=True):
-                raise WrongResult("the gradient that it is given is written into")
+        self._refuse_changed(ups, [arrange(each, text) for each in request.gradient])
         gradient = tuple(
             restore("the gradient", self._frame.back(back), text, like)
             for back, like in zip(backs, request.gradient, strict=False)
         )
+        return Response(q=request.q, gradient=gradient, note=note)
+
+    def _refuse_changed(self, ups: Sequence[Any], before: Sequence[NDArray[Any]]) -> None:
+        """Refuse a call that writes into the gradients of its result."""
+        for up, each in zip(ups, before, strict=True):
+            if not np.array_equal(self._frame.back(up), each, equal_nan=True):
+                raise WrongResult("the gradient that it is given is written into")
+
+    def _pull_back_packed(self, request: Request, handed: Mapping[str, Any]) -> Response:
+        """Return the gradients of queries, keys and values that are one array."""
+        assert request.gradient is not None
+        text = self._convention.axes_of_x
+
+        def call(packed: Any) -> list[Any]:
+            value = _close(eval(self._call, self._scope({**handed, "qkv": packed})))
+            if value is None or "out" in handed:
+                raise Unsupported("it writes its result into an argument")
+            return _results(value)[:3]
+
+        q, k = request.gradient[0], request.gradient[-1]
+        ups = [pack(dataclasses.replace(request, q=q, k=k), text)]
+        if (count := len(call(handed["qkv"]))) > 1:
+            ups = [arrange(each, text) for each in (q, k, k)[:count]]
+        given = [self._hand(pack(request, text), "contiguous")]
+        handed_ups = [self._hand(up, request.memory) for up in ups]
+        (back,), note = self._frame.pull_back(call, given, handed_ups)
+        self._refuse_changed(handed_ups, ups)
+        parts = unpack(self._frame.back(back), text)[: count if count > 1 else 3]
+        gradient = tuple(restore("the gradient", each, text, q) for each in parts)
         return Response(q=request.q, gradient=gradient, note=note)
 
     def _decode(self, request: Request) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ropecli.checks.implementation.laws import (
-    identities,
     positions,
     recognition,
     shapes,
@@ -16,22 +15,18 @@ from ropecli.checks.law import Law
 LAWS: tuple[Law[Subject], ...] = (
     recognition.rotation,
     recognition.convention,
-    identities.relative_position,
-    identities.norm,
-    identities.composition,
-    identities.attention_factor,
-    *positions.ONE_SEQUENCE,
+    *positions.LISTED[:5],
     positions.negative,
     positions.axes,
     positions.batched_positions,
     positions.left_padding,
     state.input_untouched,
     state.dtype_and_shape,
+    state.independent_rows,
     state.same_twice,
     state.token_by_token,
     state.original_length,
-    positions.long_positions,
-    positions.beyond,
+    *positions.LISTED[5:],
     recognition.precision,
     state.long_short_long,
     state.two_instances,
@@ -46,6 +41,10 @@ LAWS: tuple[Law[Subject], ...] = (
 #: Checks that there were once, and what became of them.
 GONE: dict[str, str] = {
     **dict.fromkeys(
+        ("relative position", "norm", "composition", "attention factor"),
+        "right rows imply it, and verify shows it",
+    ),
+    **dict.fromkeys(
         ("score", "softmax factor"), "scores are not judged, and vectors show no factor"
     ),
     "rounding": "how halves are rounded is not judged",
@@ -58,20 +57,16 @@ MOST_SPECIFIC_FIRST: tuple[Law[Subject], ...] = (
     state.long_short_long,
     recognition.precision,
     state.original_length,
-    *positions.ONE_SEQUENCE,
+    *positions.LISTED[:5],
     positions.batched_positions,
     positions.left_padding,
     state.token_by_token,
     positions.axes,
-    identities.attention_factor,
-    identities.norm,
-    identities.relative_position,
-    identities.composition,
-    positions.long_positions,
-    positions.beyond,
+    *positions.LISTED[5:],
     positions.negative,
     state.input_untouched,
     state.dtype_and_shape,
+    state.independent_rows,
     shapes.keys,
     shapes.memory,
     shapes.gradient,

@@ -1,9 +1,9 @@
-"""Checks of positions of every kind, in one sequence and in batches."""
+"""Kinds of positions: values of the survey's factor `mode`, each a check of its own name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ropecli.checks.implementation.call import ImplementationError, Unsupported, WrongResult
 from ropecli.checks.implementation.rows import (
-    call_failure,
-    check_call,
     check_rows,
     compare_repeats,
+    describe_failure,
     find_mistake,
     oracle_law,
 )
+from ropecli.checks.implementation.shapes.calls import Call, Survey
 from ropecli.checks.implementation.subject import Step, Subject
 from ropecli.checks.law import Law, Outcome, law, no_verdict
 from ropecli.rotary.rotary import Rotary
@@ -27,59 +27,168 @@ EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 205
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
 _ALIKE = 1e-3  #: Relative difference of frequencies that are said to be the same.
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
-HEADS = 2
+SALT = 5  #: Of the vectors of such calls.
 
 
-def _at(name: str, meaning: str, *lists: ArrayLike) -> Law[Subject]:
-    """Make a check of some lists of positions; two of one length show caches keyed by length."""
-
-    def judge(subject: Subject) -> Iterator[Outcome]:
-        for positions in lists:
-            yield check_call(subject, subject.step(positions, 5))
-
-    return oracle_law(name, f"positions {meaning} are not followed")(judge)
+def edge_positions(context: int) -> list[int]:
+    """Return positions below the end of a context where implementations go wrong."""
+    near = [p for p in (*EDGES, *FAR_EDGES) if p < context]
+    return sorted({*near, *range(min(8, context)), context // 3, context // 2, context - 1})
 
 
-ONE_SEQUENCE = (
-    _at("offset positions", "that do not start at 0", range(7, 23), range(30, 46)),
-    _at(
-        "gaps in positions",
+def beyond(end: int) -> list[int]:
+    """Return positions on both sides of the end of a context."""
+    return [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """One kind of positions of one sequence, in a call of any length."""
+
+    meaning: str  #: Meaning of a failure.
+    #: Positions by the context; two of one length show caches that are keyed by it.
+    lists: Callable[[int], Sequence[ArrayLike]]
+
+    def places(self, count: int, context: int) -> NDArray[np.int64]:
+        """Return the positions of `count` tokens: the last list, which begins again."""
+        places = np.asarray(self.lists(context)[-1], dtype=np.int64)
+        return np.resize(places[-count:], count)
+
+
+def _listed(kind: str, *lists: ArrayLike) -> Mode:
+    return Mode(meaning=f"positions {kind} are not followed", lists=lambda _: lists)
+
+
+#: By the name of the check, which is that of the value.
+POSITIONS: dict[str, Mode] = {
+    "offset positions": _listed("that do not start at 0", range(7, 23), range(30, 46)),
+    "gaps in positions": _listed(
         "with gaps",
         (0, 1, 2, 3, 4, 5, 6, 7, 8, 47),
         (0, 1, 4, 5, 9, 16, 17, 25, 40, 47),
     ),
-    _at(
-        "repeated positions",
-        "that repeat",
-        (3, 3, 3, 0, 0, 7, 7, 8),
-        (3, 3, 5, 5, 5, 0, 0, 8),
+    "repeated positions": _listed(
+        "that repeat", (3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)
     ),
-    _at("positions backwards", "that run backwards", range(15, -1, -1)),
-    _at(
-        "packed sequences",
+    "positions backwards": _listed("that run backwards", range(15, -1, -1)),
+    "packed sequences": _listed(
         "of packed sequences",
         (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
         (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
     ),
-)
+    "long positions": Mode(
+        meaning="rows far from position 0 are wrong", lists=lambda end: [edge_positions(end)]
+    ),
+    "beyond the cache": Mode(
+        meaning="rows beyond the context are wrong", lists=lambda end: [beyond(end)]
+    ),
+}
 
 
-@oracle_law("long positions", "rows far from position 0 are wrong")
-def long_positions(subject: Subject) -> Iterator[Outcome]:
-    """Rows up to the end of the context are right, in every dtype."""
-    for dtype in subject.dtypes:
-        try:
-            yield check_call(subject, subject.step(edge_positions(subject.context), 6, dtype))
-        except ImplementationError as error:
-            yield refusal(subject, error, dtype)
+def call_at(subject: Subject, places: ArrayLike, dtype: str | None = None, **more: Any) -> Call:
+    """Return a call with these positions, (length,) or (batch, length), or with axes after."""
+    array = np.asarray(places, dtype=np.int64)
+    own = bool(more.get("per_sequence"))
+    given = {"batch": len(array) if own else 1, "heads": 1, "salt": SALT, **more}
+    flat = array.ndim == (2 if own else 1)
+    return Call(
+        positions=subject.on_axes(array) if flat else array, dtype=dtype or subject.dtype, **given
+    )
 
 
-@oracle_law("beyond the cache", "rows beyond the context are wrong")
-def beyond(subject: Subject) -> Outcome:
-    """Rows beyond the context are right, or refused."""
-    end = subject.context
-    positions = [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
-    return check_call(subject, subject.step(positions, 7))
+def judge_calls(
+    subject: Subject, calls: Sequence[Call], *, refused: str = "", new: bool = False
+) -> Outcome:
+    """Return the verdict on calls of one kind, by the instance that all have, or by a new one."""
+    survey = Survey(subject, checked="q")  # of keys there is a check
+    if not new:
+        survey.instance = subject.instance
+    survey.make_all(calls)
+    limit = survey.limit_of_position()
+    while limit is not None and limit[1] - limit[0] > 1:  # which position is the first wrong one?
+        places = np.unique([0, 1, sum(limit) // 2, calls[-1].positions.max()])
+        if not survey.make(call_at(subject, places, calls[-1].dtype)):
+            break
+        narrower = survey.limit_of_position()
+        if narrower == limit:
+            break
+        limit = narrower
+    outcome = survey.outcome_of_one()
+    for wrong in survey.wrong_calls(1):
+        if wrong.batch == 1:
+            step = subject.step(wrong.positions, SALT, wrong.dtype)
+            text = describe_failure(subject, step) or outcome.counterexample
+            outcome = replace(outcome, counterexample=text)
+    if survey.refusals and outcome.passed is not False:
+        return replace(outcome, note=f"refuses {refused}: {survey.refusals[-1]}")
+    return outcome
+
+
+def _mode_law(name: str, mode: Mode) -> Law[Subject]:
+    def judge(subject: Subject) -> Iterator[Outcome]:
+        lists = mode.lists(subject.context)
+        far = name == "long positions"  # the context may be no one's promise, nor other dtypes
+        promised = 0 if far and not subject.context_given else subject.context
+        for dtype in subject.dtypes if far else subject.dtypes[:1]:
+            first = dtype == subject.dtype
+            asked = promised if first else 0
+            calls = [call_at(subject, places, dtype, promised=asked) for places in lists]
+            furthest = max(int(each.positions.max()) for each in calls)
+            what = f"positions up to {furthest:,}" if first else f"{dtype} data"
+            if furthest >= subject.context:
+                what = f"positions beyond {subject.context:,}"
+            yield replace(judge_calls(subject, calls, refused=what), dtype=dtype)
+
+    return oracle_law(name, mode.meaning)(judge)
+
+
+LISTED = tuple(_mode_law(name, mode) for name, mode in POSITIONS.items())
+
+
+@oracle_law("batched positions", "the positions of each sequence of a batch are not followed")
+def batched_positions(subject: Subject) -> Outcome:
+    """Each sequence is rotated by its own row of positions."""
+    return _judge_batch(subject, np.array([[0], [9], [30]]) + np.arange(5))
+
+
+@oracle_law("left padding", "positions after padding on the left of a batch are not followed")
+def left_padding(subject: Subject) -> Outcome:
+    """Sequences after padding at position 0 are rotated by their own positions."""
+    return _judge_batch(subject, np.maximum(np.arange(7) - [[0], [2], [4]], 0))
+
+
+def _judge_batch(subject: Subject, places: NDArray[Any]) -> Outcome:
+    """Judge calls with one head and with two: wrong rows fail in either, and one may be refused."""
+    calls = [call_at(subject, places, per_sequence=True, heads=heads) for heads in (1, 2)]
+    outcome = judge_calls(subject, calls, refused="batched positions")
+    return replace(outcome, note=None) if outcome.passed else outcome
+
+
+@oracle_law("axes", "pairs follow the wrong axis of the position")
+def axes(subject: Subject) -> Outcome:
+    """Each pair follows its own coordinate of the position, or several of them."""
+    if subject.axes == 1:
+        return no_verdict("positions have one axis")
+    found, expect = subject.evidence.identified, subject.expect
+    rope = None if found is None else found.rotary
+    if rope is not None and expect is not None and not subject.as_expected:
+        axes = rope.axis or (), expect.axis or ()
+        named = zip(rope.input_pairs, expect.input_pairs, *axes, strict=False)
+        for pair, (here, there, axis, wanted) in enumerate(named):
+            if here == there and axis != wanted:
+                text = f"pair {pair} follows axis {axis} of the position, expected {wanted}"
+                return Outcome(passed=False, counterexample=text)
+    if rope is not None and rope.axis is None and expect is None and _adds_up(rope):
+        return Outcome(passed=False, note="every pair rotates by the sum of the coordinates")
+    steps = np.arange(1, 1 + subject.axes)
+    places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
+    return judge_calls(subject, [call_at(subject, places, promised=subject.context)])
+
+
+def _adds_up(rope: Rotary) -> bool:
+    """Return whether all axes rotate every pair alike: there is one coordinate then, their sum."""
+    apart = np.ptp(rope.inv_freq, axis=0)
+    return bool((apart <= _ALIKE * rope.inv_freq_norm).all())
 
 
 @oracle_law("negative positions", "negative positions give wrong rows")
@@ -140,54 +249,6 @@ def _count_from_an_end(subject: Subject) -> bool:
     return bool(kept.all() and (np.abs(again.rows - again.rows[0]) <= allowed).all())
 
 
-@oracle_law("axes", "pairs follow the wrong axis of the position")
-def axes(subject: Subject) -> Outcome:
-    """Each pair follows its own coordinate of the position, or several of them."""
-    if subject.axes == 1:
-        return no_verdict("positions have one axis")
-    found, expect = subject.evidence.identified, subject.expect
-    rope = None if found is None else found.rotary
-    if rope is not None and expect is not None and not subject.as_expected:
-        axes = rope.axis or (), expect.axis or ()
-        named = zip(rope.input_pairs, expect.input_pairs, *axes, strict=False)
-        for pair, (here, there, axis, wanted) in enumerate(named):
-            if here == there and axis != wanted:
-                text = f"pair {pair} follows axis {axis} of the position, expected {wanted}"
-                return Outcome(passed=False, counterexample=text)
-    if rope is not None and rope.axis is None and expect is None and _adds_up(rope):
-        return Outcome(passed=False, note="every pair rotates by the sum of the coordinates")
-    steps = np.arange(1, 1 + subject.axes)
-    places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
-    return check_call(subject, subject.step(places, 9))
-
-
-def _adds_up(rope: Rotary) -> bool:
-    """Return whether all axes rotate every pair alike: there is one coordinate then, their sum."""
-    apart = np.ptp(rope.inv_freq, axis=0)
-    return bool((apart <= _ALIKE * rope.inv_freq_norm).all())
-
-
-def edge_positions(context: int) -> list[int]:
-    """Return positions below the end of a context where implementations go wrong."""
-    near = [p for p in (*EDGES, *FAR_EDGES) if p < context]
-    return sorted({*near, *range(min(8, context)), context // 3, context // 2, context - 1})
-
-
-def refusal(subject: Subject, error: ImplementationError, dtype: str) -> Outcome:
-    """Return the outcome of a refusal within the context: a failure if the context was given."""
-    if isinstance(error, WrongResult) or (dtype == subject.dtype and subject.context_given):
-        return call_failure(error, dtype)
-    what = f"positions up to {subject.context - 1:,}" if dtype == subject.dtype else f"{dtype} data"
-    return no_verdict(f"refuses {what}: {error}", dtype)
-
-
-@oracle_law("batched positions", "the positions of each sequence of a batch are not followed")
-def batched_positions(subject: Subject) -> Outcome:
-    """Each sequence is rotated by its own row of positions."""
-    starts = np.array([[0], [9], [30]])
-    return _check(subject, starts + np.arange(5))
-
-
 @law("batched positions", because="the rounding of two rotations")
 def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
     """A sequence is rotated as it is alone, however long another one of its batch is."""
@@ -212,32 +273,3 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
     if outcome.passed:
         return outcome
     return replace(outcome, note="one long sequence changes the others of its batch")
-
-
-@oracle_law("left padding", "positions after padding on the left of a batch are not followed")
-def left_padding(subject: Subject) -> Outcome:
-    """Sequences after padding at position 0 are rotated by their own positions."""
-    pads = np.array([[0], [2], [4]])
-    return _check(subject, np.maximum(np.arange(7) - pads, 0))
-
-
-def _check(subject: Subject, positions: NDArray[Any]) -> Outcome:
-    """Check with and without heads: wrong rows fail in either, and one correct call is enough."""
-    places = subject.on_axes(positions)
-    batch, sequence = positions.shape
-    outcomes, refusals = [], []
-    for lead in ((batch,), (batch, HEADS)):
-        spread = np.repeat(places, int(np.prod(lead[1:])), axis=0)
-        x = subject.vectors(len(spread) * sequence, salt=10)
-        try:
-            got = subject.instance.rows(
-                x.reshape(*lead, sequence, subject.dim), places, subject.dtype
-            ).reshape(x.shape)
-        except ImplementationError as error:
-            refusals.append(str(error))
-            continue
-        step = Step(x, spread.reshape(-1, *places.shape[2:]), subject.dtype)
-        outcomes.append(check_rows(subject, step, got, sequences=len(spread), where="in a batch: "))
-    if not outcomes:
-        return no_verdict(f"refuses batched positions: {refusals[-1]}")
-    return next((each for each in outcomes if not each.passed), outcomes[-1])

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import (
@@ -20,15 +19,26 @@ from ropecli.checks.implementation.call import (
     WrongResult,
     real_numbers,
 )
+from ropecli.checks.implementation.laws.positions import POSITIONS, call_at
 from ropecli.checks.implementation.rows import call_failure, check_rows, oracle_law
 from ropecli.checks.implementation.shapes import design
 from ropecli.checks.implementation.shapes.calls import Call, Survey
 from ropecli.checks.implementation.shapes.design import Case
-from ropecli.checks.implementation.subject import Step, Subject, repeat_positions
+from ropecli.checks.implementation.subject import Step, Subject
 from ropecli.checks.law import Outcome, law, no_verdict
 
-MODES = ("prefill", "chunked prefill", "packed sequences")
+#: Positions from 0 on, those of a later chunk, and kinds that are checks of their own as well.
+MODES = (
+    "prefill",
+    "chunked prefill",
+    "packed sequences",
+    "gaps in positions",
+    "repeated positions",
+    "positions backwards",
+    "long positions",
+)
 THOROUGH = 10  #: Times as many calls.
+MOST_HEADS, MOST_SEQUENCES = 129, 65  #: Of two calls of one token: models have 64 and 128 heads.
 STEPS, GROWN = 600, 130  #: Steps of decoding, and lengths of a sequence that grows by one.
 COSTLY_STEPS = 8  #: The same, where each takes long.
 STRIDE = 64  #: One step in this number is another instance's.
@@ -52,6 +62,7 @@ PLAIN = 16  #: Tokens of a call that has nothing else to show.
 KINDS: design.Kinds = {
     **dict.fromkeys(("length", "position", "heads", "batch"), design.kind_of_size),
     "memory": MEMORY[0].__eq__,
+    "mode": MODES[0].__eq__,
 }
 
 
@@ -64,14 +75,30 @@ def every_shape(subject: Subject) -> Outcome:
         held = _survey_shapes(replace(subject.held_to_expected, surveyed=[]))
         if held.right_calls:
             return held.outcome()
-    return survey.outcome(with_others=True)
+    outcome = survey.outcome(with_others=True)
+    if not outcome.passed:
+        return outcome
+    return replace(outcome, note="; ".join(filter(None, (survey.reach(), outcome.note))))
 
 
 def _survey_shapes(subject: Subject) -> Survey:
     survey = Survey(subject)
     for factors in (_factors(subject), _of_one_token(subject)):
         _survey(survey, factors)
+    plain = design.one_at_a_time(_of_one_token(subject))[0]
+    for sizes in ({"heads": MOST_HEADS}, {"batch": MOST_SEQUENCES}):
+        case = plain | sizes | {"position": min(PLAIN, subject.context - 1)}
+        if _is_taken(subject, case):
+            survey.make(_call(subject, case))
     return survey
+
+
+def _is_taken(subject: Subject, case: Case) -> bool:
+    """Return False for a call that its arrangement of axes cannot express."""
+    axes, per_sequence = case["axes, own"]
+    return subject.implementation.takes(
+        axes, batch=case["batch"], heads=case["heads"], per_sequence=per_sequence
+    )
 
 
 def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) -> None:
@@ -83,18 +110,11 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
 
     def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
         made = (_call(subject, case) for case in cases)
-        calls = [replace(call, gradient=gradient, salt=salt) for call in made]
+        calls = [replace(each, gradient=gradient, salt=salt) for each in made]
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
-        def is_taken(case: Case) -> bool:
-            axes, per_sequence = case["axes, own"]
-            batch, heads = case["batch"], case["heads"]
-            return design.rows(case) <= limit and subject.implementation.takes(
-                axes, batch=batch, heads=heads, per_sequence=per_sequence
-            )
-
-        return is_taken
+        return lambda case: design.rows(case) <= limit and _is_taken(subject, case)
 
     singles: list[Case] = []
     met: set[tuple[str, Any]] = set()
@@ -172,8 +192,10 @@ def _call(subject: Subject, case: Case) -> Call:
         elif case["mode"] == "chunked prefill":
             most = max(0, min(context - length, 4 * length + 64))
             places.append(index + int(random.integers(min(1, most), most + 1)))
-        else:
+        elif case["mode"] == "packed sequences":
             places.append(index % int(random.integers(length // 3 + 1, length + 1)))
+        else:
+            places.append(np.roll(POSITIONS[case["mode"]].places(length, context), b))
     positions = subject.on_axes(np.stack(places) if per_sequence else places[0])
     keys = case.get("key_heads")
     heads = case["heads"]
@@ -312,51 +334,37 @@ def keys(subject: Subject) -> Outcome:
     """Keys are rotated as queries are, in their own number of heads."""
     if "k" not in subject.implementation.convention.names:
         return no_verdict("it takes no keys")
-    instance = subject.implementation.fresh()
     places = range(min(32, subject.context))
-    refused: list[str] = []
-    checked: list[Outcome] = []
+    survey, refused = Survey(subject), None
     for heads, key_heads in ((4, 2), (4, 1), (6, 2), (1, 1)):
-        q = subject.request(places, 45, heads=heads)
-        k = subject.request(places, 46, heads=key_heads)
-        try:
-            response = instance.request(replace(q, k=k.q))
-        except (ImplementationError, Unsupported) as error:
-            refused.append(f"refuses {key_heads} heads of keys with {heads} of queries: {error}")
-            continue
-        if response.k is None:
-            return no_verdict("it returns no keys")
-        outcome = _check_heads(subject, k, response.k, "keys")
-        if outcome.passed and key_heads < heads:
-            outcome = _check_heads(subject, q, response.q, "queries")
-            outcome = outcome if outcome.passed else replace(outcome, note="the queries do")
-        checked.append(outcome)
-    failed = [each for each in checked if each.passed is False]
-    if failed and checked[-1].passed:  # as many as heads of queries
-        detail = failed[0].note
-        return replace(failed[0], note=f"{FEWER_HEADS}: {detail}" if detail else FEWER_HEADS)
-    if failed or not checked:
-        return failed[0] if failed else no_verdict(refused[-1])
-    return replace(checked[0], note=refused[0] if refused else None)
-
-
-def _check_heads(subject: Subject, given: Request, result: NDArray[Any], name: str) -> Outcome:
-    """Check queries or keys of several heads."""
-    x, got = (real_numbers(each, given.q).reshape(-1, subject.dim) for each in (given.q, result))
-    step = Step(x, repeat_positions(given.positions, len(x)), subject.dtype)
-    rows = "keys" if name == "keys" else "wrong rows"
-    return check_rows(subject, step, got, where=f"{name}: ", rows=rows)
+        taken = survey.make(call_at(subject, places, heads=heads, key_heads=key_heads))
+        if not taken and refused is None:
+            error = survey.refusals[-1] if survey.refusals else survey.unsupported
+            refused = f"refuses {key_heads} heads of keys with {heads} of queries: {error}"
+    if survey.calls and "k" not in survey.arrays and not survey.failed:
+        return no_verdict("it returns no keys")
+    outcome = survey.outcome_of_one()
+    if outcome.passed is not False:
+        return replace(outcome, note=refused)
+    if taken and all(each.heads_of("k") < each.heads for each in survey.wrong_calls(LOOKED_AT)):
+        return replace(outcome, note=": ".join(filter(None, (FEWER_HEADS, outcome.note))))
+    return outcome
 
 
 @oracle_law("many steps", "many calls leave something behind")
 def steps(subject: Subject) -> Outcome:
-    """Each of many steps is right, and so is what follows: a prefill, and sequences that grow."""
+    """Each of many steps is right, after sequences that grow, and so is a prefill after them."""
     many, grown = (COSTLY_STEPS, COSTLY_STEPS) if subject.few_calls else (STEPS, GROWN)
     many, grown = min(many, subject.context), min(grown, subject.context)
     if subject.implementation.form == "decoder":
         return _decode(subject, many)
+    subject.implementation.restart()  # what all instances share is small again
     survey = Survey(subject)
     first, second = survey.instance, subject.implementation.fresh()
+    survey.instance = second
+    growing = range(1, grown + 1)
+    survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
+    survey.instance = first
     taken = survey.make(_run(subject, 1, 1, "a step"))
     singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
     for start in range(0, len(singles), STRIDE):
@@ -367,9 +375,6 @@ def steps(subject: Subject) -> Outcome:
     survey.instance = first
     lengths = (min(PLAIN, many), min(3 * PLAIN, many), min(PLAIN, many))
     survey.make_all([_run(subject, 0, length, "a prefill after steps") for length in lengths])
-    survey.instance = second
-    growing = range(1, grown + 1)
-    survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
     return survey.outcome()
 
 

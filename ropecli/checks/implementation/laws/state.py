@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import (
     ImplementationError,
-    Unsupported,
     WrongResult,
     known_dtype,
 )
-from ropecli.checks.implementation.rows import call_failure, check_rows, compare_repeats
-from ropecli.checks.implementation.subject import Step, Subject, repeat_positions, replay
+from ropecli.checks.implementation.laws.positions import call_at, edge_positions, judge_calls
+from ropecli.checks.implementation.rows import call_failure, compare_repeats
+from ropecli.checks.implementation.subject import Step, Subject, repeat_positions
 from ropecli.checks.law import Outcome, law, no_verdict
+from ropecli.units import SMALLEST_NORMAL
 
 SEQUENCE = 6
 SHORT = 16  #: Rows of a short call.
@@ -30,25 +32,28 @@ NO_EFFECT = "has no effect"
 
 
 @law("input untouched", because="none", meaning="the input is written into")
-def input_untouched(subject: Subject) -> Outcome:
-    """No argument is written into."""
+def input_untouched(subject: Subject) -> Iterator[Outcome]:
+    """No argument is written into, in any dtype."""
     count = min(SEQUENCE, subject.context)
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
     whole = subject.request(range(first, first + count), 11, watch=True)
-    for rows in (count, 1):
-        part = replace(whole, q=whole.q[:, :, :rows], positions=whole.positions[:rows])
+    for dtype, rows in itertools.product(subject.dtypes, (count, 1)):
+        x = whole.q[:, :, :rows].astype(DTYPES[dtype])
+        part = replace(whole, q=x, positions=whole.positions[:rows])
         try:
             response = subject.implementation.fresh().request(part)
         except ImplementationError:
-            if rows == count:
+            if rows == count and dtype == subject.dtype:
                 raise
-            break  # it refuses one token
+            continue  # it refuses one token, or the dtype
         if response.in_place:
-            return no_verdict("its result is written over the argument")
+            yield no_verdict("its result is written over the argument")
+            return
         for name, text in response.changed:
             note = f"{name} is written into" + (" in a call of one token" if rows == 1 else "")
-            return Outcome(passed=False, samples=1, counterexample=text, note=note)
-    return Outcome(passed=True, samples=2)
+            yield Outcome(passed=False, samples=1, counterexample=text, note=note, dtype=dtype)
+            return
+    yield Outcome(passed=True, samples=2 * len(subject.dtypes))
 
 
 @law(
@@ -76,9 +81,27 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
                 yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
             else:
                 yield no_verdict(f"{dtype} {COMES_BACK} {kept}", dtype)
+        elif dtype == "float64" and _is_single(subject, x, places, result):
+            yield no_verdict(
+                f"{dtype} {COMES_BACK} float32 numbers: digits are lost on the way", dtype
+            )
         else:
             yield Outcome(passed=True, samples=1, dtype=dtype)
     yield _shapes(subject, places)
+
+
+def _is_single(subject: Subject, x: Array, places: NDArray[Any], result: Array) -> bool:
+    """Return True if a result of float64 has no more digits than float32 keeps of it or of x."""
+
+    def narrowed(array: Array) -> Array:
+        return array.astype(np.float32).astype(np.float64)
+
+    if np.array_equal(result, narrowed(result)):
+        return True
+    try:
+        return np.array_equal(result, subject.instance.call(narrowed(x), places))
+    except ImplementationError:
+        return False
 
 
 def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
@@ -102,83 +125,90 @@ def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
     return Outcome(passed=True, samples=samples)
 
 
+@law("independent rows", because=TWICE, meaning="a row changes other rows of its call")
+def independent_rows(subject: Subject) -> Iterator[Outcome]:
+    """Rows are as they are alone, next to one that is infinite, NaN, very large or very small.
+
+    Padding of paged caches holds any number, and so do heads that are not in use.
+    """
+    count = min(SEQUENCE, subject.context)
+    places = subject.on_axes(np.arange(count))
+    for lead in ((), (2, 2)):
+        x = subject.vectors(int(np.prod(lead)) * count, salt=26)
+        step = Step(x, repeat_positions(places, len(x)), subject.dtype)
+
+        def rotate(rows: Array, lead: tuple[int, ...] = lead) -> Array:
+            given = rows.reshape(*lead, count, subject.dim)
+            return subject.instance.rows(given, places, subject.dtype).reshape(rows.shape)
+
+        try:
+            before = rotate(x)
+        except ImplementationError:
+            continue  # it takes no batch
+        large = 2.0 ** min(20, -5 - int(np.log2(SMALLEST_NORMAL[subject.dtype]) / 2))
+        for words, row, factor in (
+            ("infinite", len(x) // 2, np.inf),
+            ("NaN", len(x) // 2, np.nan),
+            (f"{large:g} times as large", len(x) // 2, large),
+            (f"{large:g} times as small", 0, 1 / large),
+        ):
+            changed = x.copy()
+            changed[row] *= factor
+            try:
+                got = rotate(changed)
+            except ImplementationError as error:
+                if np.isfinite(factor):
+                    raise
+                yield no_verdict(f"refuses a row that is {words}: {error}")
+                continue
+            got[row] = got[row] / factor if np.isfinite(factor) else before[row]
+            outcome = compare_repeats(subject, step, got, before, f"and next to a row {words}")
+            if not outcome.passed:
+                yield replace(outcome, note=f"rows next to one that is {words} come out wrong")
+                return
+            yield outcome
+
+
 @law(
     "same twice",
     because=TWICE,
     meaning="the same call gives another result the second time: it keeps something",
 )
-def same_twice(subject: Subject) -> Outcome:
-    """The same call gives the same result."""
+def same_twice(subject: Subject) -> Iterator[Outcome]:
+    """The same call gives the same result, also after calls of another dtype."""
     step = short(subject)
     first = subject.evidence.first_rows
-    if first is None:
-        first = subject.instance.rows(*step)
+    first = subject.instance.rows(*step) if first is None else first
     other = subject.instance.rows(*subject.step(range(len(step.x)), 24))
     if first.any() and np.array_equal(other, first):
         words = "other vectors give the result of the first call"
-        return Outcome(passed=False, samples=len(first), counterexample=words, note=words)
+        yield Outcome(passed=False, samples=len(first), counterexample=words, note=words)
+        return
     again = subject.instance.rows(*step)
     outcome = compare_repeats(subject, step, again, first, "first, then")
+    yield outcome
     if outcome.passed:
-        return _after_another_dtype(subject, outcome)
-    return replace(outcome, note=_what_changed_it(subject))
+        yield from _after_half_precision(subject)
 
 
-def _what_changed_it(subject: Subject) -> str | None:
-    """Say which call between two that are alike changes the second one; None if none does."""
-    if not subject.implementation.renewable:
-        return None
-    step = short(subject)
-    longer, longest = (
-        subject.step(range(min(count, _longest(subject))), 25) for count in (8 * SHORT, LONGEST)
-    )
-    between = [
-        ("a new instance does so from its second call on", []),
-        *(
-            (f"a call in {dtype} between them does it", [subject.step(step.positions, 25, dtype)])
-            for dtype in subject.dtypes
-            if dtype != subject.dtype
-        ),
-        ("a longer call between them does it", [longer]),
-        (f"a long call between them ({len(longest.x):,} tokens) does it", [longest]),
-    ]
-    for words, steps in between:
+def _after_half_precision(subject: Subject) -> Iterator[Outcome]:
+    """Compare calls, near 0 and far out, with the same ones after one in half precision."""
+    steps = [short(subject)]
+    if subject.implementation.form != "decoder":
+        steps.append(subject.step(edge_positions(subject.context), 25))
+    halves = [each for each in subject.dtypes if "16" in each and each != subject.dtype]
+    for step, half in itertools.product(steps, halves):
         try:
-            first, *_, again = replay(subject.implementation.fresh(), step, *steps, step)
-        except (ImplementationError, Unsupported):
-            continue
-        if not compare_repeats(subject, step, again, first, "").passed:
-            return words
-    return None
-
-
-def _after_another_dtype(subject: Subject, right: Outcome) -> Outcome:
-    """Check calls that follow one in half precision."""
-    for step, before in _first_calls(subject):
-        instance = subject.implementation.fresh()
-        for half in [d for d in subject.dtypes if "16" in d and d != step.dtype]:
-            try:
-                instance.rows(*step._replace(dtype=half))
-            except ImplementationError:
-                continue
+            alone, instance = (subject.implementation.fresh() for _ in range(2))
+            before, _ = alone.rows(*step), instance.rows(*step._replace(dtype=half))
             got = instance.rows(*step)
-            what = f"at first, after a call in {half}"
-            outcome = compare_repeats(subject, step, got, before, what)
-            if not outcome.passed:
-                words = f"what is kept has the dtype of the first call, {half}"
-                return replace(outcome, note=words)
-    return right
-
-
-def _first_calls(subject: Subject) -> Iterator[tuple[Step, Array]]:
-    """Yield the very first calls and their rows, near 0 and further out."""
-    evidence = subject.evidence
-    if evidence.first_rows is not None:
-        yield short(subject), evidence.first_rows
-    # Those that show the rotation go as far as half precisions count; some of a call's are no call.
-    if evidence.rows is not None and evidence.parting is None:
-        x, rows, places = evidence.rows
-        yield Step(x, places.astype(np.int64), evidence.dtype), rows
+        except ImplementationError:
+            continue
+        outcome = compare_repeats(subject, step, got, before, f"at first, after a call in {half}")
+        if not outcome.passed:
+            words = f"what is kept has the dtype of the first call, {half}"
+            yield replace(outcome, note=words)
+            return
 
 
 @law(
@@ -188,12 +218,7 @@ def _first_calls(subject: Subject) -> Iterator[tuple[Step, Array]]:
 )
 def long_short_long(subject: Subject) -> Outcome:
     """A long call does not change a short one after it, nor that one the next long one."""
-    step, instance = short(subject), subject.instance
-    length = _longest(subject)
-    positions = np.arange(length)
-    if subject.implementation.form != "decoder" and subject.context > length:
-        positions[-2:] = subject.context // 2, subject.context - 1
-    far = subject.step(positions, 14)
+    step, far, instance = short(subject), _long(subject), subject.instance
     now = instance.rows(*step)
     before = now if subject.evidence.first_rows is None else subject.evidence.first_rows
     try:
@@ -201,7 +226,7 @@ def long_short_long(subject: Subject) -> Outcome:
     except ImplementationError as error:
         if subject.context_given:
             return call_failure(error)
-        return no_verdict(f"refuses positions up to {int(positions.max()):,}: {error}")
+        return no_verdict(f"refuses positions up to {int(far.positions.max()):,}: {error}")
     after = instance.rows(*step)
     outcome = compare_repeats(subject, step, after, before, "before a long call, after it")
     if not outcome.passed:
@@ -210,10 +235,18 @@ def long_short_long(subject: Subject) -> Outcome:
     return compare_repeats(subject, far, again, long, "in a long call, after a short one")
 
 
-def _longest(subject: Subject) -> int:
-    """Return the tokens of a long call."""
-    most = min(LONGEST, max(64, ELEMENTS // subject.dim), 2 * (subject.original or LONGEST))
-    return min(most, subject.context)
+def _long(subject: Subject) -> Step:
+    """Return a long call, with two far positions at its end."""
+    length = min(
+        LONGEST,
+        max(64, ELEMENTS // subject.dim),
+        2 * (subject.original or LONGEST),
+        subject.context,
+    )
+    positions = np.arange(length)
+    if subject.implementation.form != "decoder" and subject.context > length:
+        positions[-2:] = subject.context // 2, subject.context - 1
+    return subject.step(positions, 14)
 
 
 @law(
@@ -227,24 +260,16 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
     if length is None:
         yield no_verdict("no original context length is known: --original N")
         return
-    whole = (length + 1) * subject.dim <= ELEMENTS
-    rows_to = length + 1 if whole else ELEMENTS // subject.dim // 2
-    instance = subject.implementation.fresh()
-    for end in (length - 1, length, length + 1):
-        if end < 1:
-            continue
-        begin = max(0, end - rows_to) if subject.implementation.form != "decoder" else 0
-        step = subject.step(range(begin, end), 15)
-        try:
-            with subject.within_context(step.positions, promised=length):
-                got = instance.rows(*step)
-        except Unsupported as error:
-            yield no_verdict(str(error))
-            continue
-        if subject.oracle is None:
-            continue
-        where = f"a sequence of {end:,}, trained on {length:,}: "
-        yield check_rows(subject, step, got, where=where)
+    whole = (length + 1) * subject.dim <= ELEMENTS or subject.implementation.form == "decoder"
+    rows = length + 1 if whole else ELEMENTS // subject.dim // 2
+    promised = subject.context if subject.context_given else length
+    if subject.oracle is not None:
+        lists = [range(max(0, end - rows), end) for end in (length - 1, length, length + 1) if end]
+        calls = [call_at(subject, places, promised=promised) for places in lists]
+        refused = f"position {length:,}"
+        if length >= subject.context:
+            refused = f"positions beyond {subject.context:,}"
+        yield judge_calls(subject, calls, refused=refused, new=True)
     if not subject.as_expected:
         yield _table_is_kept_up_to(subject, length)
 
@@ -270,19 +295,14 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
 def token_by_token(subject: Subject) -> Outcome:
     """Tokens one at a time are rotated like the whole sequence."""
     step = subject.step(range(min(SHORT, subject.context)), 17)
-    whole = subject.implementation.fresh().rows(*step)
-    if subject.implementation.form == "decoder":
-        return _decode(subject, step, whole)
-    alone = [
-        Step(x[None], place[None], step.dtype)
-        for x, place in zip(step.x, step.positions, strict=True)
-    ]
-    parts = replay(subject.implementation.fresh(), *alone)
-    return compare_repeats(subject, step, np.concatenate(parts), whole, "in a sequence, alone")
-
-
-def _decode(subject: Subject, step: Step, whole: Array) -> Outcome:
-    """Check steps from the beginning, and steps after half of the sequence."""
+    instance = subject.implementation.fresh()
+    whole, parts = instance.rows(*step), []
+    what = "in a sequence, alone"
+    if subject.implementation.form != "decoder":
+        alone = zip(step.x, step.positions, strict=True)
+        instance = subject.implementation.fresh()
+        parts = [instance.rows(x[None], place[None], step.dtype) for x, place in alone]
+        return compare_repeats(subject, step, np.concatenate(parts), whole, what)
     given = step.x.astype(DTYPES[step.dtype])
     for begin in (0, len(given) // 2):
         got = subject.implementation.decode(given, begin).reshape(given.shape)

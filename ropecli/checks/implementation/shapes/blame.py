@@ -46,10 +46,10 @@ INDICES = {
     "segment": "packed sequences from the {} on",
 }
 SIZES = {
+    "length": ("sequences of more than {} tokens", "sequences of {} tokens", "number of tokens"),
     "heads": ("calls with more than {} heads", "calls with {} heads", "number of heads"),
     "key_heads": ("calls with more than {} heads of keys", "calls with {} heads of keys", ""),
     "batch": ("batches of more than {}", "batches of {}", "number of sequences"),
-    "length": ("sequences of more than {} tokens", "sequences of {} tokens", "number of tokens"),
     "rows": ("calls of more than {} rows", "calls of {} rows", "number of rows"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Any
 
@@ -30,7 +30,7 @@ from ropecli.checks.implementation.causes import Sample, name_cause
 from ropecli.checks.implementation.convention import Convention, letters
 from ropecli.checks.implementation.interface import Instance
 from ropecli.checks.implementation.oracle import sequence_length
-from ropecli.checks.implementation.rows import format_position
+from ropecli.checks.implementation.rows import CALL_FAILED, CHANGES, format_position
 from ropecli.checks.implementation.shapes.blame import Table, blame
 from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.implementation.shapes.design import Case
@@ -43,6 +43,11 @@ SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and wh
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
 NO_PATTERN = "the wrong rows share no simple pattern"
+AT_TIMES = "a call that is wrong is right when it is made again: something is kept between calls"
+KEPT_FIRST = "the positions of the first call of that shape are kept"
+RENEWED = "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
+UNUSUAL = range(37, 4096, 14)  #: Tokens of calls that nothing else makes.
+SOME = 8  #: Positions that must be right before a first wrong one is looked for.
 KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
 MOST_LOOKED_AT = 8  #: Wrong lengths for which the table is identified again.
@@ -64,6 +69,7 @@ class Call(Positions):
     salt: int = 0
     gradient: bool = False  #: It takes these vectors back, as gradients of the result.
     arrangement: Convention | None = None  #: By default the first.
+    promised: int = 0  #: Positions that it may not refuse, from 0 on.
 
     def heads_of(self, array: str) -> int:
         """Return the heads of q, k or v."""
@@ -90,6 +96,7 @@ class Survey:
     """Results of calls: rows right and wrong, refusals, and calls that gave nothing to check."""
 
     subject: Subject
+    checked: str = "qkv"  #: The arrays of results that are checked.
     instance: Instance = field(init=False)  #: The one called, at first a new one.
     calls: int = 0
     numbers: int = 0
@@ -100,6 +107,9 @@ class Survey:
     tolerance: float = 0.0
     errors: list[float] = field(default_factory=list)  #: Of wrong rows, over their largest number.
     refusals: list[str] = field(default_factory=list)
+    unsupported: str | None = None  #: Why some call cannot be made this way.
+    lost: str | None = None  #: Error of a call without a gradient, where others have one.
+    changes: bool = False  #: Rows were right by the table of another length.
     deaths: int = 0
     #: Calls that were checked: which array of theirs, rows of it, and whether they are wrong.
     _seen: list[Seen] = field(default_factory=list)
@@ -141,7 +151,7 @@ class Survey:
             if call.gradient:
                 results = response.gradient or ()
             for array, result in zip("qkv", results, strict=False):
-                if result is not None:
+                if result is not None and array in self.checked:
                     self._check(call, request, base, array, result)
         return taken
 
@@ -149,7 +159,9 @@ class Survey:
         """Make a call; return True if it failed, and False if it was refused, instead."""
         try:
             response = self.instance_for(call).request(request)
-        except Unsupported:
+        except Unsupported as error:
+            self.unsupported = str(error)
+            self._look_for_lost_gradient(call, error)
             return False
         except (Died, WrongResult) as error:
             if call.arrangement and isinstance(error, WrongResult):
@@ -162,11 +174,35 @@ class Survey:
             return True
         except ImplementationError as error:
             self._note(call, refused=True)
+            if call.positions.max() < call.promised:
+                self.calls += 1
+                self.note = self.note or f"{CALL_FAILED}: {error}"
+                self._fail(call, f"{call}: {error}")
+                return True
             self.refusals.append(str(error))
+            if "read-only" in str(error):
+                self.subject.read_only.add(call.dtype)
+            self._look_for_lost_gradient(call, error)
             return False
         self._note(call, refused=False)
         self.calls += 1
         return response
+
+    def _look_for_lost_gradient(self, call: Call, error: Exception) -> None:
+        """Fail a call that is answered, and has no gradient, where others have one."""
+        if not call.gradient:
+            return
+        try:
+            plain = replace(call, gradient=False)
+            self.instance_for(plain).request(self.request(plain))
+        except (ImplementationError, Unsupported):
+            return
+        if isinstance(error, Unsupported):
+            self._note(call, refused=True)
+            self.refusals.append(str(error))
+        self.calls += 1
+        self.lost = self.lost or str(error)
+        self._fail(call, f"{call}: {error}")
 
     def _note(self, call: Call, *, refused: bool) -> None:
         self._tried.append((call, refused))
@@ -192,6 +228,11 @@ class Survey:
         return self.smallest is not None
 
     @property
+    def arrays(self) -> set[str]:
+        """The arrays of results that were checked: q, k and v."""
+        return {array for _, array, *_ in self._seen}
+
+    @property
     def right_calls(self) -> bool:
         """True if some calls with several tokens were wholly right."""
         return any(call.length > 1 and not wrong.any() for call, *_, wrong in self._seen)
@@ -209,6 +250,18 @@ class Survey:
             if wrong.any()
         ]
         return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
+
+    def limit_of_position(self) -> tuple[int, int] | None:
+        """Return the last right position and the first wrong one; None if they overlap."""
+        every: dict[bool, list[NDArray[Any]]] = {True: [], False: []}
+        for call, array, chosen, wrong in self._seen:
+            places = self._table(call, array, chosen)["position"]
+            for which, those in every.items():
+                those.append(places[wrong == which])
+        right, wrong = (np.concatenate([[], *every[which]]) for which in (False, True))
+        if not len(wrong) or not SOME <= right.max(initial=-1) < wrong.min():
+            return None
+        return int(right.max()), int(wrong.min())
 
     def limit_of_length(self) -> tuple[int, int] | None:
         """Return the longest right call and the shortest wrong one; None if lengths overlap."""
@@ -242,8 +295,16 @@ class Survey:
         typical = float(np.median(self.errors))
         return f"every row of {' and '.join(dtypes)} is off by {typical:.1g}, position 0 too"
 
+    def reach(self) -> str:
+        """Return the largest sizes that were taken."""
+        taken = [call for call, refused in self._tried if not refused]
+        sizes = {"heads": "head", "batch": "sequence", "length": "token"}
+        most = {name: max(getattr(call, name) for call in taken) for name in sizes}
+        named = [f"{most[x]:,} {word}{'s' * (most[x] > 1)}" for x, word in sizes.items()]
+        return f"up to {', '.join(named)}"
+
     def refusal(self) -> str | None:
-        """Return which calls are refused, and the first error."""
+        """Return which calls are refused, or have no gradient, and the first error."""
         if not self.refusals:
             return None
         table = {
@@ -255,7 +316,8 @@ class Survey:
         said = "calls" if found else f"{int(wrong.sum())} of {len(wrong)} calls"
         if found is not None and (found.of_calls or found.calls):
             said = found.words
-        return f"refuses {said}: {self.refusals[0]}"
+        what = "finds no gradient in" if self.lost else "refuses"
+        return f"{what} {said}: {self.lost or self.refusals[0]}"
 
     def outcome(self, *, with_others: bool = False) -> Outcome:
         """Return the verdict on all calls together."""
@@ -265,11 +327,13 @@ class Survey:
             seen = [*self.subject.surveyed, *self._seen]
             self.subject.surveyed.extend(self._seen)
         if self.failed:
-            unnamed = self.note or NO_PATTERN
+            unnamed = self.note or (self.refusal() if self.lost else None) or NO_PATTERN
             note, explains = self.statement(seen) or (unnamed, "")
             cause = None if self.note else self._cause()
+            vague = note.startswith(("some of", NO_PATTERN))
+            if vague and any(map(self._is_right, self.wrong_calls(KEPT))):
+                note, cause = AT_TIMES, None
             if cause is not None:
-                vague = note.startswith(("some of", NO_PATTERN))
                 note, explains = f"{note}: {cause}", "every call" if vague else explains
         return Outcome(
             passed=None if not self.calls else not self.failed,
@@ -281,10 +345,65 @@ class Survey:
             explains=explains,
         )
 
-    def _cause(self) -> str | None:
+    def outcome_of_one(self) -> Outcome:
+        """Return the verdict on calls of one kind, which a check is named after.
+
+        The rows of the calls need no description where they are all wrong, or all have one cause.
+        """
+        outcome = self.outcome()
+        if outcome.passed is None:
+            return replace(outcome, note=self.unsupported or outcome.note)
+        if outcome.passed:
+            return replace(outcome, note=outcome.note or (CHANGES if self.changes else None))
+        if self.note:
+            return outcome
+        if self._is_right_when_new():
+            return replace(outcome, note=RENEWED)
+        if outcome.note == AT_TIMES or self._are_right_in_new_shapes():
+            return replace(outcome, note=AT_TIMES if outcome.note == AT_TIMES else KEPT_FIRST)
+        keys = all(array == "k" for _, array, _, wrong in self._seen if wrong.any())
+        cause = self._cause("keys" if keys else "rows")
+        right, first = self.limit_of_position() or (0, 0)
+        begin = f"rows are right up to position {right} and wrong from {first} on"
+        named = None if cause else self.statement(self._seen)
+        where = begin if first == right + 1 else named and named[0]
+        where = None if cause and "position" in cause else where
+        note = "; ".join(text for text in (where, cause) if text)
+        return replace(outcome, note=note or None, explains="")
+
+    def _is_right(self, call: Call) -> bool:
+        """Return True if a call is right, made again of the same instance."""
+        again = Survey(self.subject, checked=self.checked)
+        again.instance = self.instance_for(call)
+        return again.make(replace(call, arrangement=None)) and not again.failed
+
+    def _are_right_in_new_shapes(self) -> bool:
+        """Return True if positions are followed where no call had as many tokens before."""
+        tried = set().union(*self.subject.tried_lengths.values())
+        length = next(n for n in UNUSUAL if n not in tried)
+        wrong = [call for call in self.wrong_calls(KEPT) if not call.per_sequence]
+        made = [
+            replace(
+                call, positions=np.resize(call.positions, (length + i, *call.positions.shape[1:]))
+            )
+            for i, call in enumerate(wrong)
+        ]
+        return bool(made) and len(made[0].positions) > 1 and all(map(self._is_right, made))
+
+    def _is_right_when_new(self) -> bool:
+        """Return True if new instances are right where this one is wrong."""
+        if not self.subject.implementation.renewable:
+            return False
+        again = Survey(self.subject)
+        for call in self.wrong_calls(KEPT):
+            again.instance = self.subject.implementation.fresh()
+            again.make(call)
+        return again.calls > 0 and not again.failed
+
+    def _cause(self, rows: str = "they") -> str | None:
         """Return what the wrong rows of these calls are instead, where one cause explains all."""
         chosen = [self._wrong[i] for i in evenly_spread(len(self._wrong), EXPLAINED)]
-        return name_cause(chosen) if chosen else None
+        return name_cause(chosen, rows) if chosen else None
 
     def _vectors(self, call: Call) -> tuple[Array, NDArray[Any]]:
         """Return the vectors of a call, as float64 and in its dtype; a long one repeats them."""
@@ -400,6 +519,7 @@ class Survey:
         ):
             found = compare(oracles, request, base, result)
             if found.first is None:
+                self.changes |= first is not None
                 return found
             first = first or found
         self._other_lengths = max(0, self._other_lengths - 1)
