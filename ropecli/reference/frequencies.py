@@ -226,13 +226,18 @@ def axial(
     axes: int = 2,
     take_turns: bool = False,
     deal_out: bool = False,
-    **_order: Sequence[int] | None,
+    sections: Sequence[int] | None = None,
+    axis_order: Sequence[int] | None = None,
 ) -> list[mpf]:
     """Each axis has its own table, over an equal share of the pairs.
 
     Dealt out, axis a has theta_a, theta_(a + axes), ... of one table over the head instead. Where
-    axes take turns, the first pairs of all of them come before the second ones.
+    axes take turns, the first pairs of all of them come before the second ones. Sections say how
+    many pairs each axis has of a table as long as these.
     """
+    if sections is not None:
+        sizes = [sections[axis] for axis in axis_order or range(axes)]
+        return [theta for size in sizes for theta in default(dim=2 * size, base=base)]
     pairs = dim // 2 // axes
     tables = [default(dim=2 * pairs, base=base)] * axes
     if deal_out:

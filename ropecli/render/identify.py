@@ -35,8 +35,9 @@ SHORT = {
 ATTRIBUTES = (
     "recognised", "reason", "dtype", "held_in", "shape", "sequence_axis", "heads", "rows",
     "vectors", "layout", "rotary_dim", "rotary_offset", "direction", "base", "attention_factor",
-    "position_offset", "position_step", "rope_type", "parameters", "inv_freq", "uncertainty",
-    "undetermined", "positions_needed", "axis", "max_residual", "precision", "parting", "notes",
+    "position_offset", "position_step", "found_positions", "rope_type", "parameters", "inv_freq",
+    "uncertainty", "undetermined", "positions_needed", "axis", "max_residual", "precision",
+    "parting", "notes",
 )  # fmt: skip
 LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
@@ -117,6 +118,8 @@ def _sentence(result: Identification, rope: Rotary) -> str:
         parts.append("reversed direction")
     if rope.axes > 1:
         parts.append(f"positions with {rope.axes} axes")
+    if result.found_positions is not None:
+        parts.append(f"positions {result.found_positions}")
     if result.precision not in (None, "exact"):
         parts.append(f"computed with {result.precision}")
     return f"This is RoPE: {', '.join(parts)}."
@@ -156,9 +159,11 @@ def _rows(result: Identification, rope: Rotary) -> list[list[str]]:
         rows.append(["axes", _axes(rope)])
     rows.append(["direction", rope.direction])
     offset = result.position_offset
-    rows.append(
-        ["position offset", "differs by axis" if offset is None else f"{tidy(offset):,.7g}"]
-    )
+    if result.found_positions is not None:
+        rows.append(["positions", result.found_positions])
+    else:
+        differs = "differs by axis" if offset is None else f"{tidy(offset):,.7g}"
+        rows.append(["position offset", differs])
     if result.position_step not in (None, 1.0):
         rows.append(["position step", f"{result.position_step:.7g}"])
     rows.append(["attention factor", f"{rope.attention_factor:.7g}"])
@@ -314,6 +319,8 @@ def _as_flags(result: Identification, models: Models | None, width: int) -> Iter
 def _positions_of_encode(result: Identification) -> str:
     """Return the option of `encode` for positions other than those given, or 0, 1, 2, ..."""
     step, offset = result.position_step, result.position_offset
+    if result.found_positions is not None:
+        return "--positions FILE, with ropecli.identify(before, after).positions"
     if step is None or offset is None or (step == 1 and not tidy(offset)):
         return ""
     if step == 1 and tidy(offset).is_integer():

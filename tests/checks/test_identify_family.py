@@ -13,7 +13,7 @@ from helpers import assert_within, slow_rows
 from implementations.plain import half
 from rotated import COMPILED, ULPS, Array, assert_same_table, normals, recognise, recover, value_of
 
-from ropecli import Identification, Match, Rotary, identify, rope
+from ropecli import Identification, Match, Rotary, identify, rope, rotate
 
 LLAMA3 = {
     "factor": 8.0,
@@ -179,6 +179,33 @@ def assert_custom(found: Identification, theta: Array) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("base", [9984.0, 10_007.5, 12_345.0])
+@pytest.mark.parametrize(("share", "head_dim"), [(32, 128), (16, 64), (64, 256)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_share_has_its_own_denominator_before_an_absurd_base(
+    dtype: str, share: int, head_dim: int, base: float
+) -> None:
+    """Over the whole head, 9984 of a quarter of it would be 9984^4 = 9.9e15."""
+    expected = Rotary(head_dim=head_dim, rotary_dim=share, base=base, layout="half")
+    for count in (40, 512):
+        before = normals(2, count, head_dim, dtype=dtype)
+        found = recognise(expected, np.arange(count), before=before)
+        assert value_of(found.base) == pytest.approx(base, rel=0.01)
+        assert value_of(value_of(found.rotary).formula)["dim"] == share
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_axes_of_different_sizes_are_named(order: tuple[int, ...]) -> None:
+    """Wan's 44, 42 and 42 coordinates, each with base 10000."""
+    wan = rope("axial", head_dim=128, axes=3, sections=(22, 21, 21), axis_order=order)
+    grid = np.stack(np.meshgrid(*map(np.arange, (4, 9, 10)), indexing="ij"), axis=-1).reshape(-1, 3)
+    before = normals(2, len(grid), 128, dtype="float32")
+    found = identify(before, rotate(before, wan, grid), grid)
+    assert (found.rope_type, found.base) == ("axial", 10_000.0)
+    assert found.parameters["sections"] == (22, 21, 21)
+    assert value_of(found.rotary).axis == wan.axis
+
+
 def test_a_formula_that_no_type_has_is_custom() -> None:
     theta = np.exp(-(np.linspace(0, 3, 16) ** 2))
     found = recover(Rotary.from_inv_freq(theta))

@@ -40,8 +40,8 @@ PARTING: dict[str, tuple[Callable[[Array], Array], int, str]] = {
     "a head of another offset": (
         with_part((ALL, 3), lambda x: turn(x, 1)), 128, "index 3 of axis 1"
     ),
-    "a sequence of another offset": (
-        with_part(1, lambda x: turn(x, 5)), 256, "index 1 of axis 0"
+    "a sequence that is turned back": (
+        with_part(1, lambda x: rotate(x, HALF, -WHERE)), 252, "rows 1 to 63, index 1 of axis 0"
     ),
     "heads of another layout": (
         with_part((ALL, slice(2, None), slice(1, None)),
@@ -113,6 +113,14 @@ def test_rows_of_one_sequence_in_a_batch_of_positions() -> None:
     found = identify(before, after, where)
     assert value_of(found.parting).where == "rows 50 to 63, index 1 of axis 0"
     assert value_of(found.parting).first == (1, 0, 50)
+
+
+def test_a_sequence_of_another_offset_than_that_given() -> None:
+    before = normals(2, 4, 64, 16)
+    after = turn(before)
+    after[1] = turn(before[1], 5)
+    assert value_of(identify(before, after, WHERE).parting).where == "index 1 of axis 0"
+    assert identify(before, after).found_positions is not None
 
 
 def test_a_head_that_is_off_by_a_fifth_of_a_position() -> None:

@@ -176,3 +176,69 @@ def test_a_start_is_kept_apart_from_a_turn_of_the_vectors_before() -> None:
     after = rotate(rotate(before, PLAIN, np.full(64, 17)), PLAIN)
     found = identify(before, after, FIRST)
     assert found.position_offset == 17.0
+
+
+# Positions that were not given, and are not 0, 1, 2, ...
+
+GRID = np.stack(np.divmod(np.arange(120), 12), axis=-1).astype(float)
+AXIAL = rope("axial", head_dim=32, layout="half")
+CENTRED = (2 * GRID + 1) / [10, 12] - 1
+BATCH = np.stack([FIRST, FIRST + 7, np.maximum(FIRST - 5, 0)])
+PATCHES = "a grid of 10 rows and 12 columns"
+#: Encoding, positions and the words for them.
+NOT_GIVEN: dict[str, tuple[Rotary, Array, str]] = {
+    "grid": (AXIAL, GRID, PATCHES),
+    "by column": (rope("axial", head_dim=32, layout="half", axis_order=(1, 0)), GRID, PATCHES),
+    "five registers": (
+        AXIAL,
+        np.concatenate([np.zeros((5, 2)), GRID]),
+        f"rows 0 to 4 at 0, then {PATCHES}",
+    ),
+    "one register": (
+        AXIAL,
+        np.concatenate([np.zeros((1, 2)), GRID]),
+        f"row 0 at 0, then {PATCHES}",
+    ),
+    "normalised": (
+        rope("axial", head_dim=32, layout="half", rope_theta=100.0),
+        2 * np.pi * CENTRED,
+        f"{PATCHES}, from -1 to 1 on each axis",
+    ),
+    "registers of text": (PLAIN, np.maximum(FIRST - 4, 0), "rows 0 to 3 at 0, then 0, 1, 2, ..."),
+    "sequences": (PLAIN, BATCH, "of each sequence by itself: 0 to 63, 7 to 70 and 0 to 58"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_GIVEN)
+@pytest.mark.parametrize("dtype", ["float32", *slow("bfloat16")])
+def test_positions_that_were_not_given_are_found(name: str, dtype: str) -> None:
+    expected, positions, words = NOT_GIVEN[name]
+    before = normals(
+        3, 2, positions.shape[positions.ndim - 1 - (expected.axes > 1)], 32, dtype=dtype
+    )
+    found = identify(before, rotate(before, expected, positions))
+    assert found.recognised, found.reason
+    assert found.found_positions == words
+    assert (found.rope_type, found.base) == (expected.rope_type, expected.base)
+    assert found.position_offset is None
+    got = value_of(found.positions)
+    assert np.abs(got - positions).max() <= 1e-6 * np.abs(positions).max()
+    assert f"positions         {words}" in str(found)
+
+
+def test_coordinates_that_were_divided_are_named_where_indices_were_given() -> None:
+    """DINOv3's are centres of patches, from -1 to 1."""
+    expected, positions, _ = NOT_GIVEN["normalised"]
+    before = normals(2, 120, 32, dtype="float32")
+    found = identify(before, rotate(before, expected, positions), GRID)
+    assert (found.rope_type, found.base) == ("axial", 100.0)
+    assert found.found_positions == "those given, from -1 to 1 on each axis"
+    assert value_of(found.position_step) == pytest.approx(2 * np.pi, rel=1e-6)
+
+
+def test_refusals_name_the_positions_that_were_tried() -> None:
+    before = normals(2, 96, 32, dtype="float32")
+    after = rotate(before, PLAIN, np.arange(96) % 37)
+    tried = "pairs are rotated, but by angles that are not proportional to"
+    assert refusal(before, after, None) == f"{tried} positions 0, 1, 2, ..."
+    assert refusal(before, after, np.arange(96)) == f"{tried} the positions given"

@@ -69,6 +69,8 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("axial", {"take_turns": True, "axis_order": [1, 0]}),
     ("axial", {"deal_out": True}),
     ("axial", {"axes": 3, "deal_out": True, "take_turns": True}),
+    ("axial", {"axes": 3, "sections": [2, 1, 1]}),
+    ("axial", {"sections": [3, 1], "axis_order": [1, 0]}),
     ("xpos", {"scale_base": 256.0}),
 ]
 
@@ -329,6 +331,8 @@ def test_a_rope_keeps_the_parameters_it_was_made_from() -> None:
         ("p-rope", {"p": -0.5}, "p must be finite and at least 0, got -0.5"),
         ("p-rope", {}, "rope type p_rope needs p; its parameters are p"),
         ("axial", {"axes": 5}, "axes must be from 1 to 4"),
+        ("axial", {"sections": [8, 8, 8]}, "sections must be the pairs of each of the 2 axes, at "),
+        ("axial", {"sections": [30, 30]}, "together at most 32, without take_turns and deal_out"),
         (
             "default",
             {"mrope_section": [8, 8, 8]},

@@ -9,8 +9,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ropecli.arrays import as_array, as_sequences
+from ropecli.arrays import Array, as_array, as_sequences
 from ropecli.checks.identify.observe import Inputs, validate_inputs
+from ropecli.checks.identify.positions import Positions, guess_positions
 from ropecli.checks.identify.recover import (
     Identification,
     explain_refusal,
@@ -74,12 +75,13 @@ def identify(
             found = _split_heads(found, attempt)
         # Few rows along an axis that was not named may be explained by chance, not by a formula.
         if found.recognised and (_is_known(found) or axis == axes[0]):
-            return found
+            known = _is_known(found) or inputs.axes == 1
+            return found if known else _at_other_positions(found, inputs, named) or found
         refused = refused or (found, inputs)
     if error is not None:
         raise error
     assert refused is not None
-    return explain_refusal(*refused)
+    return _at_other_positions(*refused, named) or explain_refusal(*refused)
 
 
 def _axes(x: NDArray[Any], named: int | None) -> Iterator[int]:
@@ -106,6 +108,35 @@ def _recover_along(
     inputs = validate_inputs(before, after, positions)
     found, heads = recover(inputs, named), x.shape[-1] // head_dim
     return replace(found, shape=x.shape, sequence_axis=axis, heads=heads), inputs
+
+
+def _at_other_positions(
+    found: Identification, inputs: Inputs, named: Mapping[str, Rotary]
+) -> Identification | None:
+    """Return a rotation by a known formula at other positions than 0, 1, 2, ... or those given."""
+
+    def recover_alone(part: Inputs) -> Array | None:
+        alone = recover(part, {})
+        if not alone.recognised:
+            first = next(guess_positions(part, lambda _: None), None)
+            alone = alone if first is None or first.axes > 1 else at(part, first)
+        return alone.positions
+
+    def at(part: Inputs, where: Positions) -> Identification:
+        return recover(replace(part, positions=where.values, axes=where.axes), named)
+
+    for where in guess_positions(inputs, recover_alone):
+        other = at(inputs, where)
+        if other.recognised and _is_known(other) and other.position_offset == 0:
+            return replace(
+                other,
+                shape=found.shape,
+                sequence_axis=found.sequence_axis,
+                heads=found.heads,
+                position_offset=None,
+                found_positions=where.words,
+            )
+    return None
 
 
 def _is_known(found: Identification) -> bool:

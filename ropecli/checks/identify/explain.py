@@ -151,6 +151,8 @@ def _fit_steps(measured: Measurement, unit: float) -> Iterator[tuple[float, Fit]
         sure = 4 * relative[: geometric[2]].max() + float(seen.tolerance[0] / abs(theta[0]))
         if math.exp(geometric[0]) > 1 + sure:
             steps = round_numbers(math.exp(geometric[0]), sure)
+            if abs(steps[-1] / (2 * math.pi) - 1) <= sure:  # positions that are turns
+                steps.insert(0, 2 * math.pi)
     dims: tuple[int, ...] = (2 * len(pairs),)
     if not measured.named:  # exponents may count all coordinates that move
         moving = int(measured.pairing.moved.sum())

@@ -32,6 +32,7 @@ from ropecli.units import DOUBLE, SINGLE, TINY
 Guess = tuple[Callable[..., Table], int, float, dict[str, Any]]
 
 FACTOR = 2.0**-9  #: Relative error of all lengths that tables in half precision may cause.
+_LEAST, _MOST = 10.0, 1e10  #: Bases of models are between these.
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 5_000_000.0)  #: Bases of many models.
 CONTEXTS = tuple(2**power for power in range(9, 21))  #: Context lengths of pre-training.
 
@@ -108,7 +109,8 @@ def fit_formulas(seen: Frequencies, dims: tuple[int, ...], attention_factor: flo
     fits = []
     guesses = [*_axial(seen, dims[0]), *_plain_and_scaled(seen, dims, attention_factor)]
     # Round bases go first, and of these the simple types.
-    for formula, dim, base, parameters in sorted(guesses, key=lambda each: not is_round(each[2])):
+    by_base = sorted(guesses, key=lambda each: (_is_absurd(each[2]), not is_round(each[2])))
+    for formula, dim, base, parameters in by_base:
         try:
             made = formula(dim=dim, base=base, **parameters)
         except (ValueError, ArithmeticError):  # noise can suggest parameters that make no sense
@@ -201,7 +203,7 @@ def _plain_and_scaled(
             for d in dict.fromkeys((*dims, seen.head_dim))
             for base in _bases(step, d, sure)
         ),
-        key=lambda pair: _digits(pair[1]),
+        key=lambda pair: (_is_absurd(pair[1]), _digits(pair[1])),
     )
     first = roundest(math.exp(-start), sure)
     turning = int(np.flatnonzero(seen.turning).max(initial=-1)) + 1
@@ -234,6 +236,11 @@ def _base_uncertainty(seen: Frequencies, kept: int) -> float:
 
 def _bases(step: float, dim: int, sure: float) -> list[float]:
     return round_numbers(math.exp(min(-step * dim / 2, 700.0)), sure)
+
+
+def _is_absurd(base: float) -> bool:
+    """Return whether a base is more likely another one, over another denominator."""
+    return not _LEAST <= base <= _MOST
 
 
 def _digits(value: float) -> int:
@@ -288,6 +295,11 @@ def _axial(seen: Frequencies, dim: int) -> Iterator[Guess]:
         for take_turns, deal_out in itertools.product((False, True), repeat=2):
             parameters = {"axes": axes, "axis_order": order}
             yield axial, dim, base, parameters | {"take_turns": take_turns, "deal_out": deal_out}
+    sections = tuple(int((seen.axis == axis).sum()) for axis in range(axes))
+    firsts = seen.theta[np.unique(seen.axis, return_index=True)[1]]
+    if len(set(sections)) > 1 and np.ptp(firsts) <= seen.tolerance.max():
+        order = tuple(dict.fromkeys(seen.axis.tolist()))
+        yield axial, dim, base, {"axes": axes, "axis_order": order, "sections": sections}
 
 
 def _scale_slow_pairs(

@@ -67,6 +67,7 @@ class Identification(Result, view="identify"):
     positions: NDArray[np.float64] | None = None  #: As `rotate` takes them.
     position_offset: float | None = None  #: Positions are offset + step * those given,
     position_step: float | None = None  #: or, if none were given, * 0, 1, 2, ...
+    found_positions: str | None = None  #: What they are, if found, and not an offset and a step.
     parameters: Mapping[str, Any] = field(default_factory=dict)  #: For `rope(rope_type, ...)`.
     uncertainty: NDArray[np.float64] | None = None  #: Standard deviation of inv_freq as measured.
     undetermined: tuple[int, ...] = ()  #: Pairs too slow to be distinguished from static ones.

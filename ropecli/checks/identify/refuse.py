@@ -19,7 +19,6 @@ from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import NAMED, as_complex, named_pairs
 from ropecli.units import TINY
 
-_OUT_OF_PROPORTION = "pairs are rotated, but by angles that are not proportional to the positions"
 _UNKNOWN_LENGTHS = "lengths are not kept, and nothing known explains how they change"
 OFF = "most vectors are rotated, but some are off by"
 UNEXPLAINED = "not a rotation by position"  #: Stands for `rejection_reason`, which takes long.
@@ -74,7 +73,12 @@ def reason_from_pairs(measured: Measurement) -> str | None:
         return None
     if shown.linear.all():
         return "pairs are rotated by one angle at all positions: the position is ignored"
-    return _OUT_OF_PROPORTION
+    return _out_of_proportion(observed)
+
+
+def _out_of_proportion(observed: Observations) -> str:
+    positions = "the positions given" if observed.known else "positions 0, 1, 2, ..."
+    return f"pairs are rotated, but by angles that are not proportional to {positions}"
 
 
 def _reason_from_single(measured: Measurement, alone: Index) -> str:
@@ -97,7 +101,7 @@ def reason_from_explanation(measured: Measurement, found: Explanation) -> str | 
         return "pairs are rotated at position 0, each by an angle of its own"
     turning = measured.pairs[measured.pairs.shown & measured.pairs.turning]
     if not found.precision.explains and not turning.linear.all():
-        return _OUT_OF_PROPORTION
+        return _out_of_proportion(measured.observed)
     return None
 
 

@@ -20,6 +20,7 @@ def axial(
     axis_order: Sequence[int] | None = None,
     take_turns: bool = False,
     deal_out: bool = False,
+    sections: Sequence[int] | None = None,
 ) -> Table:
     """base^(-2i/s) for each axis, s = 2 (dim // (2 axes)) coordinates of the head being its own.
 
@@ -35,6 +36,8 @@ def axial(
             pairs each.
         deal_out: Whether the axes deal out one table base^(-2i/dim) in turns (Pixtral), instead
             of having the same table each.
+        sections: Pairs of each axis, if not as many (22, 21 and 21 in Wan), each axis having a
+            table of its own, base^(-2i/s) with s twice as many.
     """
     count = integer("axes", axes)
     if not 1 <= count <= 4 or dim < 2 * count:
@@ -47,6 +50,16 @@ def axial(
             f"axis_order must name each of the {count} axes once, got {quote(axis_order)}"
         )
     pairs = dim // (2 * count)
+    if sections is not None:
+        sizes = [integer("sections", each) for each in sections]
+        if len(sizes) != count or min(sizes) < 1 or 2 * sum(sizes) > dim or take_turns or deal_out:
+            raise ArgumentError(
+                f"sections must be the pairs of each of the {count} axes, at least 1 and together "
+                f"at most {dim // 2}, without take_turns and deal_out, got {quote(sections)}"
+            )
+        tables = [geometric(base, sizes[axis], denominator=2 * sizes[axis]) for axis in order]
+        axis = np.repeat(order, [sizes[each] for each in order])
+        return Table(inv_freq=np.concatenate(tables), axis=tuple(axis.tolist()))
     if deal_out:
         runs = geometric(base, pairs * count, denominator=dim).reshape(pairs, count).T
     else:
