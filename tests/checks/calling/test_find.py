@@ -304,6 +304,16 @@ def test_an_error_that_names_a_dtype_or_a_device_is_advice(words: str, advice: s
     assert advice in str(caught.value)
 
 
+def test_a_dtype_that_is_taken_is_named() -> None:
+    def rotate(x: Any, positions: Any) -> Any:
+        if x.dtype != np.float16:
+            raise RuntimeError("not supported")
+        return turn_small(x, positions)
+
+    with pytest.raises(CallError, match="it takes float16: give that with dtypes"):
+        judge_small(rotate)
+
+
 # How an instance is made.
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -106,7 +107,20 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
         held = search.dtypes or caller.dtypes(found.framework)
         return every, (dtype, *(each for each in held if each != dtype))
     assert first is not None
-    raise _explain(first, description, known, search.axes)
+    error = _explain(first, description, known, search.axes)
+    taken = _other_dtype(search, known)
+    if taken is not None:
+        error.advice = f"it takes {taken}: give that with `dtypes`"
+    raise error
+
+
+def _other_dtype(search: Search, given: Mapping[str, Any]) -> str | None:
+    """Return a dtype that is taken in place of those that were asked for; None if none is."""
+    for index in range(len(DTYPES_TRIED) if search.dtypes else 0):
+        tried = replace(search, given=given, dtypes=None, dtype_index=index, most=FEW, failed={})
+        with contextlib.suppress(NotCallable):
+            return tried.discover()[1]
+    return None
 
 
 def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> dict[str, Any]:
