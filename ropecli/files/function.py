@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.util
@@ -45,6 +46,11 @@ def load_function(target: str) -> Callable[..., Any]:
 def module_and_name(target: str) -> tuple[str, str]:
     """The module, or its file, which must be there, and the function's name; no code is run."""
     module, colon, name = target.rpartition(":")
+    if not colon and target.endswith(SUFFIX) and Path(target).is_file():
+        names = [f"{target}:{each}" for each in _functions_of(Path(target))]
+        raise FileError(
+            f"{target} needs the name of a function: {', '.join(names) or 'it has none'}"
+        )
     if not (colon and module and name):
         raise FileError(
             f"function must be given as module:function or file.py:function, got {target!r}"
@@ -53,6 +59,16 @@ def module_and_name(target: str) -> tuple[str, str]:
         why = "it is not a file" if Path(module).exists() else "No such file or directory"
         raise FileError(f"cannot read {module}: {why}")
     return module, name
+
+
+def _functions_of(path: Path) -> list[str]:
+    """The functions and classes of a file; its code is not run."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError, OSError):
+        return []
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [each.name for each in body if isinstance(each, kinds) and each.name[0] != "_"]
 
 
 @contextlib.contextmanager

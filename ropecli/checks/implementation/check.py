@@ -288,7 +288,7 @@ def _require_rows(subject: Subject, checks: Sequence[Check]) -> None:
         f"{implementation.description.name} is not judged, since no row was: "
         f"{implementation.convention.options()}: {why}",
         "give the call with `call`, or an adapter",
-        adapter(implementation.description),
+        adapter(implementation.description, subject.axes),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from judging import SMALL, failures, judge_small, turn_small
 
 from ropecli.checks.implementation.calling.find import CallError
 from ropecli.checks.implementation.check import check
+from ropecli.errors import FileError
 
 SOURCE = """
 import numpy as np
@@ -239,3 +240,157 @@ def test_the_same_words_do_not_hide_what_is_taken(dtype: str) -> None:
         return turn_small(x, positions)
 
     assert failures(judge_small(rotate, dtypes=None, expect=SMALL)) == []
+
+
+# What would help.
+
+
+def by_parts(x: Any, cos: Any, sin: Any, position_ids: Any) -> Any:
+    """As Gemma 4: as many parts of a head as a position has coordinates, each by its tables."""
+    count = position_ids.shape[-1]
+    width = 2 * (x.shape[-1] // (2 * count))
+    if count * width != x.shape[-1]:
+        raise ValueError(f"{x.shape[-1]} coordinates are not {count} parts")
+    splits = [width * i for i in range(1, count)]
+    parts = (np.split(each, splits, axis=-1) for each in (x, cos, sin))
+    turned = []
+    for part, c, s in zip(*parts, strict=True):
+        half = part.shape[-1] // 2
+        swapped = np.concatenate([-part[..., half:], part[..., :half]], axis=-1)
+        turned.append(part * c[:, :, None] + swapped * s[:, :, None])
+    return np.concatenate(turned, axis=-1)
+
+
+@pytest.mark.parametrize("axes", [None, 2])
+def test_what_takes_tables_and_positions_is_asked_for_what_makes_the_tables(
+    axes: int | None,
+) -> None:
+    with pytest.raises(CallError) as caught:
+        judge_small(by_parts, axes=axes, head_dim=16)
+    advice = "give the function or class that makes its tables as the target, and this one with"
+    assert f"{advice} apply_with" in str(caught.value)
+    assert ("coordinates of a position with axes" in str(caught.value)) is (axes is None)
+    assert "positions (sequence, 2)" in caught.value.adapter or axes is None
+    assert "np.moveaxis(positions, -1, 0)" in caught.value.adapter or axes is None
+
+
+def test_the_error_of_the_nearest_arrangement_is_shown() -> None:
+    """Most fail in the first line, and one further on."""
+
+    def rotate(x: Any, positions: Any) -> Any:
+        if x.ndim != 3:
+            raise ValueError("x must have three axes")
+        raise RuntimeError("no table for these positions")
+
+    with pytest.raises(CallError, match="no table for these positions"):
+        judge_small(rotate)
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ("expected scalar type Half but found Float", "with dtypes, such as float16"),
+        ("only bfloat16 is supported", "with dtypes, such as bfloat16"),
+        ("Expected all tensors on cuda:0, got cpu", "with device, such as cuda"),
+        ("0 active drivers ([]): Triton needs one", "with device, such as cuda"),
+    ],
+)
+def test_an_error_that_names_a_dtype_or_a_device_is_advice(words: str, advice: str) -> None:
+    def rotate(x: Any, positions: Any) -> Any:
+        raise RuntimeError(words)
+
+    with pytest.raises(CallError) as caught:
+        judge_small(rotate)
+    assert advice in str(caught.value)
+
+
+def test_a_dtype_that_is_taken_is_named() -> None:
+    def rotate(x: Any, positions: Any) -> Any:
+        if x.dtype != np.float16:
+            raise RuntimeError("not supported")
+        return turn_small(x, positions)
+
+    with pytest.raises(CallError, match="it takes float16: give that with dtypes"):
+        judge_small(rotate)
+
+
+# How an instance is made.
+
+
+class OfDim:
+    def __init__(self, dim: int, base: float = 10_000.0) -> None:
+        self.dim = dim
+
+    def forward(self, x: Any, positions: Any) -> Any:
+        assert x.shape[-1] == self.dim
+        return turn_small(x, positions)
+
+
+class HandsOn(OfDim):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+class HandsOnMore(HandsOn):
+    def __init__(self, *args: Any, scale: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+class OfAttention(OfDim):
+    def __init__(self, attention_head_dim: int) -> None:
+        super().__init__(attention_head_dim)
+
+
+class TextConfig:
+    def __init__(self, hidden_size: int = 4096, num_attention_heads: int = 32) -> None:
+        self.head_dim = hidden_size // num_attention_heads
+
+
+class WholeConfig:
+    """A configuration of several models, as Transformers has them."""
+
+    sub_configs: ClassVar[dict[str, type]] = {"text_config": TextConfig}
+
+    def __init__(self, text_config: Any = None) -> None:
+        self.head_dim = "that of the text"
+
+
+class OfText(OfDim):
+    def __init__(self, config: WholeConfig) -> None:
+        super().__init__(config.head_dim)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", [HandsOn, HandsOnMore, OfAttention, OfText])
+def test_an_instance_is_made_with_what_its_class_hands_on(target: Any) -> None:
+    verdict = judge_small(target, select=["rotation", "norm"])
+    assert verdict.passed
+    assert "head_dim" in verdict.convention.call
+
+
+def test_keys_may_have_tables_of_their_own() -> None:
+    """As in cross attention, where they are of another length."""
+
+    def rotate(q: Any, k: Any, cos: Any, sin: Any, cos_k: Any, sin_k: Any) -> Any:
+        assert cos.shape[-2] == q.shape[-2]
+        return [_by(x, c, s) for x, c, s in ((q, cos, sin), (k, cos_k, sin_k))]
+
+    verdict = judge_small(rotate, select=["rotation", "keys"])
+    assert (failures(verdict), verdict.convention.call) == ([], "rotate(q, k, cos, sin, cos, sin)")
+
+    def wrong(q: Any, k: Any, cos: Any, sin: Any, cos_k: Any, sin_k: Any) -> Any:
+        return rotate(q, k, cos, sin, cos_k, -sin_k)
+
+    assert failures(judge_small(wrong, select=["rotation", "keys"])) == ["keys"]
+
+
+def _by(x: Any, cos: Any, sin: Any) -> Any:
+    half = x.shape[-1] // 2
+    return x * cos + np.concatenate([-x[..., half:], x[..., :half]], axis=-1) * sin
+
+
+def test_the_functions_of_a_file_are_listed(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import os\ndef rotate(x): ...\ndef _helper(): ...\nclass Rotary: ...\n1 / 0\n")
+    with pytest.raises(FileError) as caught:
+        judge_small(str(file))
+    assert str(caught.value).endswith(f"needs the name of a function: {file}:rotate, {file}:Rotary")

@@ -31,6 +31,7 @@ MODULES = {
     "tensorflow": ("tensorflow",),
     "tinygrad": ("tinygrad",),
 }
+OF_TEXT = "text_config"
 _BASES = {"builtins", "torch", "abc", "typing", "equinox", "flax", "keras", "tensorflow", "mlx"}
 
 
@@ -164,6 +165,7 @@ def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, 
         signature = inspect.signature(target)
     except Exception:  # a signature may run foreign code
         return _describe_script(target) or _describe_docstring(target)
+    handed_on = _handed_on(target, signature)
     return tuple(
         Parameter(
             name=each.name,
@@ -174,8 +176,32 @@ def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, 
             annotation=_annotation(each.annotation) + _documented_batch(target, each.name),
             made_by=_made_by(target, each) if configurations else None,
         )
-        for each in signature.parameters.values()
+        for each in (*signature.parameters.values(), *handed_on)
     )
+
+
+def _handed_on(target: Any, signature: inspect.Signature) -> list[inspect.Parameter]:
+    """Return the parameters of the base that a class hands its `**kwargs` on to."""
+    kinds = {each.kind for each in signature.parameters.values()}
+    if not inspect.isclass(target) or inspect.Parameter.VAR_KEYWORD not in kinds:
+        return []
+    makers = [base for base in target.__mro__[:-1] if "__init__" in vars(base)]
+    of_framework = [base.__module__.partition(".")[0] in _BASES for base in makers]
+    if len(makers) < 2 or of_framework[1]:
+        return []
+    try:
+        base = inspect.signature(makers[1])
+    except Exception:  # as above
+        return []
+    more = [*base.parameters.values(), *_handed_on(makers[1], base)]
+    known = {*signature.parameters}
+    positional = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in more]
+    rest = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return [
+        each
+        for each, original in zip(positional, more, strict=True)
+        if each.name not in known and original.kind not in rest
+    ]
 
 
 def _documented_batch(target: Any, name: str) -> str:
@@ -236,6 +262,10 @@ def _made_by(target: Any, parameter: inspect.Parameter) -> tuple[str, tuple[Para
         kind, name = getattr(target, name), f"{target.__name__}.{name}"
     if not inspect.isclass(kind) or kind.__module__.partition(".")[0] in _BASES:
         return None
+    # Of a configuration of several models in one, as Transformers has them, that of the text.
+    part = (getattr(kind, "sub_configs", None) or {}).get(OF_TEXT)
+    if inspect.isclass(part) and not re.search("Vision|Audio|Image", target.__name__):
+        kind, name = part, f"{name}.sub_configs['{OF_TEXT}']"
     known = parameters(kind, configurations=False)
     return None if known is None else (name, known)
 

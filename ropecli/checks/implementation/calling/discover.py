@@ -112,6 +112,7 @@ class Arrangements:
     """The arrangements of axes in which an implementation is called."""
 
     judged: tuple[Convention, ...]  #: The likeliest one first.
+    shown: bool = True  #: Whether they show that they are meant, where axes were not given.
     #: Those that run, and do not show that they are meant.
     not_judged: tuple[Convention, ...] = ()
     #: What it raises for a batch, where an argument is one of sequences.
@@ -353,9 +354,10 @@ class Search:
         axes, those of a batch and without, if each is meant.
         """
         meaning = functools.cache(functools.partial(self._meaning, dtype))
-        taken, others = [found], list[Convention]()
+        taken, others, shown = [found], list[Convention](), True
         if "axes_of_x" not in self.given and not self.given.get("step"):
             taken, others = self._find_axes_of_x(found, meaning)
+            shown = _first_meant(taken[:1], meaning)[0] is not None
             if "axes_of_positions" not in self.given:
                 taken = [_with_one_list(each, meaning) for each in taken]
         if "axes_of_tables" not in self.given:
@@ -366,6 +368,7 @@ class Search:
         said = "call" in self.given or self.caller.describe().promises_batch(str(role))
         return Arrangements(
             judged=tuple(taken),
+            shown=shown,
             not_judged=tuple(others),
             refused_batch=refused,
             promised=refused is not None and said,

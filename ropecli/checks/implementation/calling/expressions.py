@@ -20,7 +20,7 @@ ROLES_OF_UNKNOWN_NAME = roles("", 1)
 MOST_CALLS = 200
 MOST_COMBINATIONS = 4000  #: Of what the parameters of one function may mean.
 VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
-PAIRS = {"(cos, sin)", "(sin, cos)"}
+PAIR, PAIRS = {"cos", "sin"}, {"(cos, sin)", "(sin, cos)"}
 #: What an optional parameter is given; any other one keeps its default.
 OPTIONAL = {*PLACES, *TABLES, *PAIRS, "k", "cos_sin_cache"}
 #: What `*args` may be.
@@ -297,14 +297,20 @@ def _rotates(call: str) -> bool:
     places = sum(count[place] for place in PLACES)
     rows = places or not any(count[cache] for cache in CACHES)
     ways = sum(map(bool, angles))
-    once = max(count.values()) <= 1 and places <= 1 and sum(count[role] for role in VECTORS) == 1
+    of_keys = count["cos"] == 2 and _mentions(call, "k")  # keys have tables of their own
+    most = {role: 1 + of_keys * (role in PAIR) for role in count}
+    once = (
+        all(count[role] <= most[role] for role in count)
+        and places <= 1
+        and sum(count[role] for role in VECTORS) == 1
+    )
     return bool(once and in_pairs and rows and ways <= 1)
 
 
 def _is_once(words: tuple[str, ...]) -> bool:
     """Return True if arguments of a call say nothing twice."""
     count = _count(", ".join(words))
-    once = {*VECTORS, *TABLES, *CACHES}
+    once = {*VECTORS, *TABLES, *CACHES} - ({*PAIR} if count["k"] else set())
     return max((count[role] for role in once), default=0) <= 1 and (
         sum(count[place] for place in PLACES) <= 1 and sum(count[role] for role in VECTORS) <= 1
     )

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ropecli.checks.implementation.call import ImplementationError
 from ropecli.checks.implementation.calling.describe import Description, Parameter
-from ropecli.checks.implementation.calling.discover import Arrangements, NotCallable, Search
+from ropecli.checks.implementation.calling.discover import (
+    RAISED,
+    Arrangements,
+    NotCallable,
+    Search,
+    Trial,
+)
 from ropecli.checks.implementation.calling.vocabulary import roles
-from ropecli.checks.implementation.convention import FORMS, PREFILL, STEP
+from ropecli.checks.implementation.convention import (
+    FORMS,
+    PREFILL,
+    STEP,
+    TABLES,
+    Convention,
+)
 from ropecli.errors import ArgumentError, RopecliError
 
 FEW = 60  #: Trials in other dtypes than the first.
@@ -79,6 +93,9 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
             first = first or error
             continue
         every = tried.find_arrangements(found, dtype)
+        names = every.judged[0].names
+        if not every.shown and "positions" in names and names & {*TABLES} and "call" not in given:
+            raise _explain(_not_meant(found), description, known, search.axes)
         if "call" not in given and found.call.endswith(PREFILL):  # the class has a step as well
             step = found.call.removesuffix(PREFILL) + STEP
             judged = tuple(replace(each, step=step) for each in every.judged)
@@ -86,7 +103,20 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
         held = search.dtypes or caller.dtypes(found.framework)
         return every, (dtype, *(each for each in held if each != dtype))
     assert first is not None
-    raise _explain(first, description, known, search.axes)
+    error = _explain(first, description, known, search.axes)
+    taken = _other_dtype(search, known)
+    if taken is not None:
+        error.advice = f"it takes {taken}: give that with `dtypes`"
+    raise error
+
+
+def _other_dtype(search: Search, given: Mapping[str, Any]) -> str | None:
+    """Return a dtype that is taken in place of those that were asked for; None if none is."""
+    for index in range(len(DTYPES_TRIED) if search.dtypes else 0):
+        tried = replace(search, given=given, dtypes=None, dtype_index=index, most=FEW, failed={})
+        with contextlib.suppress(NotCallable):
+            return tried.discover()[1]
+    return None
 
 
 def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,30 +142,68 @@ def _of_form(form: str, description: Description, init: Mapping[str, Any]) -> di
     return {"call": call}
 
 
+def _not_meant(found: Convention) -> NotCallable:
+    """Return the failure of a call that gives tables and positions, and rotates by neither."""
+    error = "it runs, and its rows are not those of x rotated by their positions"
+    return NotCallable([Trial(convention=found, level=RAISED, error=error)], "")
+
+
 def _explain(
     error: NotCallable, description: Description, given: Mapping[str, Any], axes: int
 ) -> CallError:
     """Say which conventions were tried, how the nearest one failed, and what would help."""
-    tried: Sequence[Any] = error.tried
+    tried: Sequence[Trial] = error.tried
     advice = error.advice
     if not tried:
         problem = f"{description.name} can't be called: {error.missing}"
     else:
         calls = list(dict.fromkeys(each.convention.call for each in tried))
         shown = ", ".join(calls[:3]) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
-        nearest = tried[0]
+        nearest = max(tried, key=_how_far)  # the likeliest of those that came as far
+        count = f"{len(tried)} arrangement{'s' * (len(tried) > 1)} of axes"
         problem = (
-            f"{description.name} can't be called: {shown} failed with {len(tried)} arrangements of "
-            f"axes; {nearest.convention.options()}: {nearest.error}"
+            f"{description.name} can't be called: {shown} failed with {count}; "
+            f"{nearest.convention.options()}: {nearest.error}"
         )
         advice = "" if "call" in given else "give the call with `call`, or an adapter"
-        meant = {role for p in description.all_parameters for role in roles(p.name, 1)}
-        if axes == 1 and meant & {"axes_dims", "grid"}:
-            advice = "give the number of coordinates of a position with `axes`"
-    return CallError(problem, advice, adapter(description))
+        advice = _advise(nearest, description, axes) or advice
+    return CallError(problem, advice, adapter(description, axes))
 
 
-def adapter(description: Description) -> str:
+def _how_far(trial: Trial) -> tuple[bool, list[int]]:
+    """Return how far a call came that raised: to a result of as many axes, or to which lines."""
+    shapes = re.findall(r"shape \(([^)]*)\)", trial.error)
+    as_many = len({text.rstrip(",").count(",") for text in shapes}) == 1
+    lines = [int(each.rpartition(":")[2]) for each in trial.place.split()]
+    return trial.error.startswith("it returned shape") and as_many, lines
+
+
+def _advise(nearest: Trial, description: Description, axes: int) -> str:
+    """Return what would help, by what the parameters mean and what the nearest call raised."""
+    named = [roles(p.name, 1, p.annotation) for p in description.all_parameters]
+    meant = {role for each in named for role in each}
+    of_axes = "the number of coordinates of a position with `axes`"
+    if axes == 1 and meant & {"axes_dims", "grid"}:
+        return f"give {of_axes}"
+    first = {each[0] for each in named if each}
+    if first & {"cos", "sin", "cos_cache", "sin_cache"} and not description.other:
+        several = f", and {of_axes}" if axes == 1 and "positions" in first else ""
+        return (
+            "give the function or class that makes its tables as the target, and this one with "
+            f"`apply_with`{several}"
+        )
+    half = re.search(r"b?float16|half|fp16|bf16", nearest.error, re.IGNORECASE)
+    if half:
+        name = "bfloat16" if half[0].lower().startswith("b") else "float16"
+        return f"give the dtype of its data with `dtypes`, such as {name}"
+    device = re.search(r"\b(cuda|mps|xpu)\b|\bGPU\b|Triton", nearest.error, re.IGNORECASE)
+    if device:
+        name = (device[1] or "cuda").lower()
+        return f"give the device that it needs with `device`, such as {name}"
+    return ""
+
+
+def adapter(description: Description, axes: int = 1) -> str:
     """Return a file to fill in that calls an implementation with what it requires."""
 
     def list_required(parameters: Sequence[Parameter] | None) -> str:
@@ -155,12 +223,19 @@ def adapter(description: Description) -> str:
     imported = ""
     if description.module:
         imported = f"from {description.module} import {path.partition('.')[0]}\n"
-    return ADAPTER.format(imported=imported, call=call)
+    shape, first = "(sequence,)", ""
+    if axes > 1:
+        shape = f"(sequence, {axes})"
+        moved = "positions.movedim(-1, 0)"
+        if description.frameworks[:1] != ("torch",):
+            moved = "np.moveaxis(positions, -1, 0)"
+        first = f"    # where the coordinates come first: {moved}\n"
+    return ADAPTER.format(imported=imported, call=call, shape=shape, first=first)
 
 
 ADAPTER = """\
 # rope_under_test.py
 {imported}
-def apply(x, positions):  # x (batch, heads, sequence, head dim), positions (sequence,)
-    return {call}
+def apply(x, positions):  # x (batch, heads, sequence, head dim), positions {shape}
+{first}    return {call}
 """

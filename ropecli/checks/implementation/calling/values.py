@@ -267,6 +267,8 @@ def _positions(request: Request, convention: Convention) -> NDArray[Any]:
 def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
     """Return m theta, (batch or 1, sequence, pairs), radians, and the encoding at this length."""
     places = request.by_sequence.astype(np.float64)
+    if places.ndim > 2 and rope.axes == 1:
+        raise Unsupported("tables of positions with several coordinates are of no known encoding")
     given = by_length(rope)(sequence_length(places))
     return float64.angles(places, given.inv_freq, direction=given.direction), given
 

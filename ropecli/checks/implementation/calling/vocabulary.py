@@ -60,7 +60,8 @@ DIMS = _words(
     "dim head_dim d d_head rotary_dim head_size dims size rope_dim dim_head embed_dim n_elem "
     "kv_channels embedding_size embedding_dim hidden_size rotary_ndims head_dimension hidden_dim "
     "rot_dim rotary_dims rotary_width width head_width d_k dim_per_head attention_head_size "
-    "embedding_dims proj_width d_model encoding_dim d_kv d_head_qk qk_rope_head_dim"
+    "attention_head_dim embedding_dims proj_width d_model encoding_dim d_kv d_head_qk "
+    "qk_rope_head_dim"
 )
 #: Coordinates of a head for each axis of positions, and sizes of a grid of positions.
 AXES_DIMS = _words("axes_dim axes_dims axis_dims axis_dim rope_axes_dim axes_dims_rope")
