@@ -147,7 +147,7 @@ def check(
     target: str | None = argument(
         "TARGET",
         "Implementation to run: module:function, file.py:function, library.so:symbol, "
-        "or a .onnx, .pt or .pt2 file.",
+        "or a .onnx file.",
     ),
     *,
     calling: CallOptions,
@@ -166,7 +166,7 @@ def check(
     sarif: Path | None = option("FILE", "Write SARIF 2.1.0 for code hosts.", under=OUTPUT),
     save_failure: Path | None = option(
         "FILE.npz",
-        "Write the smallest failing call, and a script that shows it without ropecli.",
+        "Write the smallest failing call and the result expected.",
         under=OUTPUT,
     ),
     force: bool = flag("--force", "Replace existing output files.", under=OUTPUT),
@@ -195,9 +195,7 @@ def check(
     from ropecli.files.function import files_named
     from ropecli.render import console
 
-    outputs = [each for each in (junit, sarif) if each is not None]
-    if save_failure is not None:
-        outputs += [save_failure, save_failure.with_suffix(".py")]
+    outputs = [each for each in (junit, sarif, save_failure) if each is not None]
     sources = files_named(target, calling.apply_with, *(calling.command or "").split())
     if outputs:
         from ropecli.render.check_reports import check_files

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation import arguments, failure_script
+from ropecli.checks.implementation import arguments, failure_file
 from ropecli.checks.implementation.call import Died, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.find import CallError, find_convention, keyword_texts
@@ -163,8 +163,8 @@ def check(
             default. A verdict that it cuts short passes nothing.
         memory: GB of memory that its process may use; half of the machine's by default.
         echo: Takes each line that such a process prints, with control characters escaped.
-        save_failure: A .npz file for the smallest call that fails, with the result expected, and
-            next to it a script that shows it without ropecli. Without a failure nothing is written.
+        save_failure: A .npz file for the smallest call that fails: its arrays, the result expected,
+            and the call in words. Without a failure nothing is written.
         force: Replace files that exist.
         progress: Takes a line that says what is being done, several times a second.
 
@@ -218,7 +218,7 @@ def check(
     seed = at_least("seed", seed, 0)
     count = arguments.axes(axes, expect, form)
     keywords = arguments.keywords(init)
-    files = None if save_failure is None else failure_script.check_path(save_failure, force=force)
+    file = None if save_failure is None else failure_file.check_path(save_failure, force=force)
     rope = expect or Rotary(
         head_dim=dim, layout="interleaved" if tables == "interleaved" else "half"
     )
@@ -253,7 +253,7 @@ def check(
         recorder = Recorder()
         implementation = Implementation(search, conventions, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
-        caller.listener = None if files is None else recorder.hear
+        caller.listener = None if file is None else recorder.hear
         clock.begin("finding which RoPE it is")
         subject = Subject(
             implementation=implementation,
@@ -278,21 +278,16 @@ def check(
         checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
         clock.stop()
         told = list(caller.notes)
-        if files is not None and any(check.passed is False for check in checks):
+        if file is not None and any(check.passed is False for check in checks):
             caller.restart()  # two processes may not fit into memory
             with run() as again:
                 case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
             told.append("no failure is saved: no call by itself shows one")
             if case is not None:
-                script = failure_script.Script(
-                    call=case,
-                    target=target,
-                    command=command,
-                    other=apply_with,
-                    device=device,
-                )
-                script.write(files, force=force)
-                told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
+                name = implementation.description.name
+                shown = command or (target if isinstance(target, str) else name)
+                failure_file.write(file, case, shown, name, device, force=force)
+                told[-1] = f"the smallest failing call is in {file}"
         diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
