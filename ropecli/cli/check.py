@@ -101,8 +101,6 @@ def check(
 
     save_failure, force = written.save_failure, written.force
     outputs = [each for each in (junit, sarif, save_failure) if each is not None]
-    if save_failure is not None:
-        outputs.append(save_failure.with_suffix(".py"))
     sources = files_named(target, calling.apply_with, *(calling.command or "").split())
     if outputs:
         from ropecli.render.check_reports import check_files

@@ -52,8 +52,8 @@ def vectors(
 
     Write golden test vectors for other implementations. They are exact rotations, rounded once
     to each dtype: for the given model or options, otherwise for every
-    rope type in both layouts, partial, trailing and reversed rotations, M-RoPE, long positions,
-    and ONNX's operator. A README explains how to compare; .bin files come with a C header.
+    rope type in both layouts, partial, trailing and reversed rotations, M-RoPE and long
+    positions. A README explains how to compare; .bin files come with a C header.
     """
     from ropecli.checks.vectors.folder import write_vectors
 

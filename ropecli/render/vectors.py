@@ -39,12 +39,8 @@ def page(result: VectorFolder | Case, screen: Screen) -> list[str]:
     for case in own:
         lines += _own(case)
     if not own:
-        rotations = sum(case.kind == "rotation" for case in result.cases)
-        lines += [
-            f"  {rotations} rotations: every rope type in both layouts, and conventions",
-            f"  {len(result.cases) - rotations} inputs of ONNX's RotaryEmbedding (opset 23)",
-            "",
-        ]
+        count = len(result.cases)
+        lines += [f"  {count} rotations: every rope type in both layouts, and conventions", ""]
     return [*lines, f"How to read and compare them: {README}    the list of them: {MANIFEST}"]
 
 

@@ -28,7 +28,7 @@ INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
         (turn, {"form": "call"},
          "form must be one of apply, tables, module, decoder, got 'call'"),
         (turn, {"framework": "cupy"},
-         "framework must be one of numpy, torch, jax, mlx, tensorflow, tinygrad, got 'cupy'"),
+         "framework must be one of numpy, torch, jax, mlx, got 'cupy'"),
         (turn, {"tables": "wide"}, "tables must be one of half, interleaved, single, got 'wide'"),
         (turn, {"head_dim": 7}, "head dim must be an even number of at least 2, got 7"),
         (turn, {"dtypes": ["int8"]},

@@ -8,9 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_operators import OPERATORS, Base, Operator, by_position, changes, given_positions, second
+from faults import Mutant
 from helpers import for_each
 from judging import check_here, refusals
+from right_code import (
+    PLANTED,
+    Base,
+    by_position,
+    changes,
+    dtypes_of,
+    given_positions,
+    plant,
+    second,
+)
 
 from ropecli import Rotary
 
@@ -33,8 +43,8 @@ GRADIENT = Base(
     places=second,
     others=given_positions,
 )
-#: One effect on each slice, and each effect in turn: those that change this gradient.
-CHOSEN = [each for each in OPERATORS[::8] if changes(each, GRADIENT)]
+#: One fault in each place, and each fault in turn: those that change this gradient.
+CHOSEN = [each for each in PLANTED[::8] if changes(each, GRADIENT)]
 
 
 def with_gradient(backward: Rotate) -> Rotate:
@@ -87,9 +97,9 @@ def test_a_gradient_that_is_written_into_is_a_fault() -> None:
     assert "the gradient that it is given is written into" in str(verdict.diagnosis)
 
 
-@for_each("operator", CHOSEN)
-def test_faults_in_the_gradient_are_seen(operator: Operator) -> None:
-    verdict = judge(operator.apply(GRADIENT), *operator.dtypes)
+@for_each("mutant", CHOSEN)
+def test_faults_in_the_gradient_are_seen(mutant: Mutant) -> None:
+    verdict = judge(plant(mutant, GRADIENT), *dtypes_of(mutant))
     assert not verdict.passed
     assert "as the rows themselves do" not in str(verdict.checks[0].note)
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from judging import check_here, refusals
-from numpy.typing import NDArray
-from shape_mutants import (
+from faults import (
     DIM,
     FACTOR,
     NAN,
@@ -23,6 +21,7 @@ from shape_mutants import (
     Call,
     Fault,
     History,
+    Mutant,
     Place,
     batch_above,
     head_from,
@@ -31,6 +30,8 @@ from shape_mutants import (
     sequence_from,
     tail,
 )
+from judging import check_here, refusals
+from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 
@@ -42,11 +43,7 @@ FORWARD = Fault(name="turned forwards again", rows=SIGN.rows)
 RIGHT = Fault(name="right")
 GRADIENTS = (FORWARD, NOT_TURNED, ZEROS, NAN, FACTOR, NEXT)
 
-ANYWHERE = Place(
-    name="everywhere",
-    wrong=lambda call: True,
-    says="gradient",
-)
+ANYWHERE = Place("everywhere", "gradient", lambda call: True)
 PLACES = (
     ANYWHERE,
     head_from(8),
@@ -109,10 +106,9 @@ def turn(x: Any, positions: Any, *, back: bool, mutant: TorchMutant | None) -> A
         def forward(ctx: Any, given: Any) -> Any:
             m = np.atleast_2d(positions.numpy().astype(np.float64))
             call = Call(x=to_numpy(given), positions=-m if back else m, before=History())
-            y = call.turn()
-            if mutant is not None and back and mutant.fault.rows is not None:
-                rows = np.broadcast_to(mutant.place.wrong(call), y.shape[:3])
-                y = np.where(rows[..., None], mutant.fault.rows(call), y)
+            y = call.turn().astype(call.x.dtype)
+            if mutant is not None and back:
+                y = Mutant(mutant.fault, mutant.place).change(call, y)
             return to_torch(y)
 
         @staticmethod

@@ -7,13 +7,14 @@ import functools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ropecli.checks.expectation import Expectation
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation import arguments, failure_script
+from ropecli.checks.implementation import arguments, failure_file
 from ropecli.checks.implementation.call import Died, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.calling.defaults import arguments_of_options, own_head_dim
 from ropecli.checks.implementation.calling.discover import Arrangements, Search
@@ -28,7 +29,7 @@ from ropecli.checks.implementation.calling.run import Caller, Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.diagnosis import diagnose, findings
-from ropecli.checks.implementation.failing_call import Recorder, Repeated
+from ropecli.checks.implementation.failing_call import FailingCall, Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.laws import LAWS
 from ropecli.checks.implementation.options import Options, taking
@@ -132,11 +133,9 @@ def check(options: Options) -> Verdict:
     count = arguments.axes(options.axes, expected, form)
     keywords = arguments.keywords(options.init)
     dtypes = arguments.dtypes(options.dtypes)
-    files = (
-        None
-        if options.save_failure is None
-        else failure_script.check_path(options.save_failure, force=options.force)
-    )
+    file = None
+    if options.save_failure is not None:
+        file = failure_file.check_path(options.save_failure, force=options.force)
     texts, objects = keyword_texts(keywords)
     run = functools.partial(
         calls_of,
@@ -170,7 +169,7 @@ def check(options: Options) -> Verdict:
         recorder = Recorder()
         implementation = Implementation(search, found.judged, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
-        caller.listener = None if files is None else recorder.hear
+        caller.listener = None if file is None else recorder.hear
         clock.begin("finding which RoPE it is")
         subject = Subject(
             implementation=implementation,
@@ -195,21 +194,11 @@ def check(options: Options) -> Verdict:
         checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
         clock.stop()
         told = list(caller.notes)
-        if files is not None and any(check.passed is False for check in checks):
+        if file is not None and any(check.passed is False for check in checks):
             caller.restart()  # two processes may not fit into memory
             with run() as again:
                 case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
-            told.append("no failure is saved: no call by itself shows one")
-            if case is not None:
-                script = failure_script.Script(
-                    call=case,
-                    target=options.target,
-                    command=options.command,
-                    other=options.apply_with,
-                    device=options.device,
-                )
-                script.write(files, force=options.force)
-                told[-1] = f"the smallest failing call is in {files[0]}; {files[1]} shows it"
+            told.append(_save(case, file, implementation.description.name, options))
         checks = _fail_refused_batch(checks, found)
         diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
@@ -243,6 +232,16 @@ def check(options: Options) -> Verdict:
         if cut
         else None,
     )
+
+
+def _save(case: FailingCall | None, file: Path, name: str, options: Options) -> str:
+    """Write a failing call of what calls name so, and return a note on it."""
+    if case is None:
+        return "no failure is saved: no call by itself shows one"
+    target = options.target if isinstance(options.target, str) else name
+    shown = options.command or target
+    failure_file.write(file, case, shown, name, options.device, force=options.force)
+    return f"the smallest failing call is in {file}"
 
 
 def _own_head_dim(caller: Caller) -> int:

@@ -75,7 +75,7 @@ FORMS = {
 }
 #: Calls of a decoder's instance.
 PREFILL, STEP = ".prefill(x)", ".step(x)"
-FRAMEWORKS = ("numpy", "torch", "jax", "mlx", "tensorflow", "tinygrad")
+FRAMEWORKS = ("numpy", "torch", "jax", "mlx")
 
 
 @dataclass(frozen=True, kw_only=True)

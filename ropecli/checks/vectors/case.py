@@ -40,10 +40,10 @@ _EXTREME = 900  #: Powers of two beyond which pieces of a float64 would not be e
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case(Result, view="vectors"):
-    """One case: a rotation, queries and keys of your own case, or ONNX's operator."""
+    """One case: a rotation, or queries and keys of your own case."""
 
     name: str  #: Also the name of its files.
-    kind: str  #: "rotation", "qk" or "onnx".
+    kind: str  #: "rotation" or "qk".
     facts: Mapping[str, Any] = field(repr=False)  #: All but the arrays.
     arrays: Mapping[str, NDArray[Any]] = field(repr=False)  #: x, y.float64, q.float32, ... by name.
 

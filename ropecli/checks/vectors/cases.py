@@ -26,7 +26,6 @@ from ropecli.checks.vectors.case import (
     sample,
     stagger,
 )
-from ropecli.checks.vectors.onnx import operator_cases
 from ropecli.checks.vectors.recipes import recipes, rotation_case
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import either, one_of
@@ -57,7 +56,7 @@ def vectors(
 
     With an encoding there is one case, or one for each name: queries (batch, heads, length,
     head_dim) and keys (batch, key_heads, length, head_dim), before and after rotation. Without one
-    there are rotations of each rope type and convention, and inputs of ONNX's operator.
+    there are rotations of each rope type and convention.
 
     Args:
         rope: The encoding of your case, or several by name.
@@ -90,8 +89,7 @@ def vectors(
             raise ArgumentError(
                 f"{given} is of a case of your own, which needs an encoding", "pass `rope`"
             )
-        rotations = [rotation_case(recipe, random) for recipe in recipes()]
-        return (*rotations, *operator_cases(random))
+        return tuple(rotation_case(recipe, random) for recipe in recipes())
     named, names = _name_cases(rope), _check_dtypes(dtypes)
     batch = at_least("batch", BATCH if batch is None else batch, 1)
     heads = at_least("heads", HEADS if heads is None else heads, 1)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ropecli._version import __version__
 from ropecli.checks.vectors.case import GROWING_ROUNDINGS, ROUNDINGS, Case
-from ropecli.checks.vectors.onnx import OPERATOR_ROUNDINGS
 from ropecli.checks.vectors.recipes import HEAD_DIM
 
 _FORMATS = {
@@ -93,16 +92,6 @@ Interleaved pairs are (2i, 2i + 1) and half pairs (i, i + pairs), from the first
 on. A test should read `inv_freq` first and compare its own with it, then rotate: at position 2^31 a
 frequency that is off in its last digit turns a pair by another angle.
 """
-_OPERATOR = """\
-## ONNX (`kind` "onnx")
-
-Inputs of the operator `RotaryEmbedding` of opset 23 by their names there: `x` (4-D, or 3-D with
-`num_heads`), `cos_cache.DTYPE`, `sin_cache.DTYPE`, `position_ids`, and the output `y.DTYPE`, for
-float32, float16 and bfloat16; `attributes` are its attributes, `head_dim` is the width of a head.
-`x` is float64 here too: cast it. Row r of the tables is cos and sin of
-`row_positions[r] * inv_freq`, so these are real rotations. The tables being inputs, y is exact for
-the tables as stored in each dtype.
-"""
 _TOLERANCE = f"""\
 ## Tolerance
 
@@ -122,15 +111,10 @@ with g = exp(m growth[i]), or 1, and no growth where it is null. Coordinates in 
   2^-24 where in float32. Add that of your inv_freq, if you don't read it from here. Angles in
   float16 or bfloat16 have no tolerance here: they are wrong from position 2049 or 257 on.
 """
-_OPERATOR_TOLERANCE = f"""\
-* Of the operator of ONNX `roundings` is {OPERATOR_ROUNDINGS}: two products (1), sum (1), stored y
-  (1), and 1 more. There e is 0, the tables being given, and A is hypot(cos, sin) of the tables.
-"""
 #: By kind: one case, several, and how to read them.
 _KINDS = {
     "rotation": ("rotation", "rotations", f"{_ROTATIONS}\n{_FORMULA}"),
     "qk": ("case", "cases", f"{_QUERIES_AND_KEYS}\n{_FORMULA}"),
-    "onnx": ("input of ONNX's `RotaryEmbedding`", "inputs of ONNX's `RotaryEmbedding`", _OPERATOR),
 }
 
 
@@ -158,7 +142,7 @@ Nothing but the files of this folder is needed to test an implementation against
 {_FORMATS[format]}
 
 {chr(10).join(sections)}
-{_TOLERANCE}{_OPERATOR_TOLERANCE if "onnx" in kinds else ""}
+{_TOLERANCE}
 A layout, a direction or a frequency that is wrong is off by about the length of a pair, millions of
 times the tolerance of float32.
 

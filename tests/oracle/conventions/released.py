@@ -42,7 +42,6 @@ VERSIONS = {
     "sglang": "0.5.23",
     "stable-audio-tools": "0.0.19",
     "timm": "1.0.31",
-    "tinygrad": "0.14.0",
     "torchscale": "0.3.0",
     "torchtitan": "0.3.0",
     "transformer-lens": "4.3.0",
@@ -530,17 +529,6 @@ RELEASED = [
         "timm.layers.pos_embed_sincos:apply_rot_embed_cat",
         '--call "apply_rot_embed_cat(x, freqs)" --axes-of-x "b h s d" --axes-of-tables "b 1 s d" --tables interleaved --freqs "sin then cos" --framework torch',
         rotation="interleaved",
-    ),
-    Released(
-        "tinygrad",
-        "tinygrad.llm.model:apply_rope",
-        '--call "apply_rope(x, freqs)" --axes-of-x "b h s d" --axes-of-tables "s d" --tables single --freqs "cos then sin" --framework tinygrad',
-    ),
-    Released(
-        "tinygrad",
-        "tinygrad.llm.model:precompute_freqs_cis",
-        '--call "apply_rope(x, precompute_freqs_cis(head_dim, context)[offset:offset + length])" --axes-of-x "b h s d" --framework tinygrad',
-        other="tinygrad.llm.model:apply_rope",
     ),
     Released(
         "torchscale",

@@ -29,7 +29,6 @@ NAMES = (
     "sgl_kernel",
     "spmd_types",
     "tensorflow",
-    "tinygrad.llm.kernels",
     "torchdata",
     "torchvision",
     "uvicorn",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,8 +26,6 @@ MODULES = {
     "torch": "torch",
     "jax": "jax.numpy",
     "mlx": "mlx.core",
-    "tensorflow": "tensorflow",
-    "tinygrad": "tinygrad",
 }
 INSTALLED = [name for name in MODULES if find_spec(name)]
 
@@ -42,7 +39,6 @@ def half(x: Array, angles: Array) -> Array:
 
 def kernel(name: str) -> Any:
     """Return a function (x, positions) of a framework."""
-    os.environ.setdefault("DEV", "PYTHON")  # tinygrad, without a compiler
     module = importlib.import_module(MODULES[name])
 
     def of_torch(x: Array, positions: Array) -> Array:
@@ -57,20 +53,7 @@ def kernel(name: str) -> Any:
         a, b = module.split(x, 2, axis=-1)
         return module.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
-    def of_tensorflow(x: Array, positions: Array) -> Array:
-        angles = module.cast(positions, "float32")[:, None] * THETA
-        cos, sin = (module.cast(f(angles), x.dtype) for f in (module.cos, module.sin))
-        a, b = module.split(x, 2, axis=-1)
-        return module.concat([a * cos - b * sin, a * sin + b * cos], axis=-1)
-
-    def of_tinygrad(x: Array, positions: Array) -> Array:
-        angles = positions.float().unsqueeze(-1) * module.Tensor(THETA)
-        cos, sin = angles.cos().cast(x.dtype), angles.sin().cast(x.dtype)
-        a, b = x.chunk(2, dim=-1)
-        return (a * cos - b * sin).cat(a * sin + b * cos, dim=-1)
-
-    own = {"torch": of_torch, "tensorflow": of_tensorflow, "tinygrad": of_tinygrad}
-    return own.get(name, of_arrays)
+    return of_torch if name == "torch" else of_arrays
 
 
 @pytest.fixture(params=INSTALLED)

@@ -22,10 +22,9 @@ from oracle.conventions.released import RELEASED, VERSIONS, Released
 pytestmark = pytest.mark.oracle
 
 HERE = Path(__file__).parent
-#: Keras' backend, tinygrad's device, and SGLang on the CPU.
+#: Keras' backend, and SGLang on the CPU.
 SETTINGS = {
     "CUDA_VISIBLE_DEVICES": "",
-    "DEV": "PYTHON",
     "KERAS_BACKEND": "torch",
     "SGLANG_USE_CPU_ENGINE": "1",
 }

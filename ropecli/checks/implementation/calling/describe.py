@@ -28,11 +28,9 @@ MODULES = {
     "torch": ("torch",),
     "jax": ("jax", "jaxlib", "equinox", "flax"),
     "mlx": ("mlx",),
-    "tensorflow": ("tensorflow",),
-    "tinygrad": ("tinygrad",),
 }
 OF_TEXT = "text_config"
-_BASES = {"builtins", "torch", "abc", "typing", "equinox", "flax", "keras", "tensorflow", "mlx"}
+_BASES = {"builtins", "torch", "abc", "typing", "equinox", "flax", "keras", "mlx"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +80,12 @@ def describe(
 ) -> Description:
     """Describe an implementation; its signature may be unknown, as of a compiled function."""
     kind = "class" if inspect.isclass(target) else "instance"
-    compiled = ("__wrapped__", "schema", "__nb_signature__")
+    compiled = ("__wrapped__", "__nb_signature__")
     is_function = inspect.isroutine(target) or isinstance(target, functools.partial)
     if kind == "instance" and (is_function or _has(target, *compiled)):
         kind = "function"
     owner = target if kind == "class" else type(target)
-    scripted = type(target).__module__.startswith("torch.jit")
-    methods = {}
-    if kind != "function":
-        methods = _scripted_methods(target) if scripted else _methods(owner)
+    methods = {} if kind == "function" else _methods(owner)
     known = parameters(target)
     module, path = _import_of(target, origin)
     if kind == "instance" and _has(target, "__signature__") and known is not None:
@@ -149,22 +144,12 @@ def _methods(owner: type) -> dict[str, tuple[Parameter, ...]]:
     return {name: found[name] for name in order[:MOST_METHODS]}
 
 
-def _scripted_methods(target: Any) -> dict[str, tuple[Parameter, ...]]:
-    """Return the parameters of the scripted methods of a module of TorchScript."""
-    found = {}
-    for name in ("forward", *dir(target)):
-        known = None if name.startswith("_") else _describe_script(getattr(target, name, None))
-        if known is not None:
-            found[name] = known[1:]  # without self
-    return found
-
-
 def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, ...] | None:
     """Return the parameters of a callable; None if they are unknown."""
     try:
         signature = inspect.signature(target)
     except Exception:  # a signature may run foreign code
-        return _describe_script(target) or _describe_docstring(target)
+        return _describe_docstring(target)
     handed_on = _handed_on(target, signature)
     return tuple(
         Parameter(
@@ -209,22 +194,6 @@ def _documented_batch(target: Any, name: str) -> str:
     text = str(getattr(target, "__doc__", None) or "")
     line = re.search(rf"^\W*(?:param \w* ?)?{re.escape(name)}\b.*$", text, re.MULTILINE)
     return f" # {line[0].strip()}" if line and OF_BATCH.search(line[0]) else ""
-
-
-def _describe_script(target: Any) -> tuple[Parameter, ...] | None:
-    """Return the parameters of a function of TorchScript."""
-    arguments = getattr(getattr(target, "schema", None), "arguments", None)
-    if arguments is None:
-        return None
-    return tuple(
-        Parameter(
-            name=each.name,
-            kind="KEYWORD_ONLY" if each.kwarg_only else "POSITIONAL_OR_KEYWORD",
-            required=not each.has_default_value(),
-            annotation=str(each.type),
-        )
-        for each in arguments
-    )
 
 
 def _describe_docstring(target: Any) -> tuple[Parameter, ...] | None:
@@ -277,7 +246,7 @@ def frameworks(*targets: Any) -> tuple[str, ...]:
     what has been loaded by it.
     """
     if type(targets[0]).__module__.startswith(str(__package__)):
-        return ("numpy",)  # a program, or a file that is a kernel
+        return ("numpy",)  # a program, a shared library, or a model of ONNX
     found: list[str] = []
     for target in filter(lambda each: each is not None, targets):
         words = [each.annotation for each in parameters(target) or ()]

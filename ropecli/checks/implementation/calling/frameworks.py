@@ -176,80 +176,11 @@ class Mlx(Numpy):
         return self._mx.vjp(call, given, gradients)[1], None
 
 
-class TensorFlow(Numpy):
-    """TensorFlow tensors."""
-
-    dtypes = ("float32", "float64", "float16", "bfloat16")
-    has_strides = False
-
-    def __init__(self, device: str | None = None) -> None:
-        self._tf = self._named = _import("tensorflow", "TensorFlow")
-        self._device = device or "/CPU:0"
-        with _on_device(device), self._tf.device(self._device):
-            self._tf.zeros(1)
-
-    def to(self, array: NDArray[Any]) -> Any:
-        """Return a tensor on the device."""
-        with self._tf.device(self._device):
-            return self._tf.convert_to_tensor(array.copy())
-
-    def pull_back(
-        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
-    ) -> tuple[Sequence[Any], str | None]:
-        """Return gradients by a gradient tape."""
-        with self._tf.GradientTape() as tape:
-            tape.watch(given)
-            results = call(*given)
-        return tape.gradient(results, given, output_gradients=gradients), None
-
-
-class Tinygrad(Numpy):
-    """Tensors of tinygrad, realized when they are read."""
-
-    dtypes = HALF_AND_SINGLE
-    has_strides = False
-
-    def __init__(self, device: str | None = None) -> None:
-        self._tinygrad = _import("tinygrad", "tinygrad")
-        self._named = self._tinygrad.dtypes
-        self._device = device
-        with _on_device(device):
-            self.to(np.zeros(1, dtype=np.float32)).realize()
-
-    def to(self, array: NDArray[Any]) -> Any:
-        """Return a tensor on the device; bfloat16 is cast, as NumPy's name of it is not known."""
-        if array.dtype == BFLOAT16:
-            wide = self._tinygrad.Tensor(array.astype(np.float32), device=self._device)
-            return wide.cast(self._named.bfloat16)
-        return self._tinygrad.Tensor(np.ascontiguousarray(array), device=self._device)
-
-    def expand(self, array: NDArray[Any], shape: tuple[int, ...]) -> Any:
-        """Return a tensor of which one element serves a whole axis."""
-        return self.to(array).expand(*shape)
-
-    def back(self, value: Any) -> NDArray[Any]:
-        """Return a tensor's values."""
-        if not isinstance(value, self._tinygrad.Tensor):
-            return super().back(value)
-        if value.dtype == self._named.bfloat16:
-            return np.array(value.float().numpy()).astype(BFLOAT16)
-        return super().back(value.numpy())
-
-    def pull_back(
-        self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
-    ) -> tuple[Sequence[Any], str | None]:
-        """Return gradients by Tensor.gradient, each of the result in its place."""
-        each = zip(call(*given), given, gradients, strict=False)
-        return [y.gradient(x, gradient=gradient)[0] for y, x, gradient in each], None
-
-
 FRAMEWORKS: dict[str, Callable[[str | None], Numpy]] = {
     "numpy": Numpy,
     "torch": Torch,
     "jax": Jax,
     "mlx": Mlx,
-    "tensorflow": TensorFlow,
-    "tinygrad": Tinygrad,
 }
 
 

@@ -1,7 +1,6 @@
-"""Implementations that are not Python code: a program, a shared library, or a file of a kernel.
+"""Implementations that are not Python code: a program, a shared library, or a model of ONNX.
 
-A program reads and writes .npy files. A file is a model of ONNX, a module of TorchScript, or a
-program of torch.export; no pickle of a file is run. A function of a library has one C prototype:
+A program reads and writes .npy files. A function of a library has one C prototype:
 
     int rope_f32(const float *x, float *out, const int64_t *positions,
                  int64_t batch, int64_t heads, int64_t length, int64_t head_dim);
@@ -13,16 +12,14 @@ uint16_t. It returns 0, or another number to refuse the call.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import inspect
-import os
 import shlex
 import shutil
 import string
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +37,7 @@ MOST_WORDS = 300  #: Characters of what a program says when it fails.
 LIBRARIES = (".so", ".dylib", ".dll")
 #: Types of a library's functions, by the end of their names.
 TYPES = {"_f64": "float64", "_f32": "float32", "_f16": "float16", "_bf16": "bfloat16"}
-ONNX, EXPORTED, SCRIPTED = ".onnx", ".pt2", (".pt", ".pth", ".ts")
-KERNELS = (ONNX, EXPORTED, *SCRIPTED)
+ONNX = ".onnx"
 #: NumPy's names of the types of ONNX whose names differ.
 ONNX_TYPES = {"float": "float32", "double": "float64"}
 SILENT = 4  #: Of ONNX Runtime: only fatal errors are logged, and all others are raised anyway.
@@ -142,42 +138,19 @@ class SharedFunction:
         return out
 
 
-def load_kernel(path: str) -> Any:
-    """Return what a file computes, as a function or module."""
+def load_onnx(path: str) -> OnnxFunction:
+    """Return what a model of ONNX computes."""
     try:
-        if path.endswith(ONNX):
-            return OnnxFunction(path)
-        import torch
-
-        if path.endswith(SCRIPTED):
-            return torch.jit.load(path, map_location="cpu")
-        with _no_pickles():
-            return torch.export.load(path).module()
+        return OnnxFunction(path)
     except ImportError as error:
         raise FileError(f"{path} needs {error.name}: pip install {error.name}") from None
     except Exception as error:  # of foreign code
-        kind = "a module of TorchScript" if path.endswith(SCRIPTED) else "a program of torch.export"
-        kind = "a model of ONNX" if path.endswith(ONNX) else f"{kind}, and no other pickle is run"
-        raise FileError(f"{path} can't be loaded as {kind}: {describe_exception(error)}") from None
+        msg = f"{path} can't be loaded as a model of ONNX: {describe_exception(error)}"
+        raise FileError(msg) from None
 
 
-@contextlib.contextmanager
-def _no_pickles() -> Iterator[None]:
-    """Have PyTorch refuse what is not tensors, such as inputs of other classes, in a file."""
-    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
-def kernel_name(path: str) -> str:
-    """Return the name by which calls name the kernel of a file."""
+def onnx_name(path: str) -> str:
+    """Return the name by which calls name a model of ONNX."""
     stem = Path(path).stem
     return stem if stem.isidentifier() and stem not in ROLES else "kernel"
 

@@ -27,7 +27,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A function or class by name, such as "file.py:function", or a file that is a kernel."""
+    """A function or class by name, such as "file.py:function", or a model of ONNX."""
 
     target: str
     other: str = ""  #: Name of the second function, if there is one.
@@ -38,8 +38,8 @@ class Named:
         from ropecli.files.function import folder_of, load_function
 
         name = name_of(self.target)
-        if self.target.endswith(native.KERNELS):
-            return Engine(native.load_kernel(self.target), name=name, device=self.device)
+        if self.target.endswith(native.ONNX):
+            return Engine(native.load_onnx(self.target), name=name, device=self.device)
         library, _, symbol = self.target.rpartition(":")
         if library.endswith(native.LIBRARIES):
             return Engine(native.SharedFunction(library, symbol), name=symbol)
@@ -167,8 +167,8 @@ def _check_present(target: str) -> None:
     """Refuse a target whose file is not there, before a process is started for it."""
     from ropecli.files.function import module_and_name
 
-    path = target if target.endswith(native.KERNELS) else target.rpartition(":")[0]
-    if not path.endswith((*native.KERNELS, *native.LIBRARIES)):
+    path = target if target.endswith(native.ONNX) else target.rpartition(":")[0]
+    if not path.endswith((native.ONNX, *native.LIBRARIES)):
         module_and_name(target)
     elif not Path(path).is_file():
         raise FileError(f"cannot read {path}: no such file")
@@ -179,8 +179,8 @@ def name_of(target: Any) -> str:
     if not isinstance(target, str):
         name = str(getattr(target, "__name__", ""))
         return name if name.isidentifier() else "target"
-    if target.endswith(native.KERNELS):
-        return native.kernel_name(target)
+    if target.endswith(native.ONNX):
+        return native.onnx_name(target)
     return target.rpartition(":")[2].rpartition(".")[2]
 
 

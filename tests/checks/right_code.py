@@ -1,7 +1,7 @@
-"""Faults put into right implementations from outside: an effect on the rows of a slice.
+"""Right code, and faults planted in it from outside.
 
-An `Operator` wraps a right implementation (`Base`) and keeps its signature. It reads each call as
-(batch, heads, sequence, head_dim), and replaces the rows of its `Slice` by those of its `Effect`.
+`plant` wraps a right implementation (`Base`) and keeps its signature. It reads each call as (batch,
+heads, sequence, head_dim), and replaces rows in the place of a mutant by those of its fault.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from callings import AXES as DECLARED
 from callings import COUNTED, POSITIONS, TABLES, Called, Calling, pack, unpack
 from conventions import Convention
+from faults import ANYWHERE, Call, Fault, History, Mutant, Place
 from implementations.case import Right
 from implementations.intended import HALF
 from implementations.plain import Array, align, angles, half, interleaved, inv_freq, rotate_half
@@ -57,7 +58,7 @@ class Base:
     kind: str = "function"
 
     def reading(self, ndim: int, axis: str) -> str | None:
-        """The axes of an array: where there are several readings, that of a slice's axis."""
+        """The axes of an array: where there are several readings, that of a place's axis."""
         texts = self.axes.get(ndim, ())
         return next((text for text in texts if axis in text), texts[0] if texts else None)
 
@@ -74,100 +75,11 @@ class Base:
         return check_here(target, **{**self.options, **options})
 
 
-@dataclass(kw_only=True, eq=False)
-class Memory:
-    """Memory of an instance."""
-
-    calls: set[Any] = field(default_factory=set)  #: Shapes and dtypes.
-    sibling: bool = False  #: Another instance lived when it was made.
+# Places in right code.
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
-    """One call as an operator sees it."""
-
-    x: Array  #: (batch, heads, sequence, head_dim)
-    y: Array  #: The right result, in the same axes.
-    m: Array  #: Positions (batch or 1, sequence), with one more axis for several.
-    rope: Rotary
-    text: str  #: Axes of the array.
-    dtype: str
-    strided: bool
-    part: str  #: "q" or "k"
-    again: bool  #: It is not the first call of its shape and dtype.
-    sibling: bool
-
-    @property
-    def own(self) -> bool:
-        """Sequences have positions of their own."""
-        return bool((self.m != self.m[:1]).any())
-
-    @property
-    def ndim(self) -> int:
-        return len(self.text.split())
-
-    def along(self, axis: str) -> tuple[Array, int]:
-        """Index of each row along an axis, and its size."""
-        number = "bhs".index(axis)
-        return np.indices(self.y.shape[:3])[number], self.y.shape[number]
-
-    @property
-    def position(self) -> Array:
-        """Position of each row, (batch or 1, 1, sequence)."""
-        return (self.m if self.m.ndim == 2 else self.m[..., 0])[:, None]
-
-    def turned(
-        self, *, step: float = 0, sign: int = 1, power: float = 1, pairs: Array | None = None
-    ) -> Array:
-        """The rows rotated otherwise than they should be."""
-        rope = self.rope
-        theta = np.sign(rope.inv_freq) * np.abs(rope.inv_freq) ** power
-        m = self.m + step
-        angle = sign * (m[..., None] * theta if rope.axes == 1 else m @ theta)[:, None]
-        cos, sin = np.cos(angle), np.sin(angle if rope.direction == "forward" else -angle)
-        before, after = (rope.pairs_in, rope.pairs_out) if pairs is None else (pairs, pairs)
-        y = self.x.astype(np.float64)
-        a, b = (rope.attention_factor * y[..., before[:, i]] for i in (0, 1))
-        y[..., after[:, 0]], y[..., after[:, 1]] = a * cos - b * sin, a * sin + b * cos
-        return y
-
-
-# Effects: what becomes of a row, by the axis of the slice.
-
-
-def in_another_layout(rows: Rows, _: str) -> Array:
-    """Halves where neighbours are paired, and neighbours where anything else is."""
-    used = np.sort(rows.rope.pairs_in.ravel())
-    neighbours, halves = used.reshape(-1, 2), used.reshape(2, -1).T
-    return rows.turned(pairs=halves if (neighbours == rows.rope.pairs_in).all() else neighbours)
-
-
-EFFECTS: dict[str, Callable[[Rows, str], Array]] = {
-    "left unrotated": lambda rows, _: rows.x,
-    "zeroed": lambda rows, _: np.zeros_like(rows.y),
-    "exchanged": lambda rows, axis: np.roll(rows.y, -1, axis="bhs".index(axis)),
-    "at the next position": lambda rows, _: rows.turned(step=1),
-    "of another base": lambda rows, _: rows.turned(power=1.5),
-    "rotated the other way": lambda rows, _: rows.turned(sign=-1),
-    "in another layout": in_another_layout,
-}
-
-
-# Slices: which rows.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Slice:
-    """Some rows of some calls."""
-
-    name: str
-    of: Callable[[Rows], Any]  #: Broadcast to (batch, heads, sequence).
-    axis: str = "s"  #: Along which rows are exchanged.
-    half: bool = False  #: It shows in float16 alone.
-
-
-def _along(axis: str, what: str, beyond: int, block: int) -> list[Slice]:
-    """Slices of heads, sequences or rows."""
+def _along(axis: str, what: str, beyond: int, block: int) -> list[Place]:
+    """Return places of heads, sequences or rows."""
     every: dict[str, Callable[[Array, int], Any]] = {
         f"the first {what}": lambda i, _: i == 0,
         f"the last {what}": lambda i, n: i == n - 1,
@@ -176,90 +88,90 @@ def _along(axis: str, what: str, beyond: int, block: int) -> list[Slice]:
         f"each {block}th {what}": lambda i, _: i % block == 0,
         f"all but the first {what}": lambda i, _: i > 0,
     }
-    return [Slice(name=name, axis=axis, of=_by_index(axis, of)) for name, of in every.items()]
+    return [Place(name, "", _by_index(axis, of), axis=axis) for name, of in every.items()]
 
 
-def _by_index(axis: str, of: Callable[[Array, int], Any]) -> Callable[[Rows], Any]:
-    return lambda rows: of(*rows.along(axis))
+def _by_index(axis: str, of: Callable[[Array, int], Any]) -> Callable[[Call], Any]:
+    def wrong(call: Call) -> Any:
+        index = {"b": call.sequence, "h": call.head, "s": call.row}[axis]
+        return of(index, call.x.shape["bhs".index(axis)])
+
+    return wrong
 
 
-def _by_position(at: Callable[[Array], Any]) -> Callable[[Rows], Any]:
-    return lambda rows: at(rows.position)
+def _of_axes(place: Place, count: int) -> Place:
+    return replace(
+        place,
+        name=f"{place.name}, of {count} axes",
+        wrong=lambda call: place.wrong(call) & (call.ndim == count),
+    )
 
 
-def _by_axes(count: int, of: Callable[[Rows], Any] = lambda _: True) -> Callable[[Rows], Any]:
-    return lambda rows: of(rows) & (rows.ndim == count)
-
-
-def _by_dtype(name: str) -> Callable[[Rows], Any]:
-    return lambda rows: rows.dtype == name
-
-
-def _slices() -> Iterator[Slice]:
+def _places() -> Iterator[Place]:
     heads, sequences = _along("h", "head", 3, 4), _along("b", "sequence", 2, 3)
     yield from (*heads, *sequences, *_along("s", "row", BEYOND, BLOCK))
-    for each, n in itertools.product((heads[-1], sequences[-1]), (3, 4)):
-        yield replace(each, name=f"{each.name}, of {n} axes", of=_by_axes(n, each.of))
-    places: dict[str, Callable[[Array], Any]] = {
-        "position 1": lambda m: m == 1,
-        "the last position": lambda m: m == CONTEXT - 1,
-        "odd positions": lambda m: m % 2 == 1,
-        f"positions beyond {BEYOND}": lambda m: m >= BEYOND,
-        f"positions {BLOCK}n": lambda m: m % BLOCK == 0,
+    yield from (_of_axes(each[-1], n) for each in (heads, sequences) for n in (3, 4))
+    of_calls: dict[str, Callable[[Call], Any]] = {
+        "position 1": lambda c: c.m == 1,
+        "the last position": lambda c: c.m == CONTEXT - 1,
+        "odd positions": lambda c: c.m % 2 == 1,
+        f"positions beyond {BEYOND}": lambda c: c.m >= BEYOND,
+        f"positions {BLOCK}n": lambda c: c.m % BLOCK == 0,
+        "calls of 2 axes": lambda c: c.ndim == 2,
+        "calls of 3 axes": lambda c: c.ndim == 3,
+        "calls of 4 axes": lambda c: c.ndim == 4,
+        "float32": lambda c: c.dtype == "float32",
+        "float64": lambda c: c.dtype == "float64",
+        "float16": lambda c: c.dtype == "float16",
+        "strided input": lambda c: c.strided,
+        "one token": lambda c: c.length == 1,
+        "own positions": lambda c: c.own,
+        "keys": lambda c: c.part == "k",
+        "a second call": lambda c: c.again,
+        "a second instance": lambda c: c.before.sibling,
     }
-    yield from (Slice(name=name, of=_by_position(at)) for name, at in places.items())
-    yield from (Slice(name=f"calls of {n} axes", of=_by_axes(n)) for n in (2, 3, 4))
-    for dtype in ("float32", "float64", "float16"):
-        yield Slice(name=dtype, of=_by_dtype(dtype), half=dtype == "float16")
-    yield Slice(name="strided input", of=lambda rows: rows.strided)
-    yield Slice(name="one token", axis="h", of=lambda rows: rows.y.shape[2] == 1)
-    yield Slice(name="own positions", of=lambda rows: rows.own)
-    yield Slice(name="keys", of=lambda rows: rows.part == "k")
-    yield Slice(name="a second call", of=lambda rows: rows.again)
-    yield Slice(name="a second instance", of=lambda rows: rows.sibling)
+    for name, wrong in of_calls.items():
+        yield Place(name, "", wrong, axis="h" if name == "one token" else "s")
 
 
-# Operators.
+#: Each fault in each place.
+PLANTED = [Mutant(fault, place) for place in _places() for fault in ANYWHERE]
+
+
+def dtypes_of(mutant: Mutant) -> tuple[str, str]:
+    """Return the dtypes in which code with a fault is judged."""
+    return ("float32", "float16" if mutant.place.name == "float16" else "float64")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Operator:
-    """An effect on a slice."""
+class Planted:
+    """A mutant in a right implementation."""
 
-    effect: str
-    slice: Slice
+    mutant: Mutant
+    base: Base
 
-    @property
-    def name(self) -> str:
-        return f"{self.slice.name}: {self.effect}"
-
-    @property
-    def dtypes(self) -> tuple[str, str]:
-        """In which code is judged."""
-        return ("float32", "float16" if self.slice.half else "float64")
-
-    def apply(self, base: Base) -> Any:
+    def target(self) -> Any:
         """Return the implementation with the fault."""
-        target = base.target
+        target = self.base.target
         if inspect.isclass(target):
-            return self._class(base)
-        signature, memory = inspect.signature(target), Memory()
+            return self._class()
+        signature, memory = inspect.signature(target), History()
 
         @functools.wraps(target)
         def wrapper(*args: Any, **keywords: Any) -> Any:
             bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
-            return self.change(base, bound.args, lambda: target(*args, **keywords), memory)
+            return self.change(bound.args, lambda: target(*args, **keywords), memory)
 
         return wrapper
 
-    def _class(self, base: Base) -> type:
-        made = base.target
+    def _class(self) -> type:
+        base, made = self.base, self.base.target
         alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
         @functools.wraps(made.__init__)
         def init(self: Any, *args: Any, **keywords: Any) -> None:
-            self.memory = Memory(sibling=len(alive) > 0)
+            self.memory = History(sibling=len(alive) > 0)
             alive.add(self)
             made.__init__(self, *args, **keywords)
 
@@ -268,7 +180,7 @@ class Operator:
             def call(instance: Any, *args: Any) -> Any:
                 at = None if places is None else places(instance, args[0].shape[-2])
                 run = functools.partial(method, instance, *args)
-                return self.change(base, args, run, instance.memory, at)
+                return self.change(args, run, instance.memory, at)
 
             return call
 
@@ -283,13 +195,13 @@ class Operator:
 
     def change(
         self,
-        base: Base,
         given: Sequence[Any],
         run: Callable[[], Any],
-        memory: Memory,
+        memory: History,
         places: Array | None = None,
     ) -> Any:
         """Make a call, and return its result with the fault, written in place if it is."""
+        base = self.base
         vectors = given[len(given) - base.vectors :] if base.last else given[: base.vectors]
         before = [x.copy() for x in vectors]
         value = run()
@@ -298,36 +210,33 @@ class Operator:
         changed = []
         for part, x, given_x, y in zip("qk", before, vectors, results, strict=False):
             known = (part, x.shape, str(x.dtype))
-            rows = self._read(base, given, x, y, places)
-            if rows is not None:
-                rows = replace(
-                    rows,
-                    part=part,
-                    strided=not given_x.flags.c_contiguous,
-                    again=known in memory.calls,
-                    sibling=memory.sibling,
-                )
-            changed.append(y if rows is None else self._faulty(rows, y))
-            memory.calls.add(known)
+            call = self._read(given, x, y, places, memory)
+            if call is not None:
+                strided, again = not given_x.flags.c_contiguous, known in memory.seen
+                call = replace(call, part=part, strided=strided, again=again)
+            changed.append(y if call is None else self._faulty(call, y))
+            memory.seen.add(known)
         if in_place:
             for x, y in zip(vectors, changed, strict=True):
                 x[...] = y
             return None
         return tuple(changed) if isinstance(value, tuple) else changed[0]
 
-    def _faulty(self, rows: Rows, like: Array) -> Array:
+    def _faulty(self, call: Call, like: Array) -> Array:
         """Return a result with the fault, in its own axes."""
-        where = np.broadcast_to(self.slice.of(rows), rows.y.shape[:3])[..., None]
-        wrong = EFFECTS[self.effect](rows, self.slice.axis)
-        y = np.where(where, wrong.astype(rows.y.dtype), rows.y)
-        return pack(y, like, rows.text)
+        return pack(self.mutant.change(call, call.y), like, call.text)
 
     def _read(
-        self, base: Base, given: Sequence[Any], x: Array, y: Array, places: Array | None
-    ) -> Rows | None:
-        """Return a call as an operator sees it; None if it cannot be read."""
-        rope = base.rope(1)
-        text = base.reading(x.ndim, self.slice.axis)
+        self,
+        given: Sequence[Any],
+        x: Array,
+        y: Array,
+        places: Array | None,
+        memory: History,
+    ) -> Call | None:
+        """Return a call as a mutant sees it; None if it cannot be read."""
+        base, rope = self.base, self.base.rope(1)
+        text = base.reading(x.ndim, self.mutant.place.axis)
         if text is None or np.shape(y) != x.shape:
             return None
         length = x.shape[text.split().index(next(w for w in text.split() if w.endswith("s")))]
@@ -340,24 +249,23 @@ class Operator:
         by_axes = [unpack(each, text, rope.head_dim) for each in (x, y)]
         if m.shape[1] != by_axes[0].shape[2] or m.shape[0] not in {1, len(x)}:
             return None
-        return Rows(
+        return Call(
             x=by_axes[0],
             y=by_axes[1],
-            m=m,
+            positions=m,
+            before=memory,
             rope=base.rope(1 + int(m.max(initial=0))),
             text=text,
-            dtype=x.dtype.name,
-            strided=False,
             part="q",
-            again=False,
-            sibling=False,
         )
 
 
-OPERATORS = [Operator(effect=effect, slice=each) for each in _slices() for effect in EFFECTS]
+def plant(mutant: Mutant, base: Base) -> Any:
+    """Return a right implementation with a fault in a place."""
+    return Planted(mutant=mutant, base=base).target()
 
 
-# What an operator changes.
+# What a fault changes.
 
 #: Sequences, heads and tokens of calls, the first position, and what each next sequence adds to it.
 SHAPES = (
@@ -370,17 +278,17 @@ SHAPES = (
 _Call = tuple[str, tuple[int, int, int, int, int]]
 
 
-def changes(operator: Operator, base: Base) -> bool:
+def changes(mutant: Mutant, base: Base) -> bool:
     """Return True if rows change in some calls of all axes that are taken, and others stay right.
 
-    If all that an effect can change were changed, it might be another rotation, and right. So it is
+    If all that a fault can change were changed, it might be another rotation, and right. So it is
     if all heads in one axis but the first come out as they were: a part of one head is rotated.
     """
-    made = operator.apply(base)
+    made = plant(mutant, base)
     instances = [made(), made()] if inspect.isclass(made) else [made]
     wrong = right = several = False
-    for call, dtype in itertools.product(_calls(base), operator.dtypes):
-        might = _most_changes(operator.effect, operator.slice.axis, base, call, dtype)
+    for call, dtype in itertools.product(_calls(base), dtypes_of(mutant)):
+        might = _most_changes(mutant.fault, mutant.place.axis, base, call, dtype)
         for instance, strided in itertools.product(instances, (False, True)):
             results = _results(base, instance, call, dtype, strided=strided)
             changed = _changed_rows(results, _right_results(base, call, dtype))
@@ -405,10 +313,9 @@ def _is_one_head(base: Base, call: _Call, dtype: str, results: Sequence[Array]) 
 
 
 @functools.cache
-def _most_changes(effect: str, axis: str, base: Base, call: _Call, dtype: str) -> list[Array]:
-    """Return which rows of each result an effect changes if it has all."""
-    operator = Operator(effect=effect, slice=Slice(name="all", axis=axis, of=lambda _: True))
-    made = operator.apply(base)
+def _most_changes(fault: Fault, axis: str, base: Base, call: _Call, dtype: str) -> list[Array]:
+    """Return which rows of each result a fault changes if it shows everywhere."""
+    made = plant(Mutant(fault, Place("all", "", lambda _: True, axis=axis)), base)
     instance = made() if inspect.isclass(made) else made
     results = _results(base, instance, call, dtype, strided=False)
     return _changed_rows(results, _right_results(base, call, dtype))
@@ -733,20 +640,20 @@ def all_bases() -> tuple[list[Base], list[Base]]:
 FREE, FIXED = all_bases()
 
 
-def order(operator: Operator) -> list[Base]:
+def order(mutant: Mutant) -> list[Base]:
     """All implementations in an order of its own, those of any axes every second one."""
-    random = np.random.default_rng([*operator.name.encode()])
+    random = np.random.default_rng([*f"{mutant.place.name}: {mutant.fault.name}".encode()])
     one, other = ([each[i] for i in random.permutation(len(each))] for each in (FREE, FIXED))
     both = [base for pair in itertools.zip_longest(one, other) for base in pair]
     return [base for base in both if base is not None]
 
 
-def made_wrong(operator: Operator) -> Iterator[Base]:
-    """Yield the implementations that an operator makes wrong."""
-    return (base for base in order(operator) if changes(operator, base))
+def made_wrong(mutant: Mutant) -> Iterator[Base]:
+    """Yield the implementations that a mutant makes wrong."""
+    return (base for base in order(mutant) if changes(mutant, base))
 
 
-def passes(operator: Operator, base: Base) -> Verdict | None:
+def passes(mutant: Mutant, base: Base) -> Verdict | None:
     """The verdict of `check` that an implementation with a fault is right; None if it is not.
 
     A verdict fails where any law does: the quick ones are asked first, and all the others
@@ -756,7 +663,7 @@ def passes(operator: Operator, base: Base) -> Verdict | None:
     asked: Mapping[str, Any]
     for asked in ({}, {"select": "every shape"}, {"ignore": ()}):
         try:
-            verdict = base.judge(operator.apply(base), dtypes=operator.dtypes, **asked)
+            verdict = base.judge(plant(mutant, base), dtypes=dtypes_of(mutant), **asked)
         except CallError:
             return None
         if not verdict.passed:
