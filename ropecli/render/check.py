@@ -104,7 +104,7 @@ def _found(result: Verdict) -> str:
 
 def _of_convention(result: Verdict) -> bool:
     """Return whether it is another rotation, and not one with occasional errors."""
-    named = {"rotation", "convention", "attention factor", "axes"}
+    named = {"rotation", "convention", "axes"}
     return any(check.passed is False and check.name in named for check in result.checks)
 
 

@@ -49,7 +49,7 @@ OF_THEIR_OWN = {
     "keys",
 }
 #: Checks that compare with the encoding expected, and those whose calls have heads or a batch.
-OF_WHAT_IS_EXPECTED = {"attention factor", "axes", "original length"}
+OF_WHAT_IS_EXPECTED = {"axes", "original length"}
 OF_LARGE_CALLS = {"batched positions", "left padding", *WHOLE_DESIGN}
 SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
@@ -78,8 +78,6 @@ def diagnose(
     if lost is not None and lost not in sentence:
         sentence = f"{lost}; {sentence}"
     followers = _followers(subject, cause, explains)
-    if cause in WHOLE_DESIGN and _only_rows_differ(failed.get("dtype and shape")):
-        followers.add("dtype and shape")
     if cause != "gradient" and _is_of_wrong_rows(failed.get("gradient")):
         followers.add("gradient")
     return sentence, [
@@ -116,19 +114,12 @@ def _cause(
     if "keys" in failed and (failed["keys"].note or "").startswith(FEWER_HEADS):
         return "keys", _sentence(failed["keys"])
     specific = [law.name for law in MOST_SPECIFIC_FIRST if law.name in failed]
-    if {*WHOLE_DESIGN} & failed.keys() and _only_rows_differ(failed.get("dtype and shape")):
-        specific.remove("dtype and shape")
     if len(specific) > 1 and _is_of_wrong_rows(failed.get("gradient")):
         specific.remove("gradient")
     # A statement about shapes explains why calls of that shape fail other checks.
     shapes = [each for each in WHOLE_DESIGN if each in failed and explains.get(each)]
     named = shapes[0] if shapes and not {*specific} & STATE else (specific or [*failed])[0]
     return named, _sentence(failed[named])
-
-
-def _only_rows_differ(check: Check | None) -> bool:
-    """True if a result has the right shape, and not the right rows."""
-    return check is not None and "alone" in (check.counterexample or "")
 
 
 def _is_of_wrong_rows(check: Check | None) -> bool:
@@ -218,8 +209,6 @@ def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
     more = _changed_pass_through(subject) or _zeros(subject)
     if more is None and subject.axes > 1:
         more = "the angles of its pairs are not proportional to the axes of the position"
-    if more is None and "norm" in failed and subject.evidence.why_unidentified is None:
-        more = failed["norm"].counterexample
     return text if more is None else f"{text}; {more}"
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.implementation.call import ImplementationError, Unsupported
 from ropecli.checks.implementation.causes import Cause, Sample, find_position_mistake, name_cause
-from ropecli.checks.implementation.oracle import Oracle, Truth, sequence_length, truth_of
+from ropecli.checks.implementation.oracle import Truth, sequence_length, truth_of
 from ropecli.checks.implementation.subject import Step, Subject
 from ropecli.checks.law import (
     Law,
@@ -51,13 +51,11 @@ def check_rows(
     step: Step,
     got: Array,
     *,
-    sequences: int = 1,
     again: bool = False,
     where: str = "",
-    rows: str = "wrong rows",
 ) -> Outcome:
     """Compare the rows of a call with the oracle's; if they are wrong, it can be made again."""
-    truth, changed = find_truth(subject, step, got, sequences)[1:]
+    truth, changed = find_truth(subject, step, got)
     note = CHANGES if changed else None
     outcome = compare_rows(got, truth.rows, truth.tolerance, dtype=step.dtype)
     if outcome.passed is not False:
@@ -71,7 +69,7 @@ def check_rows(
             "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
         )
     else:
-        note = _explain(subject, step, got, sequences, rows)
+        note = _explain(subject, step, got)
     return replace(outcome, counterexample=where + smallest, note=note)
 
 
@@ -81,28 +79,26 @@ def describe_failure(subject: Subject, step: Step) -> str | None:
         got = subject.rotate(*step)
     except (ImplementationError, Unsupported):
         return None
-    truth = find_truth(subject, step, got)[1]
+    truth, _ = find_truth(subject, step, got)
     wrong = truth.wrong(got)
     if not wrong.any():
         return None
     return _unit_failure(subject, step, wrong) or _describe_nearest(step, got, truth)
 
 
-def find_truth(
-    subject: Subject, step: Step, got: Array, sequences: int = 1
-) -> tuple[list[Oracle], Truth, bool]:
-    """Return the oracles, as `oracles_of`, by which all rows are right, or else the first ones.
+def find_truth(subject: Subject, step: Step, got: Array) -> tuple[Truth, bool]:
+    """Return the rows expected, by the first oracle by which all are right, or else the first one.
 
-    With them go their rows, and whether the table is that of another length.
+    With them goes whether the table is that of another length.
     """
-    m, first = step.m, None
-    for oracles in subject.oracles_of(m.reshape(sequences, -1, *m.shape[1:])):
-        truth = truth_of(oracles, step.x, m, step.dtype)
+    first: Truth | None = None
+    for oracles in subject.oracles_of(step.m[None]):
+        truth = truth_of(oracles, step.x, step.m, step.dtype)
         if not truth.wrong(got).any():
-            return oracles, truth, first is not None
-        first = first or (oracles, truth, False)
+            return truth, first is not None
+        first = first or truth
     assert first is not None
-    return first
+    return first, False
 
 
 def compare_rows(
@@ -214,61 +210,45 @@ def find_mistake(subject: Subject, step: Step, got: Array) -> Cause | None:
     return find_position_mistake(_sample(subject, step, got))
 
 
-def _sample(subject: Subject, step: Step, got: Array, sequences: int = 1) -> Sample:
-    """Return all rows of a call, one sequence after another."""
+def _sample(subject: Subject, step: Step, got: Array) -> Sample:
+    """Return all rows of a call."""
     assert subject.oracle is not None
     index = np.arange(len(step.x))
-    sequence, row = np.divmod(index, max(1, len(index) // sequences))
     return Sample(
         oracle=subject.oracle.at_length(sequence_length(step.m)),
         dtype=step.dtype,
         x=step.x,
         m=step.m,
         got=got,
-        sequence=sequence,
+        sequence=np.zeros_like(index),
         head=np.zeros_like(index),
-        row=row,
-        positions=step.m.reshape(sequences, -1, *step.m.shape[1:]),
+        row=index,
+        positions=step.m[None],
         vectors=step.x,
         own=index,
-        scales=np.ones((sequences, 1)),
+        scales=np.ones((1, 1)),
         limits=subject.limits,
     )
 
 
-def _explain(subject: Subject, step: Step, got: Array, sequences: int, rows: str) -> str | None:
+def _explain(subject: Subject, step: Step, got: Array) -> str | None:
     """Describe what rows have in common that are wrong."""
     if not np.isfinite(got).all():
         return f"{int((~np.isfinite(got)).any(axis=1).sum())} of {len(got)} rows are not finite"
-    sample = _sample(subject, step, got, sequences)
+    sample = _sample(subject, step, got)
     mistake = find_position_mistake(sample)
     if mistake is not None:
         return mistake.words.format(rows="rows")
     wrong = sample.wrong()
-    cause = None if wrong is None else name_cause([wrong], rows)
-    started = _wrong_from(subject, step, np.asarray(sample.right.wrong(got).any(axis=1)))
+    cause = None if wrong is None else name_cause([wrong], "wrong rows")
+    started = _wrong_from(step, np.asarray(sample.right.wrong(got).any(axis=1)))
     return "; ".join(text for text in (started, cause) if text) or None
 
 
-def _wrong_from(subject: Subject, step: Step, wrong: NDArray[np.bool_]) -> str | None:
-    """Name the position from which all rows are wrong, if those before it are right."""
+def _wrong_from(step: Step, wrong: NDArray[np.bool_]) -> str | None:
+    """Name the position from which all rows are wrong, if all before it are right."""
     flat = step.m if step.m.ndim == 1 else step.m.max(axis=1)
-    if not wrong.any() or wrong.all() or flat[wrong].min() <= flat[~wrong].max():
+    if not wrong.any() or wrong.all() or not SOME <= flat[~wrong].max() == flat[wrong].min() - 1:
         return None
     low, high = int(flat[~wrong].max()), int(flat[wrong].min())
-    if low < SOME:
-        return None
-    end = int(flat.max())
-    assert subject.oracle is not None
-    while high - low > 1:
-        middle = (low + high) // 2
-        places = np.unique([0, 1, middle, end])
-        between = subject.step(places, 23, step.dtype)
-        try:
-            got = subject.rotate(*between)
-        except (ImplementationError, Unsupported):
-            break
-        there = subject.oracle.truth(between.x, between.m, step.dtype)
-        right = not there.wrong(got)[places == middle].any()
-        low, high = (middle, high) if right else (low, middle)
     return f"rows are right up to position {low} and wrong from {high} on"

@@ -58,11 +58,11 @@ def input_untouched(subject: Subject) -> Iterator[Outcome]:
 
 @law(
     "dtype and shape",
-    because="the rounding of two rotations between a sequence alone and in a batch",
+    because="none",
     meaning="the dtype or the shape of the input is not kept",
 )
 def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
-    """The result has the dtype and the shape of x, with heads and a batch or without."""
+    """The result has the dtype and the shape of x."""
     places = subject.on_axes(np.arange(min(SEQUENCE, subject.context)))
     for dtype in subject.dtypes:
         x = subject.vectors(len(places), dtype, salt=12).astype(DTYPES[dtype])
@@ -87,7 +87,6 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
             )
         else:
             yield Outcome(passed=True, samples=1, dtype=dtype)
-    yield _shapes(subject, places)
 
 
 def _is_single(subject: Subject, x: Array, places: NDArray[Any], result: Array) -> bool:
@@ -102,27 +101,6 @@ def _is_single(subject: Subject, x: Array, places: NDArray[Any], result: Array) 
         return np.array_equal(result, subject.instance.call(narrowed(x), places))
     except ImplementationError:
         return False
-
-
-def _shapes(subject: Subject, places: NDArray[Any]) -> Outcome:
-    """Check the same rows with leading axes."""
-    count, samples = len(places), 0
-    for lead in ((3,), (1,), (2, 3), (1, 2)):
-        x = subject.vectors(int(np.prod(lead)) * count, salt=13)
-        try:
-            got = subject.instance.rows(x.reshape(*lead, count, subject.dim), places, subject.dtype)
-        except ImplementationError:
-            continue
-        whole = Step(x, repeat_positions(places, len(x)), subject.dtype)
-        alone = np.concatenate(
-            [subject.rotate(each, places) for each in x.reshape(-1, count, subject.dim)]
-        )
-        rows = got.reshape(-1, subject.dim)
-        outcome = compare_repeats(subject, whole, rows, alone, "alone, in a batch")
-        samples += outcome.samples
-        if not outcome.passed:
-            return outcome
-    return Outcome(passed=True, samples=samples)
 
 
 @law("independent rows", because=TWICE, meaning="a row changes other rows of its call")
