@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NotThisRope(AssertionError):
-    """A law fails; the message is what `ropecli check` prints."""
+    """A check fails; the message is what `ropecli check` prints."""
 
     def __init__(self, page: str, verdict: Verdict, annotations: tuple[str, ...]) -> None:
         super().__init__(page)
@@ -49,7 +49,7 @@ def assert_rope(
 
     Raises:
         ArgumentError: Neither `expect` nor `model`, or both.
-        AssertionError: A law fails; the message is what `ropecli check` prints.
+        AssertionError: A check fails; the message is what `ropecli check` prints.
         FileError: A file that can't be written.
     """
     __tracebackhide__ = True

@@ -87,10 +87,9 @@ def check(
       ropecli check rope.onnx
       ropecli check --command "./kernel {x} {positions} {out}"
 
-    Check another implementation of RoPE. Its code is run, the laws are checked, and every row that
-    it rotates is compared with a float64 rotation. What was given of an encoding, or
-    read from a model, is required; the rest may be any. Exit code 1 if a law fails, or if the
-    budget ends before all are judged.
+    Check another implementation of RoPE. Its code is run, and every row that it rotates is compared
+    with a float64 rotation. What was given of an encoding, or read from a model, is required; the
+    rest may be any. Exit code 1 if a check fails, or if the budget ends before all are made.
     """
     from ropecli.checks.implementation.calling.find import CallError
     from ropecli.checks.implementation.calling.source import source_of

@@ -51,7 +51,7 @@ def page(
         lines += ["", *_facts(result, width)]
     elif result.loosened:
         lines += ["", *_fact("  loosened  ", "; ".join(result.loosened), width)]
-    lines += ["", *_laws(result, width, brief=screen.brief)]
+    lines += ["", *_checks(result, width, brief=screen.brief)]
     return lines if screen.brief else [*lines, "", _count(result)]
 
 
@@ -62,15 +62,15 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
     verdict = "PASS" if result.passed else "FAIL"
     if not result.expected.grounds:
         said = f"is a RoPE: {_found(result)}" if result.passed else "is not a correct RoPE"
-        if result.passed and _laws_left_out(result):
-            said = f"keeps the laws that it was judged by: {_found(result)}"
+        if result.passed and _checks_left_out(result):
+            said = f"passes the checks that were made: {_found(result)}"
         if result.passed and _found(result):
             said += " (nothing expected: --model or --base compares it)"
     else:
         which = "that is expected" if model is None else f"of {console.visible(model)}"
         said = f"is {'' if result.passed else 'not '}the RoPE {which}"
-        if result.passed and _laws_left_out(result):
-            said += " by the laws that it was judged by"
+        if result.passed and _checks_left_out(result):
+            said += " by the checks that were made"
         if result.passed is False and not _of_convention(result):
             said = f"is the RoPE {which}, but not always"
     if {check.name for check in result.checks if check.passed is False} == {"dtype and shape"}:
@@ -108,7 +108,7 @@ def _of_convention(result: Verdict) -> bool:
     return any(check.passed is False and check.name in named for check in result.checks)
 
 
-def _laws_left_out(result: Verdict) -> bool:
+def _checks_left_out(result: Verdict) -> bool:
     return any("judged by" in words for words in result.loosened)
 
 
@@ -150,19 +150,19 @@ def _call_lines(start: str, options: str, width: int) -> list[str]:
     return [start + text[0], *(" " * len(start) + line for line in text[1:])]
 
 
-def _laws(result: Verdict, width: int, *, brief: bool) -> list[str]:
-    """Return the laws that fail, then the names of those that hold, then notes."""
-    laws: dict[str, list[Check]] = {}
+def _checks(result: Verdict, width: int, *, brief: bool) -> list[str]:
+    """Return the checks that fail, then the names of those that pass, then notes."""
+    by_name: dict[str, list[Check]] = {}
     for check in result.checks:
-        laws.setdefault(check.name, []).append(check)
+        by_name.setdefault(check.name, []).append(check)
     held = [
         name
-        for name, checks in laws.items()
+        for name, checks in by_name.items()
         if any(c.passed for c in checks) and all(c.passed is not False for c in checks)
     ]
     page: list[str] = []
     following: dict[str, list[str]] = {}
-    for name, checks in laws.items():
+    for name, checks in by_name.items():
         failed = [check for check in checks if check.passed is False]
         causes = [check for check in failed if check.follows is None]
         if causes:
@@ -220,7 +220,7 @@ def _list_names(names: list[str]) -> str:
 def _what_follows(result: Verdict) -> str:
     """Return what right rows in all calls imply, which the paper states of them."""
     found = (result.identified and result.identified.rotary) or result.expected.rope
-    if not result.passed or found is None or _laws_left_out(result):
+    if not result.passed or found is None or _checks_left_out(result):
         return ""
     moved = result.identified and result.identified.position_offset
     if moved:
@@ -260,5 +260,5 @@ def _count(result: Verdict) -> str:
         more = f", {len(wrong - failed)} because of {'it' if len(failed) == 1 else 'them'}"
         more = more if wrong - failed else ""
         fail = " fails" if len(failed) == 1 else "s fail"
-        return f"{len(failed)} law{fail} of {len(judged)}{more} {how}."
-    return f"{len(judged)} law{' holds' if len(judged) == 1 else 's hold'} {how}."
+        return f"{len(failed)} check{fail} of {len(judged)}{more} {how}."
+    return f"{len(judged)} check{' passes' if len(judged) == 1 else 's pass'} {how}."

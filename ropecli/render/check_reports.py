@@ -20,7 +20,7 @@ from ropecli.render.github import annotation
 from ropecli.render.sarif import document, file_uri
 from ropecli.render.sarif import place as sarif_place
 
-PAGE = "docs/commands/check.md#the-laws"  #: Describes all laws, in the documentation.
+PAGE = "docs/commands/check.md#the-checks"  #: Describes all laws, in the documentation.
 
 
 def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool) -> None:

@@ -38,7 +38,7 @@ INIT: dict[str, Any] = {"form": "module", "init": {"base": 2e4}}
         (turn, {"device": "cuda:0"}, "device must be cpu with numpy, got 'cuda:0'"),
         (turn, {"context_length": 0}, "context length must be from 1 to 2^53, got 0"),
         (turn, {"expect": HALF, "axes": 2}, "axes must be the 1 of what is expected, got 2"),
-        (turn, {"select": ["axes"], "ignore": ["axes"]}, "no law is left to judge by"),
+        (turn, {"select": ["axes"], "ignore": ["axes"]}, "no check is left to make"),
         (turn, {"tolerance": "loose"},
          "tolerance must be a number above 0 such as 1e-3, or 2ulp, or for one dtype "
          "float16=1e-3, got 'loose'"),
@@ -84,7 +84,7 @@ def test_laws_are_selected_and_ignored() -> None:
 def test_laws_that_are_gone_say_where_they_went(name: str, words: str) -> None:
     with pytest.raises(ropecli.ArgumentError) as error:
         judge(turn, select=name)
-    assert str(error.value) == f"law {name} is no longer in check: {words}"
+    assert str(error.value) == f"check {name!r} is gone: {words}"
 
 
 def test_xpos_is_refused() -> None:

@@ -76,7 +76,7 @@ def test_another_convention_fails_with_its_cure(
     assert "It rotates half-split, expected interleaved: permute the q/k weights" in words
     assert "smallest case: position 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 16)" in words
     assert "FAIL convention" in words
-    assert "1 law fails of " in words
+    assert "1 check fails of " in words
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_what_is_loosened_is_in_the_verdict(
     ]
     out, _ = assert_checked(capfd, target, *short, *loose)
     assert out.startswith(
-        f"PASS  {target} keeps the laws that it was judged by: dim 8, base 10000, half\n"
+        f"PASS  {target} passes the checks that were made: dim 8, base 10000, half\n"
     )
     words = " ".join(out.split())
     said = "tolerance of float16 at least 0.01; not judged by memory, 'long, short, long'"
@@ -300,7 +300,7 @@ def test_what_is_loosened_is_in_the_verdict(
     out, _ = assert_checked(capfd, target, *short, *loose, "--json", "-q")
     assert json.loads(out)["result"]["loosened"] == said.split("; ")
     _, err = assert_checked(capfd, target, *short, "--select", "none", code=2)
-    assert err[-1].startswith("error: law must be one of attention factor, axes, ")
+    assert err[-1].startswith("error: check must be one of ")
     assert err[-1].endswith(", two instances, got 'none'")
 
 

@@ -50,12 +50,12 @@ def laws(
     left_out = _as_names(ignore)
     for name in sorted((kept | left_out) - names):
         if name in GONE:
-            raise ArgumentError(f"law {name} is no longer in check: {GONE[name]}")
+            raise ArgumentError(f"check {name!r} is gone: {GONE[name]}")
         listed = ", ".join(repr(each) if "," in each else each for each in sorted(names))
-        raise ArgumentError(f"law must be one of {listed}, got {quote(name)}{meant(name, names)}")
+        raise ArgumentError(f"check must be one of {listed}, got {quote(name)}{meant(name, names)}")
     chosen = [law for law in known if law.name in kept - left_out]
     if not chosen:
-        raise ArgumentError("no law is left to judge by")
+        raise ArgumentError("no check is left to make")
     return chosen
 
 
