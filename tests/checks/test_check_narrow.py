@@ -190,6 +190,15 @@ def test_positions_of_the_first_call_of_a_shape_are_named() -> None:
     assert "the positions of the first call of that shape are kept" in str(verdict.diagnosis)
 
 
+def test_positions_that_are_ignored_in_one_length_are_not_those_of_a_call() -> None:
+    def short(x: Array, positions: Any) -> Array:
+        return turn(x, np.arange(16) if x.shape[-2] == 16 else positions)
+
+    verdict = judge_once(short, select="offset positions", **HERE)
+    assert verdict.passed is False
+    assert "are kept" not in str(verdict.diagnosis)
+
+
 def test_a_counter_of_calls_is_named() -> None:
     calls = [0]
 

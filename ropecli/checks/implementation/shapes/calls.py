@@ -355,21 +355,27 @@ class Survey:
             return replace(outcome, note=self.unsupported or outcome.note)
         if outcome.passed:
             return replace(outcome, note=outcome.note or (CHANGES if self.changes else None))
-        if self.note:
+        if self.note or outcome.note == AT_TIMES:
             return outcome
+        return replace(outcome, note=self._describe_one(), explains="")
+
+    def _describe_one(self) -> str | None:
+        """Say why calls of one kind are wrong, or which of their rows."""
         if self._is_right_when_new():
-            return replace(outcome, note=RENEWED)
-        if outcome.note == AT_TIMES or self._are_right_in_new_shapes():
-            return replace(outcome, note=AT_TIMES if outcome.note == AT_TIMES else KEPT_FIRST)
+            return RENEWED
         keys = all(array == "k" for _, array, _, wrong in self._seen if wrong.any())
         cause = self._cause("keys" if keys else "rows")
+        # The first call of a shape has positions from 0 on, so that either may be what is kept.
+        if cause and "are ignored" in cause and self._keeps_first_positions():
+            return KEPT_FIRST
+        if cause and "position" in cause:
+            return cause
         right, first = self.limit_of_position() or (0, 0)
-        begin = f"rows are right up to position {right} and wrong from {first} on"
         named = None if cause else self.statement(self._seen)
-        where = begin if first == right + 1 else named and named[0]
-        where = None if cause and "position" in cause else where
-        note = "; ".join(text for text in (where, cause) if text)
-        return replace(outcome, note=note or None, explains="")
+        where = named and named[0]
+        if first == right + 1:
+            where = f"rows are right up to position {right} and wrong from {first} on"
+        return "; ".join(text for text in (where, cause) if text) or None
 
     def _is_right(self, call: Call) -> bool:
         """Return True if a call is right, made again of the same instance."""
@@ -377,18 +383,15 @@ class Survey:
         again.instance = self.instance_for(call)
         return again.make(replace(call, arrangement=None)) and not again.failed
 
-    def _are_right_in_new_shapes(self) -> bool:
-        """Return True if positions are followed where no call had as many tokens before."""
+    def _keeps_first_positions(self) -> bool:
+        """Return True if a new shape is right the first time, and wrong at other positions."""
         tried = set().union(*self.subject.tried_lengths.values())
-        length = next(n for n in UNUSUAL if n not in tried)
-        wrong = [call for call in self.wrong_calls(KEPT) if not call.per_sequence]
-        made = [
-            replace(
-                call, positions=np.resize(call.positions, (length + i, *call.positions.shape[1:]))
-            )
-            for i, call in enumerate(wrong)
-        ]
-        return bool(made) and len(made[0].positions) > 1 and all(map(self._is_right, made))
+        length = next((n for n in UNUSUAL if n not in tried), UNUSUAL.stop)
+        for call in self.wrong_calls(1):
+            places = np.resize(call.positions, (length, *call.positions.shape[1:]))
+            first, other = (replace(call, positions=places + shift) for shift in (0, 1))
+            return not call.per_sequence and self._is_right(first) and not self._is_right(other)
+        return False
 
     def _is_right_when_new(self) -> bool:
         """Return True if new instances are right where this one is wrong."""
