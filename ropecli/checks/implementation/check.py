@@ -283,10 +283,12 @@ def _require_rows(subject: Subject, checks: Sequence[Check]) -> None:
     words = [*refused, evidence.why_unidentified, *(check.note for check in checks)]
     implementation = subject.implementation
     why = next(filter(None, words), "no call returned rows")
+    several = subject.axes == 1 and "positions" in implementation.convention.names
+    of_axes = "the number of coordinates of a position with `axes`, " if several else ""
     raise CallError(
         f"{implementation.description.name} is not judged, since no row was: "
         f"{implementation.convention.options()}: {why}",
-        "give the call with `call`, or an adapter",
+        f"give {of_axes}the call with `call`, or an adapter",
         adapter(implementation.description, subject.axes),
     )
 
