@@ -92,6 +92,7 @@ def test_every_layer_agrees() -> None:
         (Rotary(head_dim=16, layout="half", direction="reversed"), "direction reversed"),
         (ropecli.rope("linear", head_dim=16, layout="half", factor=4.0), "linear scaling, not no"),
         (None, "not rotated"),
+        (HALF.with_inv_freq(HALF.inv_freq * 1e4 ** (-1 / 16)), "exponents half a pair late"),
     ],
 )
 def test_one_layer_that_parts_is_named(wrong: Rotary | None, note: str) -> None:
