@@ -338,6 +338,21 @@ def test_a_rotation_that_is_not_expected() -> None:
     assert seen_of(HALF, wrong={1: None}).verdict(model).passed
 
 
+def test_what_was_assumed_of_an_unknown_class_is_compared_with_nothing() -> None:
+    """Its base is read; its layout, and which layers rotate, only the class decides."""
+    model = ropecli.load_model(LLAMA | {"model_type": "mystery"})
+    found = seen_of(Rotary(head_dim=16), wrong={1: None}).verdict(model)
+    assert found.passed
+    assert [each.note for each in found.layers] == [
+        "query and key: layout interleaved, not half: assumed, and compared with nothing",
+        "query and key: not rotated: assumed, and compared with nothing",
+    ]
+    assert "\n  NOTE  " in str(found)
+    other = seen_of(Rotary(head_dim=16, base=500.0)).verdict(model)
+    assert other.layers[0].note == "query and key: base 500, not 10,000"
+    assert not seen_of(Rotary(head_dim=16)).verdict(ropecli.load_model(LLAMA)).passed
+
+
 def test_a_share_of_each_head_may_be_handed_alone() -> None:
     """The rotation is given the coordinates that it turns, without the size of a head."""
     share = Rotary(head_dim=16, rotary_dim=8, layout="half")
