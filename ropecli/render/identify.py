@@ -262,6 +262,8 @@ def _matches(
             yield f"  {console.visible(name)} matches {but}."
             continue
         differences = _differences(rope, candidate)
+        if mistake := by_name[name].mistake:
+            differences.append(mistake)
         if np.isfinite(by_name[name].max_phase_error):
             differences.append(_phase_error(by_name[name], furthest))
         reasons = f": {', '.join(differences)}" if differences else ""

@@ -42,14 +42,14 @@ def page(result: Trace, screen: Screen) -> list[str]:
             kind = visible(result.model_type or "a model")
             lines += [f"  {kind}, built by {result.built} at small width with random weights"]
         lines += [f"  called with {'; '.join(result.calls)}", ""]
-    for word, agrees in (("FAIL", False), ("UNKNOWN", None)):
+    for word, agrees in (("FAIL", False), ("UNKNOWN", None), ("NOTE", True)):
         notes: dict[str, list[TracedLayer]] = {}
         for layer in result.layers:
-            if layer.agrees is agrees:
+            if layer.agrees is agrees and (layer.note or not agrees):
                 notes.setdefault(layer.note or "", []).append(layer)
         lines += [f"  {word}  {_which(layers)}: {note}" for note, layers in notes.items()]
     lines += [f"  FAIL  the calls: {each}" for each in result.faults]
-    lines += [""] if result.faults or not all(layer.agrees for layer in result.layers) else []
+    lines += [""] if lines[-1] else []
     groups: dict[tuple[str, ...], list[TracedLayer]] = {}
     for layer in result.layers:
         groups.setdefault(_row(layer), []).append(layer)

@@ -92,6 +92,7 @@ def test_every_layer_agrees() -> None:
         (Rotary(head_dim=16, layout="half", direction="reversed"), "direction reversed"),
         (ropecli.rope("linear", head_dim=16, layout="half", factor=4.0), "linear scaling, not no"),
         (None, "not rotated"),
+        (HALF.with_inv_freq(HALF.inv_freq * 1e4 ** (-1 / 16)), "exponents half a pair late"),
     ],
 )
 def test_one_layer_that_parts_is_named(wrong: Rotary | None, note: str) -> None:
@@ -335,6 +336,21 @@ def test_a_rotation_that_is_not_expected() -> None:
     assert [each.name for each in found.layers] == ["rope", "nope"]
     assert found.layers[1].note == "query and key: rotated, where no position is expected"
     assert seen_of(HALF, wrong={1: None}).verdict(model).passed
+
+
+def test_what_was_assumed_of_an_unknown_class_is_compared_with_nothing() -> None:
+    """Its base is read; its layout, and which layers rotate, only the class decides."""
+    model = ropecli.load_model(LLAMA | {"model_type": "mystery"})
+    found = seen_of(Rotary(head_dim=16), wrong={1: None}).verdict(model)
+    assert found.passed
+    assert [each.note for each in found.layers] == [
+        "query and key: layout interleaved, not half: assumed, and compared with nothing",
+        "query and key: not rotated: assumed, and compared with nothing",
+    ]
+    assert "\n  NOTE  " in str(found)
+    other = seen_of(Rotary(head_dim=16, base=500.0)).verdict(model)
+    assert other.layers[0].note == "query and key: base 500, not 10,000"
+    assert not seen_of(Rotary(head_dim=16)).verdict(ropecli.load_model(LLAMA)).passed
 
 
 def test_a_share_of_each_head_may_be_handed_alone() -> None:

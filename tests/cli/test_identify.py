@@ -152,7 +152,7 @@ def test_document_has_what_the_call_returns() -> None:
     assert result["inv_freq"] == found.inv_freq.tolist()
     assert result["pairs_in"] == found.rotary.pairs_in.tolist()
     assert result["pairs_out"] == Rotary(head_dim=16, layout="half").pairs_in.tolist()
-    assert set(result["matches"][0]) == {"name", "max_phase_error", "matches"}
+    assert set(result["matches"][0]) == {"name", "max_phase_error", "matches", "mistake"}
     assert [match["name"] for match in result["matches"]] == [m.name for m in found.matches]
 
 
@@ -355,7 +355,7 @@ def test_a_model_explains_a_table() -> None:
     after = np.load("after.npy")
     assert np.abs(np.load("again.npy") - after).max() <= 2e-13 * np.abs(after).max()
     short = compare_with("phi.json", code=1)
-    assert "phi.json differs: wrong by" in short
+    assert "phi.json differs: long_factor, not short_factor, wrong by" in short
 
 
 @pytest.mark.usefixtures("models")

@@ -15,6 +15,7 @@ from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_ro
 from ropecli.checks.identify.explain import Explanation
 from ropecli.checks.identify.family import FACTOR, Fit, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
+from ropecli.checks.identify.mistakes import explain_frequencies
 from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
 from ropecli.checks.identify.precision import exact_tolerance
 from ropecli.checks.identify.table import Measurement, extrapolate
@@ -35,6 +36,7 @@ class Match:
     name: str  #: A rope type with its parameters, or a model's file and layer.
     max_phase_error: float  #: Largest |m| * |delta inv_freq| over the rows, radians, unwrapped.
     matches: bool  #: Whether it is within what the data can distinguish.
+    mistake: str | None = None  #: What explains its other frequencies, if one mistake does.
 
 
 def vector_errors(
@@ -139,12 +141,16 @@ def compare(
         name = _name(found.fit)
         matches[name] = Match(name=name, max_phase_error=0.0, matches=True)
     for name, candidate in candidates.items():
+        fits = (
+            _misfit(table, candidate, rotary) <= 1
+            and _rotates_alike(candidate, rotary, measured)
+            and abs(candidate.attention_factor - factor) <= tolerance * factor
+        )
         matches[name] = Match(
             name=name,
             max_phase_error=_phase_error(candidate, rotary, furthest),
-            matches=_misfit(table, candidate, rotary) <= 1
-            and _rotates_alike(candidate, rotary, measured)
-            and abs(candidate.attention_factor - factor) <= tolerance * factor,
+            matches=fits,
+            mistake=None if fits else explain_frequencies(table, candidate),
         )
     formulas = (
         [] if measured.pairs.is_mixed else fit_formulas(table, (2 * len(table.theta),), factor)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ropecli.checks.identify.family import is_round
+from ropecli.checks.identify.mistakes import COMMON_FACTOR
 from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.recover import Identification
 from ropecli.rotary import Rotary
@@ -41,7 +43,7 @@ def list_differences(found: Identification, rope: Rotary | None) -> list[str]:
         wrong.append(
             f"attention factor {rotary.attention_factor:.6g}, not {rope.attention_factor:.6g}"
         )
-    wrong += rounded + _table_differences(rotary, rope)
+    wrong += rounded + (_mistake(found) or _table_differences(rotary, rope))
     if not wrong and rotary.axis != rope.axis:
         return [f"axes of the pairs {_runs(rotary.axis)}, not {_runs(rope.axis)}"]
     return wrong or ["another order of pairs, or other axes"]
@@ -68,6 +70,15 @@ def _rounding_error(found: Identification) -> str:
     if found.precision == "unexplained":
         return f"off by up to {found.max_residual:,.2g} ulp of {found.dtype}, by no known rounding"
     return f"computed with {found.precision}"
+
+
+def _mistake(found: Identification) -> list[str]:
+    """Return the mistake that explains a table which no formula of round numbers gives."""
+    numbers = [found.base, *found.parameters.values()]
+    if found.base is not None and all(is_round(n) for n in numbers if isinstance(n, float)):
+        return []
+    mistakes = (match.mistake or "" for match in found.matches if match.name == EXPECTED)
+    return [words for words in mistakes if words and not words.startswith(COMMON_FACTOR)]
 
 
 def _table_differences(rotary: Rotary, rope: Rotary) -> list[str]:

@@ -296,6 +296,12 @@ class _Judgement:
             return self.expected
         return None if kind is None else kind.rotary
 
+    @property
+    def knows_class(self) -> bool:
+        """True if nothing that is expected was assumed, as of a model type that is not known."""
+        expected = self.expected
+        return isinstance(expected, Rotary) or architecture(expected.model_type).known
+
     def _layer(
         self, module: str, index: int | None, part: str | None, kind: Layer | None
     ) -> TracedLayer:
@@ -304,12 +310,19 @@ class _Judgement:
         own = [each for each in self.seen.vectors if each.module == module]
         by_role = {role: [each for each in own if each.role == role] for role in ROLES}
         found = {role: self._judge(vectors, rope) for role, vectors in by_role.items()}
+        free = {
+            role: [] if self.knows_class else _assumed(wrong) for role, (_, wrong) in found.items()
+        }
         head_dim = next((each.head_dim for each in own if each.head_dim is not None), None)
         scale, wrong = self._scale(own, None if kind is None else kind.settings.temperature)
         wanted = None if head_dim is None else _expected_scale(head_dim, rope, self.seen.config)
         if scale is not None and wanted is not None and abs(scale / wanted - 1) > _rounding(own):
             wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
-        notes = [*_merge({role: wrong for role, (_, wrong) in found.items()}), *wrong]
+        by_file = {
+            role: [each for each in words if each not in free[role]]
+            for role, (_, words) in found.items()
+        }
+        notes = [*_merge(by_file), *wrong]
         agrees: bool | None = not notes
         alike = not any(np.ptp(call.positions, axis=-1).any() for call in self.calls(own))
         if part is not None and kind is None:
@@ -322,6 +335,8 @@ class _Judgement:
             grid = f"({rope.axes}, batch, sequence)"
             same = "positions were the same on all axes: call it with position_ids of a grid"
             agrees, notes = None, [f"{same}, {grid}"]
+        elif agrees:
+            notes = [f"{each}: assumed, and compared with nothing" for each in _merge(free)]
         return TracedLayer(
             index=index,
             module=module,
@@ -477,11 +492,11 @@ class _Judgement:
             words = list_differences(self._identify(part, rope), rope)
             if words and self._restarts(part, rope):
                 words = ["positions are always 0" if single else "positions restart at 0"]
-            wrong.append(", ".join(words))
+            wrong.append(words)
         if wrong[0] == wrong[1]:
-            return [wrong[0]] if wrong[0] else []
+            return wrong[0]
         where = ("of several positions at once", "one position at a time")
-        return [f"{text} {words}" for text, words in zip(wrong, where, strict=True) if text]
+        return [f"{', '.join(words)} {at}" for words, at in zip(wrong, where, strict=True) if words]
 
     def _restarts(self, group: Sequence[Vectors], rope: Rotary | None) -> bool:
         """Return whether the expected RoPE explains all calls with positions from 0 in each one."""
@@ -534,6 +549,11 @@ def _rounding(vectors: Sequence[Vectors]) -> float:
     # They are quotients of vectors rounded to their dtype twice, times a scale in float32.
     units = [UNIT[str(dtype_name(v.after.dtype))] for v in vectors if v.after is not None]
     return 4 * max([SINGLE, *units]) + _FACTOR
+
+
+def _assumed(wrong: Sequence[str]) -> list[str]:
+    """Return the differences in what only the class of a model decides, not its file."""
+    return [each for each in wrong if re.match("layout |not rotated|rotated, where", each)]
 
 
 def _list(name: str, indices: NDArray[np.int64], count: int) -> str:

@@ -1,0 +1,140 @@
+"""Mistakes that turn one table of frequencies into another one, which was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ropecli.arrays import Array
+from ropecli.checks.identify.family import (
+    BASES,
+    Frequencies,
+    fit_geometric,
+    is_round,
+    roundest,
+)
+from ropecli.errors import RopecliError
+from ropecli.rotary import Rotary
+from ropecli.rotary.factors import mscale
+from ropecli.rotary.formula import Formula
+from ropecli.rotary.types.linear import linear
+from ropecli.rotary.types.ntk import ntk
+
+COMMON_FACTOR = "all multiplied by"  #: Beginning of the words where no other mistake fits.
+_SURE = 1e-3  #: Relative error within which a factor or a base is a round number.
+
+
+def explain_frequencies(seen: Frequencies, expected: Rotary) -> str | None:
+    """Say which mistakes give the frequencies that were measured; None if none of them does.
+
+    Several mistakes that give the same ones are named together, the simplest first.
+    """
+    if len(seen.theta) != len(expected.diagonal_inv_freq):
+        return None
+    if seen.misfit(expected.diagonal_inv_freq, expected.formula) <= 1:
+        return None
+    found = [words for words, table in _mistakes(seen, expected) if seen.misfit(table) <= 1]
+    words = list(dict.fromkeys(found)) or _common_factor(seen, expected)
+    return f"either {' or '.join(words)}" if len(words) > 1 else next(iter(words), None)
+
+
+def _mistakes(seen: Frequencies, expected: Rotary) -> Iterator[tuple[str, Array]]:
+    """Yield tables that are one mistake away from an encoding's, with the mistake."""
+    table, formula = expected.diagonal_inv_freq, expected.formula
+    if formula is not None:
+        yield from _of_formulas(_changed(formula, seen), len(table))
+        yield from _of_exponents(formula, table)
+        yield from _of_formulas(_other_denominators(formula, expected), len(table))
+    yield "the pairs in reverse", table[::-1]
+
+
+def _common_factor(seen: Frequencies, expected: Rotary) -> list[str]:
+    """Return the factor of all frequencies, in words, if they have one."""
+    table = expected.diagonal_inv_freq
+    turning = seen.turning & (table > 0)
+    if not turning.any():
+        return []
+    times = roundest(float(np.median(seen.theta[turning] / table[turning])), _SURE)
+    return [f"{COMMON_FACTOR} {times:.6g}"] if seen.misfit(times * table) <= 1 else []
+
+
+def _of_formulas(
+    made: Iterator[tuple[str, Formula]] | Mapping[str, Formula], pairs: int
+) -> Iterator[tuple[str, Array]]:
+    for words, formula in made.items() if isinstance(made, Mapping) else made:
+        try:
+            table = formula.table().inv_freq[:pairs]
+        except RopecliError:  # parameters that make no sense
+            continue
+        if len(table) == pairs:
+            yield words, table
+
+
+def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula]]:
+    """Yield the formula without its scaling, with another base, and with other parameters."""
+    title, base, own = formula.title, formula["base"], formula.own
+    if not formula.is_plain:
+        yield f"base {base:.10g} without {title}", formula.unscaled
+    for other in _bases(seen, formula):
+        yield f"base {other:.10g}, not {base:.10g}", formula.replace(base=other)
+        if not formula.is_plain:
+            plain = formula.unscaled.replace(base=other)
+            yield f"base {other:.10g} without scaling, not {title} over {base:.10g}", plain
+    if "long_factor" in own:
+        lists = own["short_factor"], own["long_factor"]
+        used, context = own.get("sequence_length"), own["original_max_position_embeddings"]
+        names = ("long_factor", "short_factor")
+        found, right = names[::-1] if used is not None and used > context else names
+        swapped = formula.replace(short_factor=lists[1], long_factor=lists[0])
+        yield f"{found}, not {right}", swapped
+    factor = own.get("factor")
+    if factor is None or formula.is_plain:
+        return
+    dim = formula["dim"]
+    for name in (linear.__name__, ntk.__name__):
+        if name != formula.rope_type:
+            scaled = Formula.from_parameters(name, dim=dim, base=base, own={"factor": factor})
+            yield f"{scaled.title}, not {title}", scaled
+    if "sequence_length" not in own and dim > 2:
+        stretched = base * factor ** (dim / (dim - 2))
+        yield f"{title} over an NTK-aware base, not {base:.10g}", formula.replace(base=stretched)
+    for words, changed in {
+        f"mscale {mscale(factor):.6g} for the factor {factor:.6g}": mscale(factor),
+        f"the factor {factor:.6g} applied twice": factor**2,
+        f"frequencies multiplied by the factor {factor:.6g}, not divided": 1 / factor,
+    }.items():
+        yield words, formula.replace(factor=changed)
+    if context := own.get("original_max_position_embeddings"):
+        longer = round(context * factor)
+        words = f"trained on {longer:,} positions, not {context:,}"
+        yield words, formula.replace(original_max_position_embeddings=longer)
+
+
+def _bases(seen: Frequencies, formula: Formula) -> Iterator[float]:
+    """Yield the base that the fastest pairs show, and those of many models."""
+    found = fit_geometric(seen)
+    tried: list[float] = []
+    if found is not None and found[1] < 0:
+        tried = [roundest(math.exp(min(-found[1] * formula["dim"] / 2, 700.0)), _SURE)]
+        tried = tried if is_round(tried[0]) else []
+    yield from (base for base in dict.fromkeys([*tried, *BASES]) if base != formula["base"])
+
+
+def _of_exponents(formula: Formula, table: Array) -> Iterator[tuple[str, Array]]:
+    """Yield tables whose exponents begin late or early: what scales by the index is as it was."""
+    step = formula["base"] ** (-1 / formula["dim"])
+    for words, by in {"half a pair": 1, "one pair": 2}.items():
+        yield f"exponents {words} late", table * step**by
+        yield f"exponents {words} early", table / step**by
+
+
+def _other_denominators(formula: Formula, rope: Rotary) -> dict[str, Formula]:
+    dim: Any = formula["dim"]
+    return {
+        f"exponents over {other} coordinates, not {dim}": formula.replace(dim=other)
+        for other in dict.fromkeys((rope.head_dim, rope.rotary_dim))
+        if other != dim
+    }
