@@ -78,6 +78,6 @@ def assert_seen(mutant: Mutant, base: Base) -> None:
 @pytest.mark.slow
 def test_sequences_of_a_batch_are_not_taken_for_positions() -> None:
     mutant = MUTANTS["factor: sequences from index 1"]
-    verdict = check_here(mutant.target(), **mutant.options, select="norm")
+    verdict = check_here(mutant.target(), **mutant.options, select="offset positions")
     assert verdict.convention.call == "apply(x, positions)"
     assert verdict.convention.axes_of_x == "b h s d"

@@ -362,7 +362,7 @@ class OfText(OfDim):
 
 @pytest.mark.parametrize("target", [HandsOn, HandsOnMore, OfAttention, OfText])
 def test_an_instance_is_made_with_what_its_class_hands_on(target: Any) -> None:
-    verdict = judge_small(target, select=["rotation", "norm"])
+    verdict = judge_small(target, select=["rotation", "offset positions"])
     assert verdict.passed
     assert "head_dim" in verdict.convention.call
 
