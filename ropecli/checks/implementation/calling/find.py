@@ -107,11 +107,11 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
         held = search.dtypes or caller.dtypes(found.framework)
         return every, (dtype, *(each for each in held if each != dtype))
     assert first is not None
-    error = _explain(first, description, known, search.axes)
+    explained = _explain(first, description, known, search.axes)
     taken = _other_dtype(search, known)
     if taken is not None:
-        error.advice = f"it takes {taken}: give that with `dtypes`"
-    raise error
+        explained.advice = f"it takes {taken}: give that with `dtypes`"
+    raise explained
 
 
 def _other_dtype(search: Search, given: Mapping[str, Any]) -> str | None:

@@ -63,7 +63,7 @@ class Trials:
     dtype: str
 
     def meaning(self, batch: int, heads: int) -> int:
-        """Return the outcome of calls of so many sequences and heads: `RAISES`, ..., `MEANT`."""
+        """Return the outcome of calls of a batch of heads: `RAISES`, ..., `MEANT`."""
         folded = "h*d" in self.convention.axes_of_x
         if folded and heads == 1:
             return RAISES  # it may be one head that is wider
@@ -99,7 +99,7 @@ class Trials:
         return None
 
     def _count(self, size: tuple[int, int], length: int) -> NDArray[np.float64]:
-        """Return the rows of one vector at positions from 0 on, so many in a call."""
+        """Return the rows of one vector at positions from 0 on, in calls of a length."""
         last = min(POSITIONS, self.context)
         if not self.convention.names & {*PLACES, *TABLES}:
             last = min(last, length)  # it counts from 0 itself

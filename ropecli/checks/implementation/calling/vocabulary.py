@@ -152,7 +152,7 @@ def roles(name: str, place: int, annotation: str = "") -> tuple[str, ...]:
     if tables:
         return tables
     is_number = annotation in {"int", "builtins.int"}
-    offsets = ("offset", "offsets", "positions")
+    offsets: tuple[str, ...] = ("offset", "offsets", "positions")
     if OF_BATCH.search(annotation):
         offsets = ("offsets",)
     if word in LETTERS:
