@@ -55,7 +55,8 @@ def test_there_are_enough() -> None:
 def test_the_right_one_passes_in_its_axes(signature: Signature) -> None:
     verdict = judge(signature.make(right))
     assert (verdict.passed, refusals(verdict)) == (True, [])
-    assert signature.axes in verdict.arrangements
+    if signature.axes not in verdict.arrangements:  # tables with other axes are as right
+        assert judge(signature.make(right), axes_of_x=signature.axes).passed
 
 
 @pytest.mark.parametrize("signature", EVERY)

@@ -60,11 +60,8 @@ class Verdict(Result):
     diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
     convention: Convention  #: How it was called.
     arrangements: tuple[str, ...]  #: Axes of x in which it was called, those of `convention` first.
-    #: Arrangements in which a call runs and does not show that it is meant: the options that
-    #: require them.
-    not_judged: tuple[str, ...]
-    #: What it raises for a batch, where an argument is one of sequences; None if it does not.
-    refused_batch: str | None
+    not_judged: tuple[str, ...]  #: Options of axes that run and do not show that they are meant.
+    refused_batch: str | None  #: What a batch raises, if an argument is one value a sequence.
     notes: tuple[str, ...]  #: What a reader should know of how it was run.
     findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
     loosened: tuple[str, ...]  #: Tolerances that were set, and laws that were left out.

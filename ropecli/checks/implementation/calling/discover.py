@@ -120,7 +120,7 @@ class Arrangements:
     promised: bool = False  #: Whether that was said, and not guessed from a name.
 
 
-#: Says what a convention does, with so many sequences and heads: `RAISES`, ..., `MEANT`.
+#: Returns the outcome of a convention, by sequences and heads: `RAISES`, ..., `MEANT`.
 Meaning = Callable[[Convention, tuple[int, int]], int]
 
 

@@ -47,9 +47,6 @@ BLOCKS = 4  #: Shares of the coordinates, one of which may show it where others 
 NEAR = 2.0**-5
 
 
-MOST = 0.5  #: Share of the rows in which a coordinate must be a number.
-
-
 #: Makes a call, and returns the rows as float64.
 Rotate = Callable[[Request], NDArray[np.float64]]
 
@@ -66,7 +63,7 @@ class Trials:
     dtype: str
 
     def meaning(self, batch: int, heads: int) -> int:
-        """Return the outcome of calls of so many sequences and heads: `RAISES`, ..., `MEANT`."""
+        """Return the outcome of calls of a batch of heads: `RAISES`, ..., `MEANT`."""
         folded = "h*d" in self.convention.axes_of_x
         if folded and heads == 1:
             return RAISES  # it may be one head that is wider
@@ -102,7 +99,7 @@ class Trials:
         return None
 
     def _count(self, size: tuple[int, int], length: int) -> NDArray[np.float64]:
-        """Return the rows of one vector at positions from 0 on, so many in a call."""
+        """Return the rows of one vector at positions from 0 on, in calls of a length."""
         last = min(POSITIONS, self.context)
         if not self.convention.names & {*PLACES, *TABLES}:
             last = min(last, length)  # it counts from 0 itself
@@ -206,9 +203,6 @@ def _read(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
     """Return of each row the number of its vector, its position, and whether that is clear."""
     rows = got.reshape(-1, got.shape[-1])
-    # A coordinate that is never written says nothing of how axes are taken.
-    seen = np.isfinite(rows).mean(axis=0) > MOST
-    rows, directions = rows[:, seen], directions[:, seen]
     known = (directions**2).sum(axis=-1)
     along = rows @ directions.T  # (rows, positions)
     # |y - a g|^2 of each vector a times the one, and each direction g.
