@@ -110,7 +110,7 @@ class JudgeOptions:
         "[DTYPE=]SIZE",
         "Tolerance floor per coordinate: 1e-3, 2ulp or float16=4ulp; repeatable.",
     )
-    select: list[str] | None = option("LAW", "Run only this check, e.g. norm; repeatable.")
+    select: list[str] | None = option("LAW", "Run only this check, e.g. rotation; repeatable.")
     ignore: list[str] | None = option("LAW", "Skip this law; repeatable.")
     thorough: bool = flag("--thorough", "Make about ten times as many calls.")
     fast: bool = flag("--fast", "Make about a tenth of the calls, as for a loop in an editor.")
