@@ -3,8 +3,9 @@
 `arrangement` finds the axes of the arrays. The other modules are the steps from vectors to a
 verdict, which `recover` takes one by one: `observe` samples vectors, `pairing` finds the pairs,
 `lines` and `table` fit a line to the phases of each, `explain` finds the formula (`family`), offset
-and `precision` behind them, and `agreement` compares all vectors and known RoPEs. `refuse`
-explains why vectors are not rotated by position.
+and `precision` behind them, and `agreement` compares all vectors and known RoPEs, with
+the `mistakes` that explain others. `refuse` explains why vectors are not rotated by position, and
+`positions` tries those of a grid and of each sequence.
 """
 
 from __future__ import annotations

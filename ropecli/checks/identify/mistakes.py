@@ -36,9 +36,9 @@ def explain_frequencies(seen: Frequencies, expected: Rotary) -> str | None:
         return None
     if seen.misfit(expected.diagonal_inv_freq, expected.formula) <= 1:
         return None
-    found = [words for words, table in _mistakes(seen, expected) if seen.misfit(table) <= 1]
-    words = list(dict.fromkeys(found)) or _common_factor(seen, expected)
-    return f"either {' or '.join(words)}" if len(words) > 1 else next(iter(words), None)
+    fitting = (mistake for mistake, table in _mistakes(seen, expected) if seen.misfit(table) <= 1)
+    names = list(dict.fromkeys(fitting)) or _common_factor(seen, expected)
+    return f"either {' or '.join(names)}" if len(names) > 1 else next(iter(names), None)
 
 
 def _mistakes(seen: Frequencies, expected: Rotary) -> Iterator[tuple[str, Array]]:

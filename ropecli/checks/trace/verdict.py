@@ -311,7 +311,8 @@ class _Judgement:
         by_role = {role: [each for each in own if each.role == role] for role in ROLES}
         found = {role: self._judge(vectors, rope) for role, vectors in by_role.items()}
         free = {
-            role: [] if self.knows_class else _assumed(wrong) for role, (_, wrong) in found.items()
+            role: [] if self.knows_class else _assumed_by_class(wrong)
+            for role, (_, wrong) in found.items()
         }
         head_dim = next((each.head_dim for each in own if each.head_dim is not None), None)
         scale, wrong = self._scale(own, None if kind is None else kind.settings.temperature)
@@ -409,7 +410,9 @@ class _Judgement:
         heads: NDArray[np.bool_] = np.any(wrong, axis=1)
         if heads.any() and not heads.all():
             words = self._judge_part(group, rope, heads=np.flatnonzero(heads))
-            return [f"{_list('head', np.flatnonzero(heads), len(heads))}: {', '.join(words)}"]
+            return [
+                f"{_name_indices('head', np.flatnonzero(heads), len(heads))}: {', '.join(words)}"
+            ]
         if len({call.sequences for call in calls}) > 1:
             return []
         count = calls[0].sequences
@@ -422,7 +425,7 @@ class _Judgement:
             words = self._judge_part(group, rope, sequence=each)
             by_words.setdefault(", ".join(words), []).append(each)
         return [
-            f"{_list('sequence', np.array(which), count)}: {words}"
+            f"{_name_indices('sequence', np.array(which), count)}: {words}"
             for words, which in by_words.items()
         ]
 
@@ -551,12 +554,12 @@ def _rounding(vectors: Sequence[Vectors]) -> float:
     return 4 * max([SINGLE, *units]) + _FACTOR
 
 
-def _assumed(wrong: Sequence[str]) -> list[str]:
+def _assumed_by_class(wrong: Sequence[str]) -> list[str]:
     """Return the differences in what only the class of a model decides, not its file."""
     return [each for each in wrong if re.match("layout |not rotated|rotated, where", each)]
 
 
-def _list(name: str, indices: NDArray[np.int64], count: int) -> str:
+def _name_indices(name: str, indices: NDArray[np.int64], count: int) -> str:
     """Return some of several heads or sequences by their numbers."""
     return f"{name}{'s' * (len(indices) > 1)} {list_indices(indices)} of {count}"
 
