@@ -86,8 +86,12 @@ def _survey_shapes(subject: Subject) -> Survey:
     for factors in (_factors(subject), _of_one_token(subject)):
         _survey(survey, factors)
     plain = design.one_at_a_time(_of_one_token(subject))[0]
+    # Code that counts positions itself rotates no first token.
+    rotated: Case = {"length": 2}
+    if subject.implementation.is_given_positions:
+        rotated = {"position": min(PLAIN, subject.context - 1)}
     for sizes in ({"heads": MOST_HEADS}, {"batch": MOST_SEQUENCES}):
-        case = plain | sizes | {"position": min(PLAIN, subject.context - 1)}
+        case = plain | sizes | rotated
         if _is_taken(subject, case):
             survey.make(_call(subject, case))
     return survey
