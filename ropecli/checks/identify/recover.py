@@ -140,10 +140,15 @@ def identify_rows(
     positions: Any = None,
     *,
     candidates: Mapping[str, Rotary] | None = None,
+    explained: bool = True,
 ) -> Identification:
-    """Recover the rotation as `identify` does, of vectors of shape (..., sequence, head_dim)."""
+    """Recover the rotation as `identify` does, of vectors of shape (..., sequence, head_dim).
+
+    To explain a refusal takes several times as long as to find it.
+    """
     inputs = validate_inputs(before, after, positions)
-    return explain_refusal(recover(inputs, validate_candidates(candidates)), inputs)
+    found = recover(inputs, validate_candidates(candidates))
+    return explain_refusal(found, inputs) if explained else found
 
 
 def explain_refusal(found: Identification, inputs: Inputs) -> Identification:

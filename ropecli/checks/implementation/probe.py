@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.call import ImplementationError, Unsupported
+from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.laws import recognition, state
 from ropecli.checks.implementation.oracle import computed_in_half, oracle_of, refine_frequencies
 from ropecli.checks.implementation.subject import Evidence, Subject
@@ -85,7 +86,7 @@ def _identify(
     """Identify the rotation that vectors of a dtype show."""
     from ropecli.checks.identify import identify_rows
 
-    best: Identification | None = None
+    refused: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = []
     most = min(subject.context, max(subject.original or subject.context, ROWS[-1]))
     for rows in sorted({min(count, most) for count in ROWS}, reverse=True):
         where = _spread(subject, rows)
@@ -95,6 +96,10 @@ def _identify(
         except (ImplementationError, Unsupported) as error:
             evidence = replace(evidence, why_unidentified=str(error))
             continue
+        except OutOfTime:
+            if not refused:
+                raise
+            break
         why = describe_non_finite(y)
         evidence = replace(evidence, why_unidentified=why)
         if why is not None:
@@ -103,20 +108,24 @@ def _identify(
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
             for after in subject.tolerances.dtypes_as_coarse(dtype):
-                found = identify_rows(
-                    x.astype(held), y.astype(DTYPES[after]), where, candidates=named
-                )
+                vectors = x.astype(held), y.astype(DTYPES[after]), where
+                found = identify_rows(*vectors, candidates=named, explained=False)
                 if found.recognised:
                     break
         except RopecliError as error:
-            return replace(evidence, why_unidentified=str(error)), best
+            evidence = replace(evidence, why_unidentified=str(error))
+            break
         evidence = replace(evidence, rows=(x, y, where.astype(np.float64)))
         if found.recognised:
             return evidence, found
-        best = best or found  # a cache that ends early may hide a rotation
+        refused.append(vectors)
         if rows <= FEW:
-            return _identify_most(evidence, dtype, found) or (evidence, best)
-    return evidence, best
+            majority = _identify_most(evidence, dtype, identify_rows(*vectors))
+            if majority is not None:
+                return majority
+            break
+    # The most rows say best why: a cache that ends early may hide a rotation.
+    return evidence, identify_rows(*refused[0]) if refused else None
 
 
 def _identify_most(
@@ -134,7 +143,7 @@ def _identify_most(
         parts[:0] = [(~found.parting.which, f"{found.parting.where} of {count}")]
     for alike, where in parts:
         x, y, m = (rows[alike] for rows in evidence.rows)
-        most = identify_rows(x.astype(held), y.astype(held), m)
+        most = identify_rows(x.astype(held), y.astype(held), m, explained=False)
         if most.recognised:
             parting = f"{found.reason} ({where})"
             return replace(evidence, rows=(x, y, m), parting=parting), most

@@ -276,7 +276,7 @@ class Subject:
             # Which coordinates form a pair is known: they are moved next to each other.
             before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
             after = after.astype(DTYPES[self.tolerances.result_dtype or self.evidence.dtype])
-            found = identify_rows(before.astype(held), after, positions)
+            found = identify_rows(before.astype(held), after, positions, explained=False)
         except (ImplementationError, Unsupported, RopecliError):  # also rows that are not finite
             return None
         there = found.rotary

@@ -66,7 +66,7 @@ def test_a_failure_found_within_the_budget_is_one(clock: Clock) -> None:
     assert failures(verdict) == ["every shape"]
     assert verdict.diagnosis is not None
     assert "head" in verdict.diagnosis
-    assert re.fullmatch(r"\d+ of 32 checks in 120 s", str(verdict.unfinished))
+    assert re.fullmatch(r"\d+ of 29 checks in 120 s", str(verdict.unfinished))
     assert str(verdict.unfinished) in page(verdict, Screen(), target="f")[0]
 
 
@@ -88,6 +88,17 @@ def test_a_budget_that_ends_in_the_search_gives_no_verdict(clock: Clock) -> None
     words = "no verdict within the budget of 0.05 s, still searching how to call it; raise budget"
     with pytest.raises(CallError, match=words):
         ropecli.check(clock.kernel(), **HERE, budget=0.05)
+
+
+def test_rows_that_show_no_rotation_are_a_failure_though_the_budget_ends(clock: Clock) -> None:
+    def rotate(x: Any, positions: Any) -> Any:
+        clock.now += 20 if x.shape[-2] > 512 else 0.001
+        return turn_small(x, positions**2)
+
+    verdict = ropecli.check(rotate, **SMALL | {"context_length": 4096}, isolated=False, budget=19)
+    assert failures(verdict) == ["rotation"]
+    assert str(verdict.diagnosis).startswith("it is not a rotation by position")
+    assert re.fullmatch(r"\d+ of 29 checks in 19 s", str(verdict.unfinished))
 
 
 @pytest.mark.parametrize("length", [1, *slow(100)])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.call import ImplementationError, Unsupported
+from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.laws.positions import edge_positions
 from ropecli.checks.implementation.oracle import Oracle, Truth, computed_in_half, sequence_length
 from ropecli.checks.implementation.rows import AS_THE_ORACLE, check_call, compare_rows
@@ -75,7 +75,7 @@ def _follows_the_first(subject: Subject) -> bool:
     x = np.repeat(subject.vectors(1, salt=20), len(places), axis=0)
     try:
         got, alone = subject.rotate(x, places), subject.rotate(x[:1], places[:1])
-    except (ImplementationError, Unsupported):
+    except (ImplementationError, Unsupported, OutOfTime):
         return False
     tolerance = subject.tolerances.of_normal(subject.dtype) * np.abs(x).max()
     as_first = np.abs(got - alone).max() <= tolerance
