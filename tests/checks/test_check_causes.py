@@ -11,7 +11,7 @@ from implementations.plain import half
 from judging import HALF, SMALL, THETA, Array, check_here, judge_once, judge_small, turn
 from named_causes import NAMED, Named, assert_cause_named
 
-from ropecli import Rotary, rotate
+from ropecli import Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 
 PARTIAL = Rotary(head_dim=8, rotary_dim=6, base=5e5)
@@ -104,3 +104,65 @@ def test_uneven_axes_are_described() -> None:
     verdict = check_here(uneven, axes=3, dtypes=["float32"], select="rotation")
     words = "axes of 16/24/24 coordinates, each with the frequencies of base 10000"
     assert (verdict.passed, verdict.findings) == (True, (words,))
+
+
+LLAMA3: dict[str, Any] = {
+    "head_dim": 32,
+    "rope_theta": 500_000.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+    "layout": "half",
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            Rotary(32, base=500_000.0),
+            "they are rotated by base 500000, expected Llama 3 scaling of base 500000",
+        ),
+        (rope("llama3", factor=64.0, **LLAMA3), "other frequencies: the factor 8 applied twice; "),
+    ],
+)
+def test_frequencies_of_a_scaled_type_are_compared_with_its_table(
+    wrong: Rotary, words: str
+) -> None:
+    expect = rope("llama3", factor=8.0, **LLAMA3)
+
+    def later_heads(x: Array, positions: Array) -> Array:
+        y = turn(x, positions, expect.inv_freq)
+        if x.ndim == 4:
+            y[:, 2:] = turn(x[:, 2:], positions, wrong.inv_freq)
+        return y
+
+    verdict = judge_once(later_heads, expect=expect, select="every shape")
+    assert words in str(verdict.diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("what", "dtype", "rounded"),
+    [
+        ("angles", "bfloat16", lambda m, theta, to: to(m[:, None] * theta)),
+        ("positions", "float16", lambda m, theta, to: to(m)[:, None] * theta),
+        *slow_rows(("frequencies", "bfloat16", lambda m, theta, to: m[:, None] * to(theta))),
+    ],
+)
+def test_what_is_rounded_is_named_in_half_precision_data_too(
+    what: str, dtype: str, rounded: Any
+) -> None:
+    def rotate(x: Array, positions: Array) -> Array:
+        def to(values: Array) -> Array:
+            return values.astype(x.dtype).astype(np.float64)
+
+        angle = rounded(positions, THETA, to)
+        a, b = np.split(x.astype(np.float64), 2, axis=-1)
+        turned = a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)
+        return np.concatenate(turned, axis=-1).astype(x.dtype)
+
+    select = ["long positions", "every position"]
+    verdict = check_here(
+        rotate, expect=HALF, dtypes=[dtype], context_length=4096, select=select, fast=True
+    )
+    assert f"{what} are rounded to {dtype}" in str(verdict.diagnosis)

@@ -82,6 +82,11 @@ def documented(x: Array, offsets: Array) -> Array:
     return first_positions(x, offsets)
 
 
+def documented_in_a_sentence(x: Array, offsets: Array) -> Array:
+    """Rotate x (b, h, s, d) from the positions offsets (b,) on."""
+    return first_positions(x, offsets)
+
+
 def annotated(x: Array, offsets: Array) -> Array:
     return first_positions(x, offsets)
 
@@ -99,7 +104,7 @@ def of_one_sequence(x: Array, offsets: Array) -> Array:
     [
         (first_positions, {"call": "first_positions(x, offsets)"}),
         (documented, {}),
-        *slow_rows((annotated, {})),
+        *slow_rows((annotated, {}), (documented_in_a_sentence, {})),
     ],
 )
 def test_a_batch_that_was_promised_and_raises_is_a_failure(target: Any, options: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
+from ropecli.checks.accuracy import table_roundings
+from ropecli.checks.identify.family import Frequencies
+from ropecli.checks.identify.mistakes import explain_frequencies
 from ropecli.checks.implementation.oracle import Oracle, Truth
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
-from ropecli.units import SIGNIFICAND_BITS
+from ropecli.units import SIGNIFICAND_BITS, SINGLE
 
 LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 #: Share of numbers that must fit where code may compute what is rounded in float32, as we do not.
@@ -164,10 +168,10 @@ def _causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     yield from _pair_causes(samples[0])
     for words, by in MIXED.items():
         yield Cause(words=words, expected=functools.partial(Sample.mix, by=by))
-    for dtype in ("bfloat16", "float16"):
-        for words, make in ROUNDED.items():
-            expected = functools.partial(_if_rounded, dtype, make)
-            yield Cause(words=words.replace("{dtype}", dtype), expected=expected, nearly=True)
+    for dtype, (words, make) in itertools.product(("bfloat16", "float16"), ROUNDED.items()):
+        hidden = words not in NOT_HIDDEN
+        expected = functools.partial(_if_rounded, dtype, make, hidden=hidden)
+        yield Cause(words=words.replace("{dtype}", dtype), expected=expected, nearly=True)
     yield from _measured_causes(samples)
     yield Cause(words=_describe_sources(samples), expected=_from_sources)
 
@@ -343,10 +347,20 @@ ROUNDED: dict[str, Callable[[Sample, Callable[[Any], Any]], Truth]] = {
 }
 
 
+#: Those that vectors of that dtype show all the same, since they grow with the position.
+NOT_HIDDEN = ("angles are rounded to {dtype}", "frequencies are rounded to {dtype}")
+
+
 def _if_rounded(
-    dtype: str, make: Callable[[Sample, Callable[[Any], Any]], Truth], sample: Sample
+    dtype: str,
+    make: Callable[[Sample, Callable[[Any], Any]], Truth],
+    sample: Sample,
+    *,
+    hidden: bool,
 ) -> Truth | None:
-    if SIGNIFICAND_BITS[dtype] >= SIGNIFICAND_BITS[sample.dtype]:
+    """Return rows with something rounded to a dtype; None if data of as few digits hide it."""
+    spare = SIGNIFICAND_BITS[sample.dtype] - SIGNIFICAND_BITS[dtype]
+    if spare < 0 or (hidden and not spare):
         return None
     return make(sample, lambda y: np.asarray(y).astype(DTYPES[dtype]).astype(np.float64))
 
@@ -426,9 +440,9 @@ def _tables(rope: Rotary, theta: Array, unsure: Array) -> Iterator[tuple[str, Ar
         of_each = (exponent * theta) ** 2 * weight
         power = (of_each * np.log(theta))[1:] / exponent[1:]
         base = float(np.exp(power.sum() / of_each.sum()))
-        known = "" if rope.base is None else f", expected {rope.base:.10g}"
+        words = "{rows} are rotated by base "
         yield from (
-            (f"{{rows}} are rotated by base {each:.10g}{known}", each**exponent, off * unsure)
+            (words + _compare_base(each, rope), each**exponent, off * unsure)
             for each, off in ((float(f"{base:.{DIGITS}g}"), 0), (base, 1))
         )
     times = float((theta * expected * weight).sum() / (expected**2 * weight).sum())
@@ -436,7 +450,32 @@ def _tables(rope: Rotary, theta: Array, unsure: Array) -> Iterator[tuple[str, Ar
         yield f"positions are multiplied by {each:.6g}", each * expected, off * unsure
     pair = int((np.abs(theta - expected) / unsure).argmax())
     words = f"pair {pair} rotates by {theta[pair]:.6g} per position, expected {expected[pair]:.6g}"
+    mistake = _find_mistake(rope, np.abs(theta), unsure)
+    words = words if mistake is None else f"{mistake}; {words}"
     yield f"{{rows}} have other frequencies: {words}", np.abs(theta), unsure
+
+
+def _compare_base(base: float, rope: Rotary) -> str:
+    """Return a base, and what is expected: a scaled table is no power of its own base."""
+    formula = rope.formula
+    if formula is None:
+        return f"{base:.10g}"
+    scaled = "" if formula.is_plain else f"{formula.title} of base "
+    return f"{base:.10g}, expected {scaled}{formula['base']:.10g}"
+
+
+def _find_mistake(rope: Rotary, theta: Array, unsure: Array) -> str | None:
+    """Return the mistake that gives such frequencies, in words; None if none known does."""
+    if rope.axes > 1:
+        return None
+    seen = Frequencies(
+        theta=theta,
+        uncertainty=unsure,
+        relative=table_roundings(rope) * SINGLE * np.ones(len(theta)),
+        head_dim=rope.head_dim,
+        axis=np.zeros(len(theta), dtype=np.int64),
+    )
+    return explain_frequencies(seen, rope)
 
 
 def _from_sources(sample: Sample) -> Truth | None:

@@ -190,10 +190,14 @@ def _handed_on(target: Any, signature: inspect.Signature) -> list[inspect.Parame
 
 
 def _documented_batch(target: Any, name: str) -> str:
-    """Return the line of a docstring that says that a parameter is one of sequences."""
-    text = str(getattr(target, "__doc__", None) or "")
-    line = re.search(rf"^\W*(?:param \w* ?)?{re.escape(name)}\b.*$", text, re.MULTILINE)
-    return f" # {line[0].strip()}" if line and OF_BATCH.search(line[0]) else ""
+    """Return what a docstring says of a parameter that is one of sequences.
+
+    That is a line that begins with its name, or its shape in brackets behind the name.
+    """
+    text, word = str(getattr(target, "__doc__", None) or ""), re.escape(name)
+    lines = rf"^\W*(?:param \w* ?)?{word}\b.*$|\b{word}\b`* (?:of (?:shape )?)?[(\[][^)\]]*[)\]]"
+    said = (each[0] for each in re.finditer(lines, text, re.MULTILINE))
+    return next((f" # {each.strip()}" for each in said if OF_BATCH.search(each)), "")
 
 
 def _describe_docstring(target: Any) -> tuple[Parameter, ...] | None:
