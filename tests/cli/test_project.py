@@ -55,10 +55,10 @@ def test_values_of_a_project_count_where_an_option_is_not_given(
 
 
 def test_check_takes_them_too() -> None:
-    settings('[tool.ropecli.check]\nselect = ["offset positions"]\ndim = 8\n')
+    settings('[tool.ropecli.check]\nselect = ["rotation"]\ndim = 8\n')
     Path("mine.py").write_text("def turn(x):\n    return x\n")
-    got = read_json("check", "mine.py:turn", "--context", "16")
-    assert (got["parameters"]["select"], got["parameters"]["dim"]) == (["offset positions"], 8)
+    got = read_json("check", "mine.py:turn", "--context", "16", code=1)
+    assert (got["parameters"]["select"], got["parameters"]["dim"]) == (["rotation"], 8)
 
 
 def test_other_commands_take_none() -> None:
