@@ -47,7 +47,7 @@ def test_rows_at_the_position_of_the_first_are_named() -> None:
     ("expect", "exponents", "words"),
     [
         (SMALL, np.arange(4) / 3, "exponents over one pair fewer, d/2 - 1"),
-        (PARTIAL, np.arange(3) / 4, "exponents over the head dim 8"),
+        (PARTIAL, np.arange(3) / 4, "exponents over 8 coordinates, expected 6"),
     ],
 )
 def test_the_mistake_in_the_exponents_is_named(
@@ -68,7 +68,7 @@ def test_the_first_of_several_lists_is_named_as_that_of_one() -> None:
         return turn(x, np.broadcast_to(positions[:1], (*positions[:1].shape[:-1], x.shape[-2])))
 
     verdict = judge_once(first_of_all, expect=HALF, select="every shape")
-    assert "only the first of the positions is used" in (verdict.diagnosis or "")
+    assert "rotated by the positions of the first sequence" in (verdict.diagnosis or "")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
         ({"rotary_dim": 16}, ["rotates 32 coordinates"]),
         ({"attention_factor": 1.25},
          ["attention factor 1, expected 1.25: multiply cos and sin by it"]),
-        ({"rope_type": "linear", "factor": 4.0}, ["linear is left out, base 10000 alone"]),
+        ({"rope_type": "linear", "factor": 4.0}, ["base 10000 without linear scaling"]),
         ({"layout": "interleaved", "base": 500_000.0},
          ["expected interleaved", "; other frequencies: base 10000, expected 500000"]),
         ({"layout": "interleaved", "rotary_dim": 16},

@@ -39,8 +39,8 @@ LLAMA: dict[str, Any] = {
 LATE = 10_000.0 ** (-1 / DIM)  #: Of the frequencies, from pair to half a pair later.
 #: The encoding expected, the one found, and the mistake.
 MISTAKES: dict[str, tuple[Rotary, Rotary, str | None]] = {
-    "long list": (SHORT, SHORT.at_length(9000), "long_factor, not short_factor"),
-    "short list": (SHORT.at_length(9000), SHORT, "short_factor, not long_factor"),
+    "long list": (SHORT, SHORT.at_length(9000), "long_factor, expected short_factor"),
+    "short list": (SHORT.at_length(9000), SHORT, "short_factor, expected long_factor"),
     "LongRoPE late": (
         SHORT,
         SHORT.with_inv_freq(LATE * SHORT.inv_freq),
@@ -51,7 +51,7 @@ MISTAKES: dict[str, tuple[Rotary, Rotary, str | None]] = {
     "YaRN over NTK": (
         YARN,
         rope("yarn", factor=16.0, rope_theta=1e4 * 16 ** (64 / 62), **TRAINED),
-        "YaRN scaling over an NTK-aware base, not 10000",
+        "YaRN scaling over an NTK-aware base, expected 10000",
     ),
     "mscale": (
         YARN,
@@ -62,22 +62,22 @@ MISTAKES: dict[str, tuple[Rotary, Rotary, str | None]] = {
     "another base": (
         YARN,
         rope("yarn", factor=16.0, rope_theta=5e5, **TRAINED),
-        "base 500000, not 10000",
+        "base 500000, expected 10000",
     ),
     "both": (
         YARN,
         Rotary(head_dim=DIM, layout="half", base=777.0),
-        "base 777 without scaling, not YaRN scaling over 10000",
+        "base 777 without scaling, expected YaRN scaling over 10000",
     ),
     "another scaling": (
         rope("llama3", rope_theta=5e5, **LLAMA),
         rope("linear", rope_theta=5e5, factor=8.0),
-        "linear scaling, not Llama 3 scaling",
+        "linear scaling, expected Llama 3 scaling",
     ),
     "another length": (
         rope("llama3", **LLAMA),
         rope("llama3", **LLAMA | {"original_max_position_embeddings": 65_536}),
-        "trained on 65,536 positions, not 8,192",
+        "trained on 65,536 positions, expected 8,192",
     ),
     "twice": (
         rope("linear", factor=4.0),
@@ -113,7 +113,8 @@ def test_the_mistake_is_named(name: str, dtype: str) -> None:
 def test_several_mistakes_that_are_one_table_are_named_together() -> None:
     got = match(rope("ntk", factor=4.0), rope("ntk", factor=16.0))
     assert got.mistake == (
-        "either NTK-aware scaling over an NTK-aware base, not 10000 or the factor 4 applied twice"
+        "either NTK-aware scaling over an NTK-aware base, expected 10000 or the factor 4 "
+        "applied twice"
     )
 
 

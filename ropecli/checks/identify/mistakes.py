@@ -49,6 +49,11 @@ def _mistakes(seen: Frequencies, expected: Rotary) -> Iterator[tuple[str, Array]
         yield from _of_exponents(formula, table)
         yield from _of_formulas(_other_denominators(formula, expected), len(table))
     yield "the pairs in reverse", table[::-1]
+    if len(table) > 1 and formula is not None and formula.is_plain:
+        fewer = np.arange(len(table)) / (len(table) - 1)
+        yield "exponents over one pair fewer, d/2 - 1", formula["base"] ** -fewer
+    if formula is not None and not formula.is_plain:
+        yield from _upside_down(formula, table)
 
 
 def _common_factor(seen: Frequencies, expected: Rotary) -> list[str]:
@@ -79,17 +84,17 @@ def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula
     if not formula.is_plain:
         yield f"base {base:.10g} without {title}", formula.unscaled
     for other in _bases(seen, formula):
-        yield f"base {other:.10g}, not {base:.10g}", formula.replace(base=other)
+        yield f"base {other:.10g}, expected {base:.10g}", formula.replace(base=other)
         if not formula.is_plain:
             plain = formula.unscaled.replace(base=other)
-            yield f"base {other:.10g} without scaling, not {title} over {base:.10g}", plain
+            yield f"base {other:.10g} without scaling, expected {title} over {base:.10g}", plain
     if "long_factor" in own:
         lists = own["short_factor"], own["long_factor"]
         used, context = own.get("sequence_length"), own["original_max_position_embeddings"]
         names = ("long_factor", "short_factor")
         found, right = names[::-1] if used is not None and used > context else names
         swapped = formula.replace(short_factor=lists[1], long_factor=lists[0])
-        yield f"{found}, not {right}", swapped
+        yield f"{found}, expected {right}", swapped
     factor = own.get("factor")
     if factor is None or formula.is_plain:
         return
@@ -97,20 +102,37 @@ def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula
     for name in (linear.__name__, ntk.__name__):
         if name != formula.rope_type:
             scaled = Formula.from_parameters(name, dim=dim, base=base, own={"factor": factor})
-            yield f"{scaled.title}, not {title}", scaled
+            yield f"{scaled.title}, expected {title}", scaled
     if "sequence_length" not in own and dim > 2:
         stretched = base * factor ** (dim / (dim - 2))
-        yield f"{title} over an NTK-aware base, not {base:.10g}", formula.replace(base=stretched)
+        yield (
+            f"{title} over an NTK-aware base, expected {base:.10g}",
+            formula.replace(base=stretched),
+        )
     for words, changed in {
         f"mscale {mscale(factor):.6g} for the factor {factor:.6g}": mscale(factor),
         f"the factor {factor:.6g} applied twice": factor**2,
         f"frequencies multiplied by the factor {factor:.6g}, not divided": 1 / factor,
     }.items():
         yield words, formula.replace(factor=changed)
+    if "truncate" in formula.defaults:
+        kept = own.get("truncate", True)
+        yield f"truncate {not kept}, expected {kept}", formula.replace(truncate=not kept)
     if context := own.get("original_max_position_embeddings"):
         longer = round(context * factor)
-        words = f"trained on {longer:,} positions, not {context:,}"
+        words = f"trained on {longer:,} positions, expected {context:,}"
         yield words, formula.replace(original_max_position_embeddings=longer)
+
+
+def _upside_down(formula: Formula, table: Array) -> Iterator[tuple[str, Array]]:
+    """Yield the table of a ramp between two tables that is one minus what it should be."""
+    factor, plain = formula.get("factor"), formula.unscaled.table().inv_freq
+    if factor and factor != 1 and len(plain) == len(table):
+        slowed = 1 / factor
+        kept = (table / plain - slowed) / (1 - slowed)
+        words = "the ramp is upside down: fast pairs are slowed, slow ones kept"
+        if np.ptp(kept) > _SURE:  # there is a ramp
+            yield words, plain * (slowed + (1 - kept) * (1 - slowed))
 
 
 def _bases(seen: Frequencies, formula: Formula) -> Iterator[float]:
@@ -134,7 +156,7 @@ def _of_exponents(formula: Formula, table: Array) -> Iterator[tuple[str, Array]]
 def _other_denominators(formula: Formula, rope: Rotary) -> dict[str, Formula]:
     dim: Any = formula["dim"]
     return {
-        f"exponents over {other} coordinates, not {dim}": formula.replace(dim=other)
+        f"exponents over {other} coordinates, expected {dim}": formula.replace(dim=other)
         for other in dict.fromkeys((rope.head_dim, rope.rotary_dim))
         if other != dim
     }

@@ -450,7 +450,7 @@ def _tables(rope: Rotary, theta: Array, unsure: Array) -> Iterator[tuple[str, Ar
         yield f"positions are multiplied by {each:.6g}", each * expected, off * unsure
     pair = int((np.abs(theta - expected) / unsure).argmax())
     words = f"pair {pair} rotates by {theta[pair]:.6g} per position, expected {expected[pair]:.6g}"
-    mistake = _find_mistake(rope, np.abs(theta), unsure)
+    mistake = find_mistake(rope, np.abs(theta), unsure)
     words = words if mistake is None else f"{mistake}; {words}"
     yield f"{{rows}} have other frequencies: {words}", np.abs(theta), unsure
 
@@ -464,7 +464,7 @@ def _compare_base(base: float, rope: Rotary) -> str:
     return f"{base:.10g}, expected {scaled}{formula['base']:.10g}"
 
 
-def _find_mistake(rope: Rotary, theta: Array, unsure: Array) -> str | None:
+def find_mistake(rope: Rotary, theta: Array, unsure: Array) -> str | None:
     """Return the mistake that gives such frequencies, in words; None if none known does."""
     if rope.axes > 1:
         return None

@@ -12,6 +12,7 @@ from ropecli.arrays import Array
 from ropecli.checks.accuracy import table_roundings
 from ropecli.checks.expectation import MUST
 from ropecli.checks.identify import Identification
+from ropecli.checks.implementation.causes import find_mistake
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.recognition import describe_scale
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
@@ -21,8 +22,6 @@ from ropecli.checks.implementation.probe import describe_non_finite
 from ropecli.checks.implementation.rows import CALL_FAILED
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Check, Explains
-from ropecli.errors import RopecliError
-from ropecli.rotary.formula import Formula
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE
 
@@ -400,9 +399,8 @@ def _compare_frequencies(expect: Rotary, rope: Rotary, found: Identification) ->
     if (np.abs(here - there) <= allowed).all():
         return None
     pair = int((np.abs(here - there) / np.maximum(np.abs(there), 1e-300)).argmax())
-    text = _common_misconfiguration(expect, here, found.uncertainty) or _compare_formulas(
-        expect, rope
-    )
+    unsure = np.zeros(len(here)) if found.uncertainty is None else found.uncertainty
+    text = find_mistake(expect, here, unsure) or _compare_formulas(expect, rope)
     return (
         f"other frequencies: {text or 'as measured'}; pair {pair} turns by {here[pair]:.6g} "
         f"per position, expected {there[pair]:.6g}"
@@ -444,83 +442,3 @@ def _direction_name(rope: Rotary) -> str:
 
 def _layout_name(rope: Rotary) -> str:
     return {"half": "half-split", "custom": "pairs of its own"}.get(rope.layout, rope.layout)
-
-
-def _common_misconfiguration(expect: Rotary, theta: Array, uncertainty: Array | None) -> str | None:
-    """Name the one mistake that makes the frequencies found of those expected, or None."""
-    unsure = 0.0 if uncertainty is None else 4 * uncertainty
-    for words, table in _misconfigurations(expect):
-        if len(table) != len(theta):
-            continue
-        if (np.abs(table - theta) <= SURE * np.abs(table) + unsure).all():
-            return words
-    return _by_one_factor(expect.diagonal_inv_freq, theta, unsure)
-
-
-def _by_one_factor(table: Array, theta: Array, unsure: Array | float) -> str | None:
-    """Describe one factor for all pairs."""
-    if len(table) != len(theta) or theta[0] <= 0:
-        return None
-    factor = float(table[0] / theta[0])
-    if not (np.abs(table / factor - theta) <= SURE * np.abs(theta) + unsure).all():
-        return None
-    return f"every frequency is divided by {factor:.6g}, as by a linear factor"
-
-
-def _misconfigurations(expect: Rotary) -> Iterator[tuple[str, Array]]:
-    formula = expect.formula
-    if formula is None:
-        return
-    plain, name, base = formula.unscaled, formula.rope_type, formula["base"]
-    tries: list[tuple[str, Formula]] = []
-    if not formula.is_plain:
-        tries.append((f"{name} is left out, base {base:.10g} alone", plain))
-    if base != 10_000:
-        tries.append((f"base 10000, expected {base:.10g}", formula.replace(base=10_000.0)))
-        tries.append(
-            (
-                f"base 10000 without {name}, expected {base:.10g} with it",
-                plain.replace(base=10_000.0),
-            )
-        )
-    factor, original = formula.get("factor"), formula.get("original_max_position_embeddings")
-    if factor:
-        twice = formula.replace(factor=factor**2)
-        tries.append((f"the factor {factor:g} is applied twice", twice))
-        scaled = base * factor
-        tries.append((f"base {scaled:.10g}: the factor is in the base", plain.replace(base=scaled)))
-    if factor and original:
-        key = "original_max_position_embeddings"
-        wrong = int(original * factor)
-        tries.append((f"{key} {wrong}, expected {original}", formula.replace(**{key: wrong})))
-    if "truncate" in formula.defaults:
-        kept = dict(formula.parameters).get("truncate", True)
-        other = formula.replace(truncate=not kept)
-        tries.append((f"truncate {not kept}, expected {kept}", other))
-    for words, mistake in tries:
-        try:
-            table = mistake.table().inv_freq
-        except RopecliError:
-            continue
-        yield words, table
-    yield from _misshapen_tables(expect, formula)
-
-
-def _misshapen_tables(expect: Rotary, formula: Formula) -> Iterator[tuple[str, Array]]:
-    """Yield mistaken tables that no parameter gives."""
-    table = expect.diagonal_inv_freq
-    count = len(table)
-    if formula.is_plain:
-        heads = formula.replace(dim=expect.head_dim).table().inv_freq
-        yield f"exponents over the head dim {expect.head_dim}", heads[:count]
-    if formula.is_plain and count > 2:
-        exponents = np.arange(count) / (count - 1)
-        yield "exponents over one pair fewer, d/2 - 1", formula["base"] ** -exponents
-    unscaled = formula.unscaled.table().inv_freq
-    factor = formula.get("factor")
-    if factor and len(unscaled) == count:
-        share = (table / unscaled - 1 / factor) / (1 - 1 / factor) if factor != 1 else 0 * table
-        yield (
-            "the ramp is upside down: fast pairs are slowed, slow ones kept",
-            unscaled * (1 / factor + (1 - share) * (1 - 1 / factor)),
-        )

@@ -159,7 +159,8 @@ def _explain(
     else:
         calls = list(dict.fromkeys(each.convention.call for each in tried))
         shown = ", ".join(calls[:3]) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
-        nearest = max(tried, key=_how_far)  # the likeliest of those that came as far
+        # The likeliest of those that came as far.
+        nearest = tried[0] if _returned(tried[0]) else max(tried, key=_how_far)
         count = f"{len(tried)} arrangement{'s' * (len(tried) > 1)} of axes"
         problem = (
             f"{description.name} can't be called: {shown} failed with {count}; "
@@ -175,7 +176,12 @@ def _how_far(trial: Trial) -> tuple[bool, list[int]]:
     shapes = re.findall(r"shape \(([^)]*)\)", trial.error)
     as_many = len({text.rstrip(",").count(",") for text in shapes}) == 1
     lines = [int(each.rpartition(":")[2]) for each in trial.place.split()]
-    return trial.error.startswith("it returned shape") and as_many, lines
+    return _returned(trial) and as_many, lines
+
+
+def _returned(trial: Trial) -> bool:
+    """Return True if a call ended with a result of another shape than that of x."""
+    return trial.error.startswith("it returned shape")
 
 
 def _advise(nearest: Trial, description: Description, axes: int) -> str:
