@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from ropecli.checks.implementation.options import CALLED, EXPECTED, JUDGED, OUTPUT, Options
-from ropecli.cli.command import Section, argument, command, flag, option
-from ropecli.cli.options import EncodingOptions, PageOptions
+from ropecli.cli.command import Help, Section, argument, command, flag, option
+from ropecli.cli.options import ROPE_TYPES, EncodingOptions, PageOptions
 from ropecli.errors import ArgumentError
+from ropecli.names import choices
 
 if TYPE_CHECKING:
     from ropecli.checks.expectation import Expectation
@@ -21,6 +22,16 @@ FROM_PROJECT = (
     *("select", "ignore", "tolerance", "dtype", "result-dtype", "thorough", "fast", "seed"),
     *("dim", "base", "layout", "rotary-dim", "rope-type", "set", "sequence-length"),
     *("axes", "offset", "context", "original", "timeout", "budget", "memory", "json", "quiet"),
+)
+
+
+#: What an option of the encoding means here: nothing that is not given is expected.
+ANY = Help(
+    dim="Head dim, even, at least 2. [default: that of the code, or 64]",
+    base="Base (theta) of a plain table, above 0. [default: any]",
+    layout="Pairing: interleaved (2i, 2i+1) or half (i, i + dim/2). [default: any]",
+    rotary_dim="Number of rotated coordinates, even. [default: any]",
+    rope_type=f"RoPE scaling type: {choices(ROPE_TYPES)}. [default: any]",
 )
 
 
@@ -68,7 +79,7 @@ def check(
     target: str | None = argument("TARGET", Options.help_of("target")),
     *,
     calling: Calling,
-    rope: Annotated[EncodingOptions, Section(EXPECTED)],
+    rope: Annotated[EncodingOptions, Section(EXPECTED), ANY],
     expected: Expected,
     judged: Judged,
     junit: Path | None = option("FILE", "Write JUnit XML for CI.", under=OUTPUT),
