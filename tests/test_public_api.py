@@ -258,7 +258,10 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.scores([ropecli.encoding("nope")]), "PASS: measurement and theory agree"),
         (ropecli.usage(rope, x, x), "1 of 2 pairs hold half"),
         (ropecli.verify(rope, dtype="float64"), "PASS  "),
-        (ropecli.check(lambda x, p: rotate(x, rope, p), head_dim=4, select="norm"), "PASS  The "),
+        (
+            ropecli.check(lambda x, p: rotate(x, rope, p), head_dim=4, select="rotation"),
+            "PASS  The ",
+        ),
     ]
 
 

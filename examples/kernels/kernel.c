@@ -1,6 +1,6 @@
 // RoPE from .npy file to .npy file: pairs (i, i + dim/2), base 10000, angles in double.
 // build: gcc -O2 kernel.c -lm -o kernel
-// check: ropecli check --command "./kernel {x} {positions} {out}" --layout half
+// check: ropecli check --command "./kernel {x} {positions} {out}" --layout half --base 10000
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

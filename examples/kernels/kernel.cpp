@@ -1,6 +1,6 @@
 // RoPE from .npy file to .npy file: pairs (i, i + dim/2), base 10000, angles in double.
 // build: g++ -O2 -std=c++17 kernel.cpp -o kernel
-// check: ropecli check --command "./kernel {x} {positions} {out}" --layout half
+// check: ropecli check --command "./kernel {x} {positions} {out}" --layout half --base 10000
 #include <cmath>
 #include <complex>
 #include <cstdint>

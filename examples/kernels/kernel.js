@@ -1,5 +1,5 @@
 // RoPE from .npy file to .npy file: pairs (i, i + dim/2), base 10000, angles in double.
-// check: ropecli check --command "node kernel.js {x} {positions} {out}" --layout half
+// check: ropecli check --command "node kernel.js {x} {positions} {out}" --layout half --base 10000
 const fs = require("fs");
 
 /** Return the bytes of a file, those of its data, and its shape. */

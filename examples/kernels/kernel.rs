@@ -1,6 +1,6 @@
 // RoPE from .npy file to .npy file: pairs (i, i + dim/2), base 10000, angles in f64.
 // build: rustc -O --edition 2021 kernel.rs -o kernel
-// check: ropecli check --command "./kernel {x} {positions} {out}" --layout half
+// check: ropecli check --command "./kernel {x} {positions} {out}" --layout half --base 10000
 use std::{env, fs};
 
 /// The bytes of a file, where its data begin, and its shape.

@@ -1,6 +1,6 @@
 // RoPE in a shared library: pairs (i, i + dim/2), base 10000, angles in double.
 // build: gcc -O2 -shared -fPIC rope.c -lm -o librope.so
-// check: ropecli check librope.so:rope_f32 --layout half
+// check: ropecli check librope.so:rope_f32 --layout half --base 10000
 #include <math.h>
 #include <stdint.h>
 

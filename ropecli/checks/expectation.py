@@ -69,8 +69,10 @@ class Expectation:
     @property
     def head_dim(self) -> int | None:
         """Coordinates of a head; None where any number of them will do."""
-        free = self.rope is None or not (self.is_whole or "head_dim" in self.options)
-        return None if free or self.rope is None else self.rope.head_dim
+        rope = self.rope
+        if rope is None or (rope.formula and not self.is_whole and "head_dim" not in self.options):
+            return None
+        return rope.head_dim
 
     def of_head_dim(self, dim: int) -> Self:
         """Return the same for heads of a dim, where any will do."""

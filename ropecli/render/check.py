@@ -27,6 +27,7 @@ FIELDS = (
         "seconds",
     ),
 )
+NOTHING_EXPECTED = " (nothing expected: --model or --base compares it)"
 
 
 def as_json(result: Verdict, **_: object) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def page(
 ) -> list[str]:
     """Return the answer first, then the evidence."""
     width = min(screen.width, 80)
-    lines = [_answer(result, console.visible(target), model)]
+    lines = [_answer(result, console.visible(target), model, brief=screen.brief)]
     if result.diagnosis is not None:
         sentence = result.diagnosis[0].upper() + result.diagnosis[1:]
         gap = [] if screen.brief else [""]  # in short form, the answer is one paragraph
@@ -55,7 +56,7 @@ def page(
     return lines if screen.brief else [*lines, "", _count(result)]
 
 
-def _answer(result: Verdict, target: str, model: str | None) -> str:
+def _answer(result: Verdict, target: str, model: str | None, *, brief: bool) -> str:
     cut = f": {result.unfinished}" if result.unfinished else ""
     if result.passed is None:
         return f"UNKNOWN  {target} is not judged yet{cut}, none fails"
@@ -65,7 +66,7 @@ def _answer(result: Verdict, target: str, model: str | None) -> str:
         if result.passed and _checks_left_out(result):
             said = f"passes the checks that were made: {_found(result)}"
         if result.passed and _found(result):
-            said += " (nothing expected: --model or --base compares it)"
+            said += " (nothing expected)" if brief else NOTHING_EXPECTED
     else:
         which = "that is expected" if model is None else f"of {console.visible(model)}"
         said = f"is {'' if result.passed else 'not '}the RoPE {which}"

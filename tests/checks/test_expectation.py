@@ -129,11 +129,22 @@ def one_late(x: Array, positions: Array) -> Array:
     return by(10_000.0)(x, positions + 1)
 
 
-@pytest.mark.parametrize("expect", ["any", Rotary(DIM, layout="half")])
-def test_positions_that_are_given_and_come_out_shifted_fail(expect: Any) -> None:
+@pytest.mark.parametrize(
+    ("expect", "law", "words"),
+    [
+        (
+            "any",
+            "rotation",
+            "positions come out shifted by 1: position 0 is rotated as position 1, expected 0",
+        ),
+        (Rotary(DIM, layout="half"), "convention", "positions have an offset of 1, expected 0"),
+    ],
+)
+def test_positions_that_are_given_and_come_out_shifted_fail(
+    expect: Any, law: str, words: str
+) -> None:
     verdict = check_here(one_late, expect=expect, **QUICK)
-    assert "rotation" in failures(verdict)
-    words = "positions come out shifted by 1: position 0 is rotated as position 1, expected 0"
+    assert failures(verdict) == [law]
     assert verdict.diagnosis == words
     assert check_here(one_late, expect=expect, offset=1, **QUICK).passed
     assert not check_here(by(10_000.0), expect=expect, offset=1, **QUICK).passed

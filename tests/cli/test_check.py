@@ -87,7 +87,7 @@ def test_a_model_says_what_is_expected(
     given = TINY | {"head_dim": 32, "max_position_embeddings": 2048}
     config.write_text(json.dumps(given))
     out, _ = assert_checked(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY)
-    assert out.startswith(f"PASS  {kernel}:split is the RoPE of {config} by the laws ")
+    assert out.startswith(f"PASS  {kernel}:split is the RoPE of {config} by the checks ")
     config.write_text(json.dumps(given | {"rope_theta": 500000.0}))
     out, _ = assert_checked(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY, code=1)
     assert "base 10000, expected 500000" in " ".join(out.split())
@@ -123,7 +123,8 @@ def test_the_document_holds_checks_and_what_was_identified(
 def test_a_class_takes_its_arguments(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
     options = ["--form", "module", "--dim", "32", "--base", "500", "--layout", "half", *QUICKLY]
     assert_checked(capfd, f"{kernel}:Split", *options, "--init", "base=500")
-    out, _ = assert_checked(capfd, f"{kernel}:Split", *options, "-q", code=1)
+    wrong = ["--init", "base=700", "-q"]
+    out, _ = assert_checked(capfd, f"{kernel}:Split", *options, *wrong, code=1)
     assert out.startswith("FAIL")
 
 
@@ -292,10 +293,10 @@ def test_what_is_loosened_is_in_the_verdict(
     ]
     out, _ = assert_checked(capfd, target, *short, *loose)
     assert out.startswith(
-        f"PASS  {target} passes the checks that were made: dim 8, base 10000, half\n"
+        f"PASS  {target} passes the checks that were made: dim 8, base 10000, half ("
     )
     words = " ".join(out.split())
-    said = "tolerance of float16 at least 0.01; not judged by memory, 'long, short, long'"
+    said = "tolerance of float16 at least 0.01; not judged by precision, 'long, short, long'"
     assert f"loosened {said} PASS" in words
     out, _ = assert_checked(capfd, target, *short, *loose, "--json", "-q")
     assert json.loads(out)["result"]["loosened"] == said.split("; ")

@@ -148,5 +148,5 @@ def slug(heading: str) -> str:
 
 
 def test_every_law_of_check_is_on_its_page() -> None:
-    listed = set(re.findall(r"`([^`]+)`", page("check").partition("## The laws")[2]))
+    listed = set(re.findall(r"`([^`]+)`", page("check").partition("## The checks")[2]))
     assert {law.name for law in CHECK_LAWS} <= listed

@@ -150,7 +150,7 @@ def test_nothing_of_one_check_is_left_for_the_next(tmp_path: Path, source: str) 
         "\ncalls = []\n"
         "def counted(x, positions):\n"
         "    calls.append(0)\n"
-        "    if len(calls) > 50:\n"
+        "    if len(calls) > 100:\n"
         "        raise RuntimeError('more calls than of one check')\n"
         "    np.seterr(all='raise')\n"
         "    return rotate(x, positions)\n"

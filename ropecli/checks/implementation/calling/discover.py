@@ -363,7 +363,8 @@ class Search:
         if "axes_of_tables" not in self.given:
             tables = [_with_other_tables(each, meaning) for each in taken]
             taken += [each for each in tables if each is not None]
-        role = _role_of_sequences(taken[0])
+        without = "axes_of_x" in self.given and "b" not in taken[0].axes_of_x
+        role = None if without else _role_of_sequences(taken[0])
         refused = None if role is None else self._refuse_batch(taken, dtype)
         said = "call" in self.given or self.caller.describe().promises_batch(str(role))
         return Arrangements(
@@ -543,7 +544,7 @@ def _is_like(one: Convention, other: Convention) -> bool:
 def _role_of_sequences(convention: Convention) -> str | None:
     """Return the name of an argument that has something for each sequence of a batch."""
     of_sequences = {"offsets", "cu_seqlens"}
-    if "b" in convention.axes_of_positions:
+    if "b" in convention.axes_of_positions.split():
         of_sequences.add("positions")
     return next(iter(sorted(of_sequences & convention.names)), None)
 
