@@ -107,7 +107,7 @@ def turn(x: Any, positions: Any, *, back: bool, mutant: TorchMutant | None) -> A
             m = np.atleast_2d(positions.numpy().astype(np.float64))
             call = Call(x=to_numpy(given), positions=-m if back else m, before=History())
             y = call.turn().astype(call.x.dtype)
-            if mutant is not None and back:
+            if mutant is not None and back and call.x.ndim == 4:  # places are those of four axes
                 y = Mutant(mutant.fault, mutant.place).change(call, y)
             return to_torch(y)
 

@@ -325,6 +325,7 @@ def _times_length(c: Any, s: Any, power: int) -> tuple[Any, Any, Any, Any]:
     return factor * c, -factor * s, factor * s, factor * c
 
 
+ALIKE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 #: What may be rounded to half precision.
 ROUNDED: dict[str, Callable[[Sample, Callable[[Any], Any]], Truth]] = {
     "results are rounded to {dtype}": lambda s, to: s.near(to(s.right.rows)),
@@ -471,7 +472,7 @@ def find_mistake(rope: Rotary, theta: Array, unsure: Array) -> str | None:
     seen = Frequencies(
         theta=theta,
         uncertainty=unsure,
-        relative=table_roundings(rope) * SINGLE * np.ones(len(theta)),
+        relative=np.maximum(table_roundings(rope) * SINGLE, ALIKE) * np.ones(len(theta)),
         head_dim=rope.head_dim,
         axis=np.zeros(len(theta), dtype=np.int64),
     )
