@@ -127,7 +127,7 @@ WRONG: dict[str, tuple[Callable[[Array, Array], Array], str]] = {
     "half by tables as angles": (tables_for_angles, "cosines and sines are taken for angles"),
     "xPos of half": (xpos("half"), "as in xPos"),
     "xPos of interleaved": (xpos("interleaved"), "as in xPos"),
-    ROUNDED: (RIGHT["interleaved"], "something is kept between calls"),
+    ROUNDED: (RIGHT["interleaved"], "what is kept has the dtype of the first call"),
 }
 
 
