@@ -355,7 +355,7 @@ def test_a_model_explains_a_table() -> None:
     after = np.load("after.npy")
     assert np.abs(np.load("again.npy") - after).max() <= 2e-13 * np.abs(after).max()
     short = compare_with("phi.json", code=1)
-    assert "phi.json differs: long_factor, not short_factor, wrong by" in short
+    assert "phi.json differs: long_factor, expected short_factor, wrong by" in short
 
 
 @pytest.mark.usefixtures("models")
