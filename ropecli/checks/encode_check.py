@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
 from ropecli.checks.accuracy import phase_tolerance, table_roundings
+from ropecli.checks.truth import rotated
 from ropecli.errors import FileError
 from ropecli.files.array_axes import blocks
 from ropecli.files.array_job import ArrayJob
@@ -26,7 +27,7 @@ from ropecli.files.formats.raw import RAW, raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_rotatable
 from ropecli.files.session import Job, Session, open_session
-from ropecli.reference.float64 import angles, rotate
+from ropecli.reference.float64 import angles
 from ropecli.results import Result
 from ropecli.rotary import Rotary
 from ropecli.rotary.pairs import as_complex
@@ -239,6 +240,10 @@ class _Part:
         factor: Any = rope.attention_factor
         if job.inverse:
             read, written, factor = written, read, 1 / factor
+        unit = UNIT[str(dtype_name(before.dtype))]
+        self.rounding = _ROUNDINGS * unit
+        self.limits = ml_dtypes.finfo(before.dtype)  # type: ignore[no-untyped-call]
+        self.least = 8 * float(self.limits.smallest_subnormal)
         positions = job.positions.of(box)
         inv_freq = rope.diagonal_inv_freq if positions.ndim == 2 else rope.inv_freq
         with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
@@ -247,17 +252,21 @@ class _Part:
                 exponent = sign * angles(positions, np.array(rope.growth))
                 factor = factor * np.exp(exponent)[:, None, :, None, :]
             angle = angle[:, None, :, None, :]
-            self.expected = rotate(
-                self.before, angle, pairs_in=read, pairs_out=written, factor=factor
+            # Tables in float32, or float64 for float64 data.
+            m = positions[..., None] if positions.ndim == 2 else positions
+            phase = phase_tolerance(m, inv_freq, table_roundings(rope), unit=min(unit, SINGLE))
+            self.truth = rotated(
+                self.before.astype(np.float64),
+                np.cos(angle),
+                np.sin(angle),
+                pairs_in=read,
+                pairs_out=written,
+                factor=factor,
+                relative=self.rounding,
+                phase=phase[:, None, :, None, :],
+                least=self.least,
             )
         self.written = written
-        unit = UNIT[str(dtype_name(before.dtype))]
-        self.rounding = _ROUNDINGS * unit
-        # Tables in float32, or float64 for float64 data.
-        m = positions[..., None] if positions.ndim == 2 else positions
-        self.phase = phase_tolerance(m, inv_freq, table_roundings(rope), unit=min(unit, SINGLE))[
-            :, None, :, None, :
-        ]
 
     def judge(self) -> _Judged:
         """Compare the part with what it should be."""
@@ -274,20 +283,16 @@ class _Part:
 
     def _compare(self) -> tuple[NDArray[np.bool_], float, float]:
         """Return the wrong coordinates, and the largest errors of angle and length elsewhere."""
-        expected, got = (as_complex(each, self.written) for each in (self.expected, self.after))
-        limits = ml_dtypes.finfo(self.after.dtype)  # type: ignore[no-untyped-call]
-        least = 8 * float(limits.smallest_subnormal)
+        expected, got = (as_complex(each, self.written) for each in (self.truth.rows, self.after))
         with np.errstate(all="ignore"):
             length = np.abs(expected)
             stretched = np.abs(np.abs(got) - length)
-            apart = np.abs(got - expected)
-            right = (stretched <= self.rounding * length + least) & (
-                apart <= (self.rounding + self.phase) * length + least
-            )
+            off = self.truth.wrong(self.after.astype(np.float64))[..., self.written].any(axis=-1)
+            right = ~off & (stretched <= self.rounding * length + self.least)
             # A pair too large for the dtype, or not finite before, is not finite afterwards.
-            lost = ~(length <= float(limits.max))
+            lost = ~(length <= float(self.limits.max))
             right |= lost & ~np.isfinite(got)
-            counted = right & ~lost & (length > least / self.rounding)
+            counted = right & ~lost & (length > self.least / self.rounding)
             phase = np.abs(np.angle(got[counted] * expected[counted].conj()))
             relative = stretched[counted] / length[counted]
         wrong = _bits(self.after) != _bits(self.before)  # of the coordinates in no pair
@@ -298,7 +303,8 @@ class _Part:
     def _describe(self, vector: int, wrong: NDArray[np.bool_]) -> Wrong:
         """Describe a wrong vector, counted in the order of the part."""
         expected, got, off = (
-            each.reshape(-1, each.shape[-1])[vector] for each in (self.expected, self.after, wrong)
+            each.reshape(-1, each.shape[-1])[vector]
+            for each in (self.truth.rows, self.after, wrong)
         )
         got = got.astype(np.float64)
         *rows, width = box_shape(self.box)

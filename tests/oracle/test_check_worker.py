@@ -59,7 +59,7 @@ def test_weights_go_with_their_module() -> None:
 
 def test_a_crash_after_kernels_ran_is_named_and_the_rest_is_judged() -> None:
     verdict = check_quickly(module(aborts_after=100))
-    assert "killed by SIGABRT in a call with x of float32 (1, 1, 512, 8)" in str(verdict.diagnosis)
+    assert "killed by SIGABRT in a call of 1 x 1 x 512 vectors of float32" in str(verdict.diagnosis)
     passed = {check.name for check in verdict.checks if check.passed}
     assert {"offset positions", "packed sequences", "same twice"} <= passed
 

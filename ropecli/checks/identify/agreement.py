@@ -19,6 +19,7 @@ from ropecli.checks.identify.mistakes import explain_frequencies
 from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
 from ropecli.checks.identify.precision import exact_tolerance
 from ropecli.checks.identify.table import Measurement, extrapolate
+from ropecli.checks.truth import rotated
 from ropecli.reference import float64
 from ropecli.rotary import Rotary
 from ropecli.units import SINGLE, SMALLEST_NORMAL, TINY
@@ -63,19 +64,20 @@ def vector_errors(
     angles = float64.angles(positions, rotary.inv_freq, direction=rotary.direction)
     if angles.ndim == 3:  # positions of each batch, the same for all heads
         angles = angles.reshape(len(angles), *(1,) * (before.ndim - 3), *angles.shape[1:])
-    rotated = float64.rotate(
-        before,
-        angles,
+    truth = rotated(
+        before.astype(np.float64),
+        np.cos(angles),
+        np.sin(angles),
         pairs_in=rotary.pairs_in,
         pairs_out=rotary.pairs_out,
         factor=rotary.attention_factor,
+        relative=1.0,
+        phase=0.0,
+        least=0.0,
     )
-    error = np.abs(rotated - after.astype(np.float64))
-    length = np.abs(rotated)
+    error, length = np.abs(truth.rows - after.astype(np.float64)), truth.tolerance
     rest = np.setdiff1d(np.arange(rotary.head_dim), rotary.pairs_out)
     length[..., rest] = length.max(axis=-1, keepdims=True)
-    first, second = rotary.pairs_out.T
-    length[..., first] = length[..., second] = np.hypot(rotated[..., first], rotated[..., second])
     # Below the smallest normal number an ulp is that number's.
     normal = max(SMALLEST_NORMAL[str(dtype_name(each.dtype))] for each in (before, after))
     return np.asarray((error / np.maximum(length, normal)).max(axis=-1))

@@ -15,7 +15,8 @@ from ropecli.arrays import DTYPES, Array
 from ropecli.checks.accuracy import table_roundings
 from ropecli.checks.identify.family import Frequencies
 from ropecli.checks.identify.mistakes import explain_frequencies
-from ropecli.checks.implementation.oracle import Oracle, Truth
+from ropecli.checks.implementation.oracle import Oracle
+from ropecli.checks.truth import Truth
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import SIGNIFICAND_BITS, SINGLE
@@ -155,9 +156,10 @@ def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
     return None
 
 
-def find_position_mistake(sample: Sample) -> Cause | None:
-    """Return the mistake in positions that right rows follow as well, or None."""
-    return next((each for each in _position_causes([sample]) if each.explains(sample)), None)
+def find_position_mistake(samples: Sequence[Sample]) -> Cause | None:
+    """Return the mistake in positions that explains wrong rows, or None."""
+    causes = _position_causes(samples) if samples else ()
+    return next((each for each in causes if all(map(each.explains, samples))), None)
 
 
 def _causes(samples: Sequence[Sample]) -> Iterator[Cause]:

@@ -16,7 +16,7 @@ from ropecli.checks.implementation.causes import find_mistake
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.recognition import describe_scale
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
-from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT
+from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT, short
 from ropecli.checks.implementation.oracle import computed_in_half
 from ropecli.checks.implementation.probe import describe_non_finite
 from ropecli.checks.implementation.rows import CALL_FAILED
@@ -226,7 +226,7 @@ def _changed_pass_through(subject: Subject) -> str | None:
     if subject.expect is None or rows is None:
         return None
     still = np.setdiff1d(np.arange(subject.dim), subject.expect.pairs_in)
-    x, y = subject.vectors(len(rows), salt=0)[:, still], rows[:, still]
+    x, y = short(subject).x[:, still], rows[:, still]
     if not len(still) or (np.abs(y - x) <= 2 * subject.repeat_tolerance(x)).all():
         return None
     factor = float((x * y).sum() / (x * x).sum())

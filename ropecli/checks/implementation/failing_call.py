@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import dtype_name
 from ropecli.checks.implementation.call import (
+    Call,
     ImplementationError,
-    Request,
     Response,
-    ScaledRequest,
     Setup,
     Unsupported,
 )
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.oracle import Oracle, sequence_length
+from ropecli.checks.implementation.rows import compare_first, expect_rows
 from ropecli.checks.implementation.subject import Subject
 
 LARGEST = 2**22  #: Numbers in a call that is kept.
@@ -31,18 +30,18 @@ class FailingCall:
     """A call with the result expected. Arrays are (batch, heads, sequence, head_dim)."""
 
     setup: Setup  #: How the instance is made.
-    request: Request
-    before: Request | None  #: A call that must be made before; None if it fails alone.
-    of_keys: bool  #: The keys are wrong, and not the queries.
-    expected: NDArray[np.float64]  #: Of the queries, or of the keys.
+    call: Call
+    before: Call | None  #: A call that must be made before; None if it fails alone.
+    array: str  #: q, or k where the keys are wrong.
+    expected: NDArray[np.float64]  #: Of this array, (batch, heads, length, head_dim).
     tolerance: NDArray[np.float64]
     in_place: bool  #: The result is written over the argument.
     error: str | None  #: What it raised; None if it returned wrong numbers.
 
     @property
     def size(self) -> int:
-        """The numbers that it is called with."""
-        return self.request.q.size + (0 if self.before is None else self.before.q.size)
+        """Rows that it is called with."""
+        return self.call.rows + (0 if self.before is None else self.before.rows)
 
 
 class Recorder:
@@ -51,7 +50,7 @@ class Recorder:
     def __init__(self) -> None:
         """Listen to no law yet."""
         self._subject: Subject | None = None
-        self._last: dict[int, Request] = {}
+        self._last: dict[int, Call] = {}
         self._wrong: list[FailingCall] = []
         self._raised: list[FailingCall] = []
         self.kept: list[FailingCall] = []
@@ -60,29 +59,24 @@ class Recorder:
         self,
         number: int,
         setup: Setup,
-        asked: Request | ScaledRequest,
+        call: Call,
         answer: Response | ImplementationError,
     ) -> None:
         """Take a call of an instance, and its result or what it raised."""
-        request = asked.whole()
-        if request.q.size > LARGEST:
+        if call.rows * call.vectors.shape[-1] > LARGEST:
             return
         subject, before = self._subject, self._last.get(number)
-        self._last[number] = request
-        if (
-            subject is None
-            or request.gradient is not None
-            or request.followed_by
-            or request.stepwise
-        ):
+        self._last[number] = call
+        other = call.gradient or call.followed_by or call.stepwise or call.vectors.ndim > 2
+        if subject is None or other:
             return
         self._subject = None  # to compare may need calls itself
         try:
-            found = compare(subject, setup, request, answer)
+            found = judge(subject, setup, call, answer)
         finally:
             self._subject = subject
         calls = self._wrong if isinstance(answer, Response) else self._raised
-        if found is not None and (not calls or found.request.q.size < calls[0].request.q.size):
+        if found is not None and (not calls or found.call.rows < calls[0].call.rows):
             calls[:] = [replace(found, before=before)]
 
     def begin(self, subject: Subject) -> None:
@@ -104,46 +98,39 @@ def expected_oracle(subject: Subject) -> Oracle | None:
     return subject.oracle if subject.expect is None else subject.expected
 
 
-def compare(
-    subject: Subject, setup: Setup, request: Request, answer: Response | ImplementationError
+def judge(
+    subject: Subject, setup: Setup, call: Call, answer: Response | ImplementationError
 ) -> FailingCall | None:
     """Return a call as a failing one; None if it was answered rightly."""
     oracle = expected_oracle(subject)
     assert oracle is not None
-    response = answer if isinstance(answer, Response) else None
-    dtype = dtype_name(request.q.dtype)
-    assert dtype is not None  # vectors are made in one of the known dtypes
-    keys = request.q if request.k is None else request.k
-    pairs = [(request.q, None if response is None else response.q, False)]
-    if response is not None and response.k is not None:
-        pairs.append((keys, response.k, True))
-    for x, got, of_keys in pairs:
-        places = request.by_sequence
-        m = np.broadcast_to(places[:, None], (len(x), x.shape[1], *places.shape[1:])).astype(
-            np.float64
-        )
-        flat, points = x.astype(np.float64).reshape(-1, x.shape[-1]), m.reshape(-1, *m.shape[3:])
-        truth = oracle.truth(flat, points, dtype)
-        if got is not None:
-            rows = got.astype(np.float64).reshape(flat.shape)
-            if not truth.wrong(rows).any():
-                continue
-            other = subject.identify_at(sequence_length(points))
-            if other is not None:
-                truth = other.truth(flat, points, dtype)
-                if not truth.wrong(rows).any():
-                    continue
-        return FailingCall(
-            setup=setup,
-            request=request,
-            before=None,
-            of_keys=of_keys,
-            expected=truth.rows.reshape(x.shape),
-            tolerance=truth.tolerance.reshape(x.shape),
-            in_place=response is not None and response.in_place,
-            error=None if isinstance(answer, Response) else str(answer),
-        )
-    return None
+    length = sequence_length(call.by_sequence.astype(np.float64))
+    oracles: Sequence[Oracle] = [oracle.at_length(length)]
+    array, in_place = "q", False
+    if isinstance(answer, Response):
+        in_place = answer.in_place
+        other = subject.identify_at(length)
+        every = [oracles, *([[other]] if other is not None else [])]
+        results = {"q": answer.q, "k": answer.k}
+        for array, result in results.items():
+            if result is not None:
+                found, oracles, _ = compare_first(every, call, result, array)
+                if found.first is not None:
+                    break
+        else:
+            return None
+    truth = expect_rows(oracles, call, slice(call.batch), slice(call.length))
+    scales = call.scales[:, call.heads_of(array), None, None]
+    return FailingCall(
+        setup=setup,
+        call=call,
+        before=None,
+        array=array,
+        expected=truth.rows * scales,
+        tolerance=truth.tolerance * np.abs(scales),
+        in_place=in_place,
+        error=None if isinstance(answer, Response) else str(answer),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,22 +144,22 @@ class Repeated:
         """Return the smallest of failing calls, made smaller while it fails."""
         for each in sorted(calls, key=lambda call: call.size):
             for before in ([], [each.before]) if each.before is not None else ([],):
-                found = self._try(each.setup, *before, each.request)
+                found = self._try(each.setup, *before, each.call)
                 if found is not None:
                     alone = replace(found, before=before[0] if before else None)
                     return alone if before else self._shrink(alone)
         return None
 
-    def _try(self, setup: Setup, *requests: Request) -> FailingCall | None:
+    def _try(self, setup: Setup, *calls: Call) -> FailingCall | None:
         """Return the last call, if it fails after the others."""
-        *before, last = requests
+        *before, last = calls
         answer: Response | ImplementationError
         number = None
         try:
             number = self.caller.make(setup)
-            for request in before:
+            for call in before:
                 with contextlib.suppress(ImplementationError, Unsupported):
-                    self.caller.call(number, request)
+                    self.caller.call(number, call)
             answer = self.caller.call(number, last)
         except ImplementationError as error:
             answer = error
@@ -181,38 +168,45 @@ class Repeated:
         finally:
             if number is not None:
                 self.caller.drop(number)
-        return compare(self.subject, setup, last, answer)
+        return judge(self.subject, setup, last, answer)
 
     def _shrink(self, call: FailingCall) -> FailingCall:
         """Leave out sequences, heads and rows of a call while it fails in the same way."""
         trials, smaller = 0, True
         while smaller:
             smaller = False
-            for request in _parts(call.request):
+            for part in _parts(call.call):
                 trials += 1
                 if trials > MOST_TRIALS:
                     return call
-                found = self._try(call.setup, request)
+                found = self._try(call.setup, part)
                 if found is not None and (found.error is None) == (call.error is None):
                     call, smaller = found, True
                     break
         return call
 
 
-def _parts(request: Request) -> Iterator[Request]:
-    """Yield requests with half of the sequences, heads or rows, then with one fewer."""
-    q, k = request.q, request.k
-    for axis in (0, 1, 2):
-        length = q.shape[axis]
-        if axis == 1 and k is not None and k.shape[1] != length:
+def _parts(call: Call) -> Iterator[Call]:
+    """Yield calls with half of the sequences, heads or rows, then with one fewer."""
+    for axis, length in enumerate(call.shape[:3]):
+        if axis == 1 and call.key_heads not in {0, length}:
             continue
         halves = [slice(0, length // 2), slice(length // 2, length)] if length > 1 else []
         fewer = [slice(0, length - 1), slice(1, length)] if length > 2 else []
         for part in (*halves, *fewer):
-            cut = (slice(None),) * axis + (part,)
-            places = request.positions
-            if axis == 2:
-                places = places[:, part] if request.per_sequence else places[part]
-            elif axis == 0 and request.per_sequence:
-                places = places[part]
-            yield replace(request, q=q[cut], k=None if k is None else k[cut], positions=places)
+            yield _cut(call, axis, part)
+
+
+def _cut(call: Call, axis: int, part: slice) -> Call:
+    """Return a part of the sequences (axis 0), heads (1) or rows (2) of a call."""
+    places = call.positions
+    if axis == 2:
+        vectors = call.vectors.take(range(call.length), axis=0, mode="wrap")[part]
+        places = places[:, part] if call.per_sequence else places[part]
+        return replace(call, vectors=vectors, positions=places)
+    if axis == 0:
+        places = places[part] if call.per_sequence else places
+        return replace(call, scales=call.scales[part], positions=places)
+    some = [call.scales[:, call.heads_of(each)][:, part] for each in call.arrays]
+    key_heads = some[-1].shape[1] if call.key_heads else 0
+    return replace(call, scales=np.concatenate(some, axis=1), key_heads=key_heads)

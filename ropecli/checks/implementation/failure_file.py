@@ -33,11 +33,11 @@ def write(
 ) -> None:
     """Write a failing call of a target, which calls name so, whole or not at all."""
     convention = call.setup.convention
-    requests = {"": call.request} | ({} if call.before is None else {"before_": call.before})
+    calls = {"": call.call} | ({} if call.before is None else {"before_": call.before})
     names = convention.names & (ROLES.keys() - {name, "config"})
     given: dict[str, Any] = {}
-    for prefix, request in requests.items():
-        made = Values(request=request, setup=call.setup).of(sorted(names))
+    for prefix, each in calls.items():
+        made = Values(call=each.whole(), setup=call.setup).of(sorted(names))
         given |= {prefix + role: np.asarray(value) for role, value in made.items()}
     held = {key: _storable(value) for key, value in given.items()} | {
         "expected": arrange(call.expected, convention.axes_of_x),
@@ -54,7 +54,7 @@ def _describe(
     call: FailingCall, target: str, device: str | None, given: Mapping[str, np.ndarray[Any, Any]]
 ) -> str:
     """Return the call in words: what to call, with what, and what must come out."""
-    convention, memory = call.setup.convention, call.request.memory
+    convention, memory = call.setup.convention, call.call.memory
     lines = [
         f"The smallest call that {target} answers wrongly, saved by ropecli {__version__}:",
         "",
@@ -75,7 +75,7 @@ def _describe(
         lines.append("A call with the values of before_... goes first, on the same instance.")
     if call.error is not None:
         return "\n".join([*lines, f"It raised {call.error}."])
-    result = "k" if call.of_keys else "q" if "q" in convention.names else "x"
+    result = "k" if call.array == "k" else "q" if "q" in convention.names else "x"
     where = ", in out," if "out" in convention.names else ", in place," if call.in_place else ""
     lines.append(f"The result for {result}{where} is not `expected` within `tolerance`.")
     return "\n".join(lines)

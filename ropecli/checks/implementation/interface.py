@@ -7,23 +7,20 @@ may be anything, and anywhere.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, on_all_axes
+from ropecli.arrays import DTYPES, Array, on_all_axes
 from ropecli.checks.implementation.call import (
     NOTHING_WRITTEN,
+    Call,
     Died,
     ImplementationError,
-    Request,
     Response,
-    ScaledRequest,
     Setup,
     Unsupported,
     real_numbers,
@@ -58,29 +55,18 @@ class Instance:
         self._number = number
         self._convention = convention
 
-    def request(self, request: Request | ScaledRequest) -> Response:
+    def call(self, call: Call) -> Response:
         """Make a call of any kind."""
-        if request.per_sequence and not self._owner.takes_positions_per_sequence(self._convention):
+        if call.per_sequence and not self._owner.takes_positions_per_sequence(self._convention):
             raise Unsupported(ONE_LIST)
-        response = self._owner.caller.call(self._number, request)
+        response = self._owner.caller.call(self._number, call)
         self._owner.ignored = max(self._owner.ignored, response.ignored)
         return response
 
-    def call(self, x: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the result for x (..., sequence, head_dim)."""
-        given = canonical(x)
-        per_sequence = (
-            positions.ndim > 1 and positions.shape[:2] == (len(x), x.shape[-2]) and x.ndim > 2
-        )
-        response = self.request(Request(q=given, positions=positions, per_sequence=per_sequence))
-        return response.q.reshape(x.shape)
-
-    def rows(
-        self, x: NDArray[np.float64], positions: NDArray[Any], dtype: str
-    ) -> NDArray[np.float64]:
-        """Return R_m x for rows (..., sequence, head_dim) in a dtype, as float64."""
-        given = x.astype(DTYPES[dtype])
-        return real_numbers(self.call(given, positions), given)
+    def rows(self, call: Call) -> Array:
+        """Return the rows of the queries as float64, (rows, head_dim)."""
+        result = real_numbers(self.call(call).q, call.dtype)
+        return result.reshape(-1, result.shape[-1])
 
 
 class Implementation:
@@ -174,13 +160,18 @@ class Implementation:
         if self.form != "apply" or self._context < BATCH + LENGTH:
             return True
         axes = convention.axes_of_x
-        shape = (BATCH if "b" in axes else 1, HEADS if "h" in axes else 1, LENGTH)
+        sizes = BATCH if "b" in axes else 1, HEADS if "h" in axes else 1
         dtype = DTYPES[self.caller.dtypes(convention.framework)[0]]
-        x = np.ones((*shape, self._rope.head_dim), dtype=dtype)  # zeros would not be written over
-        places = on_all_axes(np.arange(LENGTH) + np.arange(len(x))[:, None], self._axes)
+        places = on_all_axes(np.arange(LENGTH) + np.arange(sizes[0])[:, None], self._axes)
+        call = Call(
+            vectors=np.ones((1, self._rope.head_dim), dtype),  # zeros would not be written over
+            scales=np.ones(sizes),
+            positions=places,
+            per_sequence=True,
+        )
         number = self.caller.make(self.setup(convention))
         try:
-            self.caller.call(number, Request(q=x, positions=places, per_sequence=True))
+            self.caller.call(number, call)
         except Died:
             return True
         except ImplementationError as error:
@@ -188,13 +179,6 @@ class Implementation:
         finally:
             self.caller.drop(number)
         return True
-
-    def decode(self, x: NDArray[Any], prefilled: int) -> NDArray[np.float64]:
-        """Return a new decoder's rows for x, the first ones prefilled and the others stepped."""
-        given = canonical(x)
-        places = np.arange(x.shape[-2])
-        request = Request(q=given, positions=places, stepwise=True, prefilled=prefilled)
-        return self.fresh().request(request).q.astype(np.float64).reshape(x.shape)
 
 
 def _half_by_default(description: Description, init: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -205,10 +189,3 @@ def _half_by_default(description: Description, init: Mapping[str, Any]) -> tuple
         if each.name.lower() in DTYPE_NAMES and each.name not in init and dtype:
             return each.name, dtype[0]
     return None
-
-
-def canonical(x: NDArray[Any]) -> NDArray[Any]:
-    """Return x (..., sequence, head_dim) as (batch, heads, sequence, head_dim)."""
-    lead = x.shape[:-2]
-    batch = lead[0] if lead else 1
-    return x.reshape(batch, math.prod(lead[1:]), *x.shape[-2:])

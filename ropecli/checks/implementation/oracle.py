@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.accuracy import ACCURACY, angle_roundings, phase_tolerance, table_roundings
+from ropecli.checks.truth import Truth, rotated
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
 from ropecli.units import SINGLE, UNIT
@@ -44,18 +44,6 @@ FEWEST_OF_BASE = 2  #: Pairs that show a base, that of frequency 1 apart.
 TABLE = 2**18  #: Numbers of a table of cosines, from position 0 on, which many calls ask for again.
 AT_ONCE = 64  #: Rows by which it grows at least: steps of decoding ask for one after another.
 MOST_LENGTHS = 8  #: Lengths of the sequence of which such tables are kept.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Truth:
-    """Expected rows."""
-
-    rows: Array  #: (count, head_dim).
-    tolerance: Array  #: (count, head_dim).
-
-    def wrong(self, got: Array) -> NDArray[np.bool_]:
-        """Return which coordinates of rows got are off by more than their tolerance, or NaN."""
-        return ~(np.abs(got - self.rows) <= self.tolerance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,19 +103,22 @@ class Oracle:
         pairs_in, pairs_out = rope.pairs_in, rope.pairs_out
         if transposed:
             sine, pairs_in, pairs_out = -sine, pairs_out, pairs_in
-        factor = rope.attention_factor
-        rows = float64.turn(x, cosine, sine, pairs_in=pairs_in, pairs_out=pairs_out, factor=factor)
-        (first, second), to = float64.columns(pairs_in), float64.columns(pairs_out)
-        # Coordinates in no pair are copied, or multiplied by a one that may be rounded.
-        unit, least = self.tolerances.of_pair(dtype), self.tolerances.of_number(dtype)
-        allowed = unit * np.abs(rows) + least
+        found = rotated(
+            x,
+            cosine,
+            sine,
+            pairs_in=pairs_in,
+            pairs_out=pairs_out,
+            factor=rope.attention_factor,
+            relative=self.tolerances.of_pair(dtype),
+            phase=lost,
+            least=self.tolerances.of_number(dtype),
+        )
         if self.outside:
             furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
-            allowed += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
-        size = factor * np.sqrt(x[:, first] ** 2 + x[:, second] ** 2)
-        for each in to:
-            allowed[:, each] = (unit + lost) * size + least
-        return Truth(rows=rows, tolerance=allowed)
+            rest = np.setdiff1d(np.arange(rope.head_dim), pairs_out)
+            found.tolerance[:, rest] += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
+        return found
 
     def at_length(self, length: int) -> Oracle:
         """Return the oracle with the rotation of a sequence of this length, for every length."""

@@ -13,6 +13,7 @@ from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.laws import recognition, state
 from ropecli.checks.implementation.oracle import computed_in_half, oracle_of, refine_frequencies
+from ropecli.checks.implementation.rows import is_right
 from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.errors import RopecliError
 
@@ -26,7 +27,7 @@ def probe(subject: Subject) -> Subject:
     """Make the first calls, before any long one, and return the subject with its rotation."""
     evidence = subject.evidence
     try:
-        first = subject.rotate(*state.short(subject))
+        first = subject.rows(state.short(subject))
     except (ImplementationError, Unsupported) as error:
         return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
     why = describe_non_finite(first)
@@ -49,7 +50,7 @@ def probe(subject: Subject) -> Subject:
     for rope in subject.expectation.candidates(known):
         subject = replace(subject, expect=rope)
         try:
-            fits = bool(recognition.as_expected(subject).passed)
+            fits = is_right(subject.held_to_expected, recognition.first_call(subject))
         except (ImplementationError, Unsupported) as error:
             return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
         if fits:
@@ -90,9 +91,9 @@ def _identify(
     most = min(subject.context, max(subject.original or subject.context, ROWS[-1]))
     for rows in sorted({min(count, most) for count in ROWS}, reverse=True):
         where = _spread(subject, rows)
-        x = subject.vectors(len(where), dtype, salt=22)
+        call = subject.call(where, 22, dtype)
         try:
-            y = subject.rotate(x, where, dtype)
+            y = subject.rows(call)
         except (ImplementationError, Unsupported) as error:
             evidence = replace(evidence, why_unidentified=str(error))
             continue
@@ -104,18 +105,17 @@ def _identify(
         evidence = replace(evidence, why_unidentified=why)
         if why is not None:
             continue
-        held = DTYPES[dtype]
         named = {} if subject.expect is None else {"expected": subject.expect}
         try:
             for after in subject.tolerances.dtypes_as_coarse(dtype):
-                vectors = x.astype(held), y.astype(DTYPES[after]), where
+                vectors = call.vectors, y.astype(DTYPES[after]), call.positions
                 found = identify_rows(*vectors, candidates=named, explained=False)
                 if found.recognised:
                     break
         except RopecliError as error:
             evidence = replace(evidence, why_unidentified=str(error))
             break
-        evidence = replace(evidence, rows=(x, y, where.astype(np.float64)))
+        evidence = replace(evidence, rows=(call.x, y, call.m))
         if found.recognised:
             return evidence, found
         refused.append(vectors)

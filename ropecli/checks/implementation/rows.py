@@ -1,18 +1,23 @@
-"""Checks of rows: within the tolerance of those expected, or why not."""
+"""The one comparison of rows: those that came back, those expected, and which are wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import Array
-from ropecli.checks.implementation.call import ImplementationError, Unsupported
-from ropecli.checks.implementation.causes import Cause, Sample, find_position_mistake, name_cause
-from ropecli.checks.implementation.oracle import Truth, sequence_length, truth_of
-from ropecli.checks.implementation.subject import Step, Subject
+from ropecli.checks.implementation.call import (
+    Call,
+    ImplementationError,
+    Unsupported,
+    to_float64,
+)
+from ropecli.checks.implementation.oracle import Oracle, sequence_length, truth_of
+from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import (
     Law,
     Outcome,
@@ -22,12 +27,16 @@ from ropecli.checks.law import (
     law,
     no_verdict,
 )
+from ropecli.checks.truth import Truth
+from ropecli.rotary.rotary import Rotary
 
 CALL_FAILED = "a call that must be answered failed"
 AS_THE_ORACLE = "the rounding of one rotation, and the phase that float32 tables lose"
-CHANGES = "the frequencies change with the length of the sequence"
 SHOWN = 4  #: Coordinates of a vector that are written out.
-SOME = 8  #: Positions that must be right before a first wrong one is named.
+ROWS = 256  #: Rows that are computed at once,
+NUMBERS = 2**16  #: and numbers that are compared at once: a cache holds them.
+SMALLEST = 5e-324  #: Tolerance of rows that must not change.
+SAMPLED = 24  #: Wrong rows of a block of which the error is kept.
 
 
 def oracle_law(
@@ -41,152 +50,166 @@ def oracle_law(
     return law(name, because=because, meaning=meaning, excuse=excuse)
 
 
-def check_call(subject: Subject, step: Step) -> Outcome:
-    """Call the implementation on one sequence and compare its rows with the oracle's."""
-    return check_rows(subject, step, subject.rotate(*step), again=True)
+@dataclass(kw_only=True, eq=False)
+class Compared:
+    """The rows of one array of a call, compared with those expected."""
+
+    call: Call
+    array: str  #: q, k or v.
+    wrong: NDArray[np.bool_]  #: (batch, heads, length), whether a row is.
+    ratio: float = -1.0  #: Largest error over its tolerance; infinite where a row is not finite.
+    error: float = 0.0  #: That error,
+    tolerance: float = 0.0  #: and that tolerance, both without the factors of the heads.
+    #: Errors of wrong rows, over their largest number.
+    relative: list[float] = field(default_factory=list)
+    #: Of the first wrong row that is met: sequence, head, row, coordinate; got, expected.
+    first: tuple[tuple[int, int, int, int], float, float] | None = None
+
+    @property
+    def scales(self) -> Array:
+        """Factors of the vectors of the array, (batch, heads)."""
+        return self.call.scales[:, self.call.heads_of(self.array)]
+
+    def add(self, index: tuple[slice, slice, slice], got: Array, truth: Truth) -> None:
+        """Compare a block with rows and tolerances (sequences or 1, 1, rows, head_dim)."""
+        error = np.abs(got - truth.rows)
+        ratio = error / truth.tolerance
+        if ratio.max(initial=0.0) <= min(1.0, self.ratio):
+            return
+        ratio[np.isnan(ratio)] = np.inf
+        worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
+        if ratio[worst] > self.ratio:
+            self.ratio, self.error = float(ratio[worst]), float(error[worst])
+            self.tolerance = float(np.broadcast_to(truth.tolerance, ratio.shape)[worst])
+        wrong = np.asarray((ratio > 1).any(axis=-1))
+        if not wrong.any():
+            return
+        self.wrong[index] = wrong
+        largest = np.broadcast_to(np.abs(truth.rows).max(axis=-1), wrong.shape)
+        relative = error.max(axis=-1)[wrong] / largest[wrong]
+        self.relative += relative[:: 1 + len(relative) // SAMPLED].tolist()
+        if self.first is None:
+            b, h, row = (int(each[0]) for each in np.nonzero(wrong))
+            j = int((ratio[b, h, row] > 1).argmax())
+            place = tuple(i + part.start for i, part in zip((b, h, row), index, strict=True))
+            expected = truth.rows[b if len(truth.rows) > 1 else 0, 0, row, j]
+            self.first = (*place, j), float(got[b, h, row, j]), float(expected)
 
 
-def check_rows(
-    subject: Subject,
-    step: Step,
-    got: Array,
-    *,
-    again: bool = False,
-    where: str = "",
-) -> Outcome:
-    """Compare the rows of a call with the oracle's; if they are wrong, it can be made again."""
-    truth, changed = find_truth(subject, step, got)
-    note = CHANGES if changed else None
-    outcome = compare_rows(got, truth.rows, truth.tolerance, dtype=step.dtype)
-    if outcome.passed is not False:
-        return replace(outcome, note=outcome.note or note)
-    renewed = again and _right_in_new_instance(subject, step, truth)
-    smallest = (_unit_failure(subject, step, truth.wrong(got)) if again else None) or (
-        _describe_nearest(step, got, truth)
-    )
-    if renewed:
-        note = (
-            "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
-        )
-    else:
-        note = _explain(subject, step, got)
-    return replace(outcome, counterexample=where + smallest, note=note)
+def compare(
+    oracles: Sequence[Oracle], call: Call, result: NDArray[Any], array: str = "q"
+) -> Compared:
+    """Compare a result of a call (batch, heads, length, head_dim) with what the oracles give.
 
-
-def describe_failure(subject: Subject, step: Step) -> str | None:
-    """Describe the wrong row of a call that is simplest to type; None if all are right now."""
-    try:
-        got = subject.rotate(*step)
-    except (ImplementationError, Unsupported):
-        return None
-    truth, _ = find_truth(subject, step, got)
-    wrong = truth.wrong(got)
-    if not wrong.any():
-        return None
-    return _unit_failure(subject, step, wrong) or _describe_nearest(step, got, truth)
-
-
-def find_truth(subject: Subject, step: Step, got: Array) -> tuple[Truth, bool]:
-    """Return the rows expected, by the first oracle by which all are right, or else the first one.
-
-    With them goes whether the table is that of another length.
+    There is one oracle for each sequence, or one for all. Values are not rotated.
     """
-    first: Truth | None = None
-    for oracles in subject.oracles_of(step.m[None]):
-        truth = truth_of(oracles, step.x, step.m, step.dtype)
-        if not truth.wrong(got).any():
-            return truth, first is not None
-        first = first or truth
+    found = Compared(call=call, array=array, wrong=np.zeros(result.shape[:3], dtype=bool))
+    for sequences, rows in _blocks(call):
+        truth = expect_rows(oracles, call, sequences, rows, rotated=array != "v")
+        some = result[sequences, :, rows]
+        together = max(1, NUMBERS // max(1, some[:, 0].size))
+        for head in range(0, some.shape[1], together):
+            heads = slice(head, min(head + together, some.shape[1]))
+            got = to_float64(some[:, heads]) / found.scales[sequences, heads, None, None]
+            found.add((sequences, heads, rows), got, truth)
+    return found
+
+
+def compare_first(
+    oracles: Iterable[Sequence[Oracle]], call: Call, result: NDArray[Any], array: str = "q"
+) -> tuple[Compared, Sequence[Oracle], bool]:
+    """Compare rows by the first oracles by which all are right, or else by the first ones.
+
+    With the comparison go these oracles, and whether they were not the first.
+    """
+    first: tuple[Compared, Sequence[Oracle], bool] | None = None
+    for each in oracles:
+        found = compare(each, call, result, array)
+        if found.first is None:
+            return found, each, first is not None
+        first = first or (found, each, False)
     assert first is not None
-    return first, False
+    return first
 
 
-def compare_rows(
-    got: Array,
-    expected: Array | float,
-    tolerance: Array | float,
-    *,
-    dtype: str,
-    example: Callable[..., str] | None = None,
-) -> Outcome:
-    """Return the outcome of a comparison: every number must be within its tolerance."""
-    error = np.abs(got - expected)
-    if not error.size:
-        return no_verdict("nothing to compare", dtype)
-    outcome = judge_errors(error, tolerance, dtype=dtype)
-    if outcome.passed or example is None:
-        return outcome
-    first = np.unravel_index(int((~(error <= tolerance)).argmax()), error.shape)
-    return replace(outcome, counterexample=example(*map(int, first)))
+def expect_rows(
+    oracles: Sequence[Oracle], call: Call, sequences: slice, rows: slice, *, rotated: bool = True
+) -> Truth:
+    """Return rows of some sequences, (sequences or 1, 1, rows, head_dim), without their factors."""
+    places = call.by_sequence[sequences][:, rows]
+    count, length = places.shape[:2]
+    x = call.vectors.take(range(rows.start, rows.start + length), axis=0, mode="wrap")
+    given = np.broadcast_to(x.astype(np.float64), (count, *x.shape)).reshape(count * length, -1)
+    if rotated:
+        flat = places.reshape(count * length, *places.shape[2:]).astype(np.float64)
+        those = oracles[sequences] if len(oracles) > 1 else oracles
+        truth = truth_of(those, given, flat, call.dtype, transposed=call.gradient)
+    else:
+        truth = Truth(rows=given, tolerance=np.full(given.shape, SMALLEST))
+    apart = count, 1, length, -1
+    return Truth(rows=truth.rows.reshape(apart), tolerance=truth.tolerance.reshape(apart))
 
 
-def compare_repeats(subject: Subject, step: Step, got: Array, before: Array, what: str) -> Outcome:
-    """Compare two results of a call that must be equal up to rounding."""
-    # Coordinates that are not finite both times count as equal; other checks see them.
-    lost = ~np.isfinite(got) & ~np.isfinite(before)
-    got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
-    allowed = subject.repeat_tolerance(before, step.dtype)
-    allowed = np.where(np.isfinite(allowed), allowed, 0.0)
-
-    def example(row: int, j: int) -> str:
-        return (
-            f"{format_position(step.m[row])}, coordinate {j}: "
-            f"{before[row, j]:.6g} {what} {got[row, j]:.6g}"
-        )
-
-    return compare_rows(got, before, allowed, dtype=step.dtype, example=example)
+def _blocks(call: Call) -> Iterator[tuple[slice, slice]]:
+    """Yield sequences and rows of a call that are computed together."""
+    together = max(1, ROWS // call.length) if call.per_sequence else call.batch
+    for sequence in range(0, call.batch, together):
+        for row in range(0, call.length, ROWS):
+            sequences = slice(sequence, min(sequence + together, call.batch))
+            yield sequences, slice(row, min(row + ROWS, call.length))
 
 
-def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
-    """Return the failure of a check for which the implementation returned nothing."""
-    return Outcome(passed=False, note=f"{CALL_FAILED}: {error}", dtype=dtype)
+def is_right(subject: Subject, call: Call) -> bool:
+    """Make a call and return True if all of its rows are right."""
+    with subject.within_context(call.positions):
+        result = subject.instance.call(call).q
+    found, *_ = compare_first(subject.oracles_of(call.by_sequence), call, result)
+    return found.first is None
 
 
-def _right_in_new_instance(subject: Subject, step: Step, truth: Truth) -> bool:
-    """Return True if a new instance gives the right rows: earlier calls changed the old one."""
-    if not subject.implementation.renewable:
-        return False
-    try:
-        got = subject.implementation.fresh().rows(*step)
-    except (ImplementationError, Unsupported):
-        return False
-    return not truth.wrong(got).any()
+def describe_failure(subject: Subject, call: Call) -> str | None:
+    """Describe the wrong row of a call of one sequence that is nearest to position 0.
+
+    Its vector is a unit vector where that comes out wrong as well, which is easy to type. None if
+    all rows are right now.
+    """
+    described = None
+    for _ in range(2):
+        try:
+            got = subject.rows(call)
+        except (ImplementationError, Unsupported):
+            return described
+        every = subject.oracles_of(call.by_sequence)
+        _, oracles, _ = compare_first(every, call, got[None, None])
+        truth = truth_of(oracles, call.x, call.m, call.dtype)
+        wrong = truth.wrong(got)
+        if not wrong.any():
+            return described
+        row = _nearest(call, np.asarray(wrong.any(axis=1)))
+        described = _describe_row(call, row, got[row], truth)
+        unit = _unit_vector(oracles[0].rotary_at(sequence_length(call.m)), int(wrong[row].argmax()))
+        call = replace(call, vectors=unit.astype(call.vectors.dtype))
+    return described
 
 
-def _unit_failure(subject: Subject, step: Step, wrong: NDArray[np.bool_]) -> str | None:
-    """Describe a failure with a unit vector in the first wrong pair; None if there is none."""
-    oracle = subject.oracle
-    assert oracle is not None
-    rope = oracle.rotary_at(sequence_length(step.m))
-    column = int(np.flatnonzero(wrong[_nearest(step, wrong)])[0])
+def _unit_vector(rope: Rotary, column: int) -> Array:
+    """Return the unit vector of the first coordinate of a pair that is written to a column."""
     pair = np.flatnonzero((rope.pairs_out == column).any(axis=1))
-    unit = np.zeros_like(step.x)
-    unit[:, int(rope.pairs_in[pair[0], 0]) if len(pair) else column] = 1.0
-    easy = step._replace(x=unit)
-    try:
-        got = subject.rotate(*easy)
-    except (ImplementationError, Unsupported):
-        return None
-    truth = oracle.truth(unit, step.m, step.dtype)
-    return _describe_nearest(easy, got, truth) if truth.wrong(got).any() else None
+    unit = np.zeros((1, rope.head_dim))
+    unit[0, int(rope.pairs_in[pair[0], 0]) if len(pair) else column] = 1.0
+    return unit
 
 
-def _nearest(step: Step, wrong: NDArray[np.bool_]) -> int:
-    """Return the wrong row that is nearest to position 0."""
-    distance = np.abs(step.m if step.m.ndim == 1 else step.m.max(axis=1))
-    return int(np.where(wrong.any(axis=1), distance, np.inf).argmin())
+def _nearest(call: Call, which: NDArray[np.bool_]) -> int:
+    """Return that of some rows of one sequence that is nearest to position 0."""
+    distance = np.abs(call.m if call.m.ndim == 1 else call.m.max(axis=1))
+    return int(np.where(which, distance, np.inf).argmin())
 
 
-def _describe_nearest(step: Step, got: Array, truth: Truth) -> str:
-    """Describe the wrong row nearest to position 0, with its number and what is expected."""
-    row = _nearest(step, truth.wrong(got))
-    place, x = format_position(step.m[row]), step.x[row]
-    return _describe_row(place, x, got[row], truth.rows[row], truth.tolerance[row])
-
-
-def _describe_row(place: str, x: Array, got: Array, expected: Array, tolerance: Array) -> str:
+def _describe_row(call: Call, row: int, got: Array, truth: Truth) -> str:
     """Describe a row: "position 1, x = e_0: got (1 at 0), expected (0.5403 at 0, 0.8415 at 1)"."""
-    differ = ~(np.abs(got - expected) <= tolerance)
+    x, expected = call.x[row], truth.rows[row]
+    differ = ~(np.abs(got - expected) <= truth.tolerance[row])
     first = np.flatnonzero(differ)[:SHOWN]
     other = [j for j in np.flatnonzero((x != 0) & ~differ) if len(first) < SHOWN][:1]
     named = sorted({*first.tolist(), *(int(j) for j in other)})
@@ -195,60 +218,36 @@ def _describe_row(place: str, x: Array, got: Array, expected: Array, tolerance: 
     ours = ", ".join(f"{got[j]:.{digits}g} at {j}" for j in named)
     theirs = ", ".join(f"{expected[j]:.{digits}g} at {j}" for j in named)
     given = format_vector(x, shown=SHOWN, digits=9)
+    place = format_position(call.positions[row])
     return f"{place}, x = {given}: got ({ours}{more}), expected ({theirs}{more})"
 
 
-def format_position(position: Array | np.float64) -> str:
+def compare_repeats(subject: Subject, call: Call, got: Array, before: Array, what: str) -> Outcome:
+    """Compare two results of a call, (rows, head_dim), that must be equal up to rounding."""
+    # Coordinates that are not finite both times count as equal; other checks see them.
+    lost = ~np.isfinite(got) & ~np.isfinite(before)
+    got, before = np.where(lost, 0.0, got), np.where(lost, 0.0, before)
+    allowed = subject.repeat_tolerance(before, call.dtype)
+    allowed = np.where(np.isfinite(allowed), allowed, 0.0)
+    error = np.abs(got - before)
+    if not error.size:
+        return no_verdict("nothing to compare", call.dtype)
+    outcome = judge_errors(error, allowed, dtype=call.dtype)
+    if outcome.passed:
+        return outcome
+    row, j = map(int, np.unravel_index(int((~(error <= allowed)).argmax()), error.shape))
+    text = f"{before[row, j]:.6g} {what} {got[row, j]:.6g}"
+    place = format_position(call.position_of(row))
+    return replace(outcome, counterexample=f"{place}, coordinate {j}: {text}")
+
+
+def call_failure(error: Exception, dtype: str | None = None) -> Outcome:
+    """Return the failure of a check for which the implementation returned nothing."""
+    return Outcome(passed=False, note=f"{CALL_FAILED}: {error}", dtype=dtype)
+
+
+def format_position(position: NDArray[Any]) -> str:
     """Format a position, or a point of several axes."""
     numbers = np.atleast_1d(position)
     text = ", ".join(f"{value:,.0f}" for value in numbers)
     return f"position {text}" if len(numbers) == 1 else f"position ({text})"
-
-
-def find_mistake(subject: Subject, step: Step, got: Array) -> Cause | None:
-    """Return the mistake in positions that gives the rows got; None if none of those tried do."""
-    return find_position_mistake(_sample(subject, step, got))
-
-
-def _sample(subject: Subject, step: Step, got: Array) -> Sample:
-    """Return all rows of a call."""
-    assert subject.oracle is not None
-    index = np.arange(len(step.x))
-    return Sample(
-        oracle=subject.oracle.at_length(sequence_length(step.m)),
-        dtype=step.dtype,
-        x=step.x,
-        m=step.m,
-        got=got,
-        sequence=np.zeros_like(index),
-        head=np.zeros_like(index),
-        row=index,
-        positions=step.m[None],
-        vectors=step.x,
-        own=index,
-        scales=np.ones((1, 1)),
-        limits=subject.limits,
-    )
-
-
-def _explain(subject: Subject, step: Step, got: Array) -> str | None:
-    """Describe what rows have in common that are wrong."""
-    if not np.isfinite(got).all():
-        return f"{int((~np.isfinite(got)).any(axis=1).sum())} of {len(got)} rows are not finite"
-    sample = _sample(subject, step, got)
-    mistake = find_position_mistake(sample)
-    if mistake is not None:
-        return mistake.words.format(rows="rows")
-    wrong = sample.wrong()
-    cause = None if wrong is None else name_cause([wrong], "wrong rows")
-    started = _wrong_from(step, np.asarray(sample.right.wrong(got).any(axis=1)))
-    return "; ".join(text for text in (started, cause) if text) or None
-
-
-def _wrong_from(step: Step, wrong: NDArray[np.bool_]) -> str | None:
-    """Name the position from which all rows are wrong, if all before it are right."""
-    flat = step.m if step.m.ndim == 1 else step.m.max(axis=1)
-    if not wrong.any() or wrong.all() or not SOME <= flat[~wrong].max() == flat[wrong].min() - 1:
-        return None
-    low, high = int(flat[~wrong].max()), int(flat[wrong].min())
-    return f"rows are right up to position {low} and wrong from {high} on"

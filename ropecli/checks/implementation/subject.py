@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from ropecli.arrays import DTYPES, Array, on_all_axes
 from ropecli.checks.expectation import MUST, Expectation
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import (
+    Call,
     ImplementationError,
-    Request,
     Unsupported,
     WrongResult,
 )
@@ -37,21 +37,9 @@ from ropecli.rotary.rotary import Rotary
 PROBE_ROWS = 96  #: Positions from 0 that show the table of a longer sequence.
 #: Relative change of a frequency that no loss of digits makes: twice the 2^-11 of float16.
 CHANGED = 2.0**-10
+DISTINCT = 4200  #: Vectors of a call.
 WHOLE = 2**23  #: Numbers of a sequence that is called as a whole to see some of its rows.
 SHORTEST = 16  #: Shorter sequences are taken to have the table of one of this length.
-
-
-class Step(NamedTuple):
-    """One call: vectors of one sequence or several of one length, one after another."""
-
-    x: Array  #: (count, head_dim).
-    positions: NDArray[Any]  #: (count,), or (count, axes) of several axes.
-    dtype: str
-
-    @property
-    def m(self) -> Array:
-        """The positions, as float64."""
-        return self.positions.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,10 +79,8 @@ class Subject:
     oracle: Oracle | None = None  #: The rotation that rows are compared with.
     as_expected: bool = False  #: Whether that is the one expected.
     surveyed: list[Any] = field(default_factory=list)  #: Rows that checks of all shapes have seen.
-    #: Vectors of the calls of these checks, by dtype and salt: in float64, and in that dtype.
-    vectors_of_shapes: dict[tuple[str, int], tuple[Array, NDArray[Any]]] = field(
-        default_factory=dict
-    )
+    #: Vectors of calls, by dtype and salt.
+    _vectors: dict[tuple[str, int], NDArray[Any]] = field(default_factory=dict)
     #: Tokens of calls: those that it took, by False, and those that it refused, by True.
     tried_lengths: dict[bool, set[int]] = field(default_factory=lambda: {False: set(), True: set()})
     read_only: set[str] = field(default_factory=set)  #: Dtypes of data that it writes into.
@@ -154,32 +140,38 @@ class Subject:
             return self.found_offset
         return self.expectation.offset
 
-    def vectors(self, count: int, dtype: str | None = None, *, salt: int = 0) -> Array:
-        """Return normal vectors (count, dim) that the dtype holds exactly."""
-        random = np.random.default_rng([self.seed, salt])
-        normal = random.standard_normal((count, self.dim))
-        return normal.astype(DTYPES[dtype or self.dtype]).astype(np.float64)
+    def vectors(self, count: int, dtype: str | None = None, *, salt: int = 0) -> NDArray[Any]:
+        """Return normal vectors in a dtype, (count, head_dim); after many, they begin again."""
+        count, key = min(count, DISTINCT), (dtype or self.dtype, salt)
+        kept = self._vectors.get(key)
+        if kept is None or len(kept) < count:
+            random = np.random.default_rng([self.seed, salt])
+            normal = random.standard_normal((1 << (count - 1).bit_length(), self.dim))
+            kept = self._vectors[key] = normal.astype(DTYPES[key[0]])
+        return kept[:count]
 
     def on_axes(self, positions: Any) -> NDArray[Any]:
         """Return positions for a call: where there are several axes, the same on each."""
         return on_all_axes(np.asarray(positions, dtype=np.int64), self.axes)
 
-    def step(self, positions: Any, salt: int, dtype: str | None = None) -> Step:
-        """Return a call of one sequence; positions on one axis are the same on each."""
+    def call(self, positions: Any, salt: int = 0, dtype: str | None = None, **more: Any) -> Call:
+        """Return a call of one head of one sequence, or as further fields of it say.
+
+        Positions on one axis are the same on each.
+        """
         array = np.asarray(positions, dtype=np.int64)
-        places = self.on_axes(array) if array.ndim == 1 else array
-        return Step(self.vectors(len(places), dtype, salt=salt), places, dtype or self.dtype)
+        flat = array.ndim == 1 + bool(more.get("per_sequence"))
+        length = array.shape[1 if more.get("per_sequence") else 0]
+        return Call(
+            vectors=self.vectors(length, dtype, salt=salt),
+            positions=self.on_axes(array) if flat else array,
+            **more,
+        )
 
-    def request(self, positions: Any, salt: int, *, heads: int = 1, **more: Any) -> Request:
-        """Return a call of one sequence with several heads."""
-        places = self.on_axes(positions)
-        x = self.vectors(heads * len(places), salt=salt).astype(DTYPES[self.dtype])
-        return Request(q=x.reshape(1, heads, len(places), self.dim), positions=places, **more)
-
-    def rotate(self, x: Array, positions: NDArray[Any], dtype: str | None = None) -> Array:
-        """Return R_m x of the implementation."""
-        with self.within_context(positions):
-            return self.instance.rows(x, positions, dtype or self.dtype)
+    def rows(self, call: Call) -> Array:
+        """Return the rows of the implementation, (rows, head_dim)."""
+        with self.within_context(call.positions):
+            return self.instance.rows(call)
 
     @contextlib.contextmanager
     def within_context(
@@ -269,10 +261,10 @@ class Subject:
         rows = 16 * PROBE_ROWS if "16" in self.evidence.dtype else PROBE_ROWS
         near = np.arange(min(length, rows))
         positions = self.on_axes(np.unique([*near, length // 2, length - 1]))
-        x = self.vectors(len(positions), self.evidence.dtype, salt=length)
-        held = DTYPES[self.evidence.dtype]
+        call = self.call(positions, 23, self.evidence.dtype)
+        x, held = call.x, call.vectors.dtype
         try:
-            y = self._rotate_within(length, x, positions)
+            y = self._rotate_within(length, call)
             # Which coordinates form a pair is known: they are moved next to each other.
             before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
             after = after.astype(DTYPES[self.tolerances.result_dtype or self.evidence.dtype])
@@ -309,26 +301,20 @@ class Subject:
         # So few rows fit many a simple formula; those in the middle and at the end tell them apart.
         return refine_frequencies(oracle, x, y, positions.astype(np.float64), found.dtype, other=0)
 
-    def _rotate_within(self, length: int, x: Array, positions: NDArray[Any]) -> Array:
+    def _rotate_within(self, length: int, call: Call) -> Array:
         """Rotate some rows of a sequence, with all others if it must be whole."""
-        dtype = self.evidence.dtype
         try:
-            return self.rotate(x, positions, dtype)
+            return self.rows(call)
         except Unsupported:
             if length * self.dim > WHOLE:
                 raise
-            rows = positions if positions.ndim == 1 else positions[:, 0]
-            whole = np.zeros((length, self.dim))
-            whole[rows] = x
-            y: Array = self.rotate(whole, self.on_axes(np.arange(length)), dtype)[rows]
-            return y
+            index = call.positions if call.positions.ndim == 1 else call.positions[:, 0]
+            whole = np.zeros((length, self.dim), call.vectors.dtype)
+            whole[index] = call.vectors
+            every = self.on_axes(np.arange(length))
+            return self.rows(replace(call, vectors=whole, positions=every))[index]
 
 
 def _clearly_differ(one: Array, other: Array) -> bool:
     """Return True if some frequency differs by much more than it is measured to."""
     return len(one) == len(other) and bool((np.abs(other - one) > CHANGED * np.abs(one)).any())
-
-
-def repeat_positions(positions: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return the positions of rows that are those of several sequences with the same ones."""
-    return np.tile(positions, (count // len(positions), *[1] * (positions.ndim - 1)))

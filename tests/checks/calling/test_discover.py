@@ -11,7 +11,7 @@ import pytest
 from helpers import slow
 
 from ropecli import Rotary
-from ropecli.checks.implementation.call import MEMORY, Request, Setup, Unsupported
+from ropecli.checks.implementation.call import MEMORY, Call, Setup, Unsupported
 from ropecli.checks.implementation.calling.discover import NotCallable, Search
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Here
@@ -605,7 +605,7 @@ def test_results_are_read_by_their_names() -> None:
 
     engine, number = made(rotate, call="rotate(q, k, positions)", axes_of_x="b h s d")
     q, k = np.random.default_rng(0).standard_normal((2, 1, 2, 5, 8))
-    answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
+    answer = engine.call(number, Call.of(q, np.arange(5), k))
     np.testing.assert_array_equal(answer.q, by_positions(q, np.arange(5)))
     assert answer.k is not None
     np.testing.assert_array_equal(answer.k, by_positions(k, np.arange(5)))
@@ -813,7 +813,7 @@ def test_keys_may_have_fewer_heads() -> None:
     engine, number = made(of_transformers)
     q = np.random.default_rng(0).standard_normal((2, 6, 5, 8))
     k = np.ascontiguousarray(q[:, :2])
-    answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
+    answer = engine.call(number, Call.of(q, np.arange(5), k))
     assert answer.k is not None
     np.testing.assert_array_equal(answer.k, answer.q[:, :2])
 
@@ -821,12 +821,12 @@ def test_keys_may_have_fewer_heads() -> None:
 def test_stacked_queries_and_keys_have_as_many_heads() -> None:
     engine, number = made(packed)
     q, k = np.random.default_rng(0).standard_normal((2, 2, 6, 5, 8))
-    answer = engine.call(number, Request(q=q, k=k, positions=np.arange(5)))
+    answer = engine.call(number, Call.of(q, np.arange(5), k))
     assert answer.k is not None
-    alone = engine.call(number, Request(q=k, positions=np.arange(5)))
+    alone = engine.call(number, Call.of(k, np.arange(5)))
     np.testing.assert_array_equal(answer.k, alone.q)
     with pytest.raises(Unsupported, match="as many heads"):
-        engine.call(number, Request(q=q, k=k[:, :2], positions=np.arange(5)))
+        engine.call(number, Call.of(q, np.arange(5), k[:, :2]))
 
 
 @pytest.mark.parametrize("memory", [each for each in MEMORY if each != "expanded"])
@@ -834,7 +834,7 @@ def test_what_is_written_in_place_is_not_written_into_the_request(memory: str) -
     engine, number = made(in_place, call="in_place(x, positions)", axes_of_x="b h s d")
     q = np.random.default_rng(0).standard_normal((2, 2, 1, 8))
     before = q.copy()
-    engine.call(number, Request(q=q, positions=np.array([1]), memory=memory))
+    engine.call(number, Call.of(q, np.array([1]), memory=memory))
     np.testing.assert_array_equal(q, before)
 
 
@@ -854,5 +854,5 @@ def test_angles_are_given_in_single_precision_at_least() -> None:
     engine, number = made(rotate)
     for dtype in (np.float16, np.float32, np.float64):
         x = np.ones((1, 1, 4, 8), dtype=dtype)
-        engine.call(number, Request(q=x, positions=np.arange(4)))
+        engine.call(number, Call.of(x, np.arange(4)))
     assert seen[-3:] == [np.float32, np.float32, np.float64]

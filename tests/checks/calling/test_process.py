@@ -107,7 +107,7 @@ def test_a_call_that_ends_its_process_is_named_and_the_other_laws_are_judged(
     verdict = judge(name, timeout=3 if "3 s" in words else 60)
     assert "long, short, long" in failures(verdict)
     (law,) = checks_of(verdict, "long, short, long")
-    call = "in a call with x of float32 (1, 1, 512, 8), positions 0 to 511"
+    call = "in a call of 1 x 1 x 512 vectors of float32, positions 0 to 511"
     assert str(law.note).startswith(f"a call that must be answered failed: {words}")
     assert str(law.note).endswith(call)
     for other in ("packed sequences", "same twice"):
@@ -180,7 +180,7 @@ def test_one_that_leaks_ends_its_process_and_is_named() -> None:
     verdict = ropecli.check(f"{MODULE}:leaks", **options, memory=1)
     assert verdict.passed is False
     assert "MemoryError" in str(verdict.diagnosis)
-    assert "of 1 GB in use) in a call with x of float32" in str(verdict.diagnosis)
+    assert "of 1 GB in use) in a call of 1 x" in str(verdict.diagnosis)
 
 
 @pytest.mark.slow
@@ -221,13 +221,13 @@ def test_one_that_ends_its_process_in_batches_only_is_called_and_fails(
     timeout = 3 if "3 s" in words else 60
     verdict = ropecli.check(f"{MODULE}:{name}", **options, timeout=timeout)
     assert failures(verdict) == ["every shape"]
-    assert f"{words} in a call with x of float32 (" in str(verdict.diagnosis)
+    assert f"{words} in a call of 1 x" in str(verdict.diagnosis)
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("always_aborts", "its process was killed by SIGABRT in a call with x of float32"),
+        ("always_aborts", "its process was killed by SIGABRT in a call of 1 x"),
         pytest.param("returns_too_much", "MemoryError: Unable to allocate", marks=pytest.mark.slow),
         pytest.param("always_loops", "did not return within 0.3 s", marks=pytest.mark.slow),
         pytest.param("returns_objects", "it returned object", marks=pytest.mark.slow),

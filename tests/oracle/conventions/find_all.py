@@ -21,7 +21,7 @@ from oracle.conventions.released import HEAD_DIM, RELEASED, Released
 
 import ropecli
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import ImplementationError, Request, Setup, Unsupported
+from ropecli.checks.implementation.call import Call, ImplementationError, Setup, Unsupported
 from ropecli.checks.implementation.calling.discover import NotCallable, Search
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Named
@@ -78,7 +78,7 @@ def matching_rotations(caller: Caller, convention: Convention, rope: ropecli.Rot
             positions = first + np.arange(LENGTH)
             number = caller.make(Setup(convention=convention, rope=rope, context=CONTEXT))
             try:
-                got = caller.call(number, Request(q=x, positions=positions)).q
+                got = caller.call(number, Call.of(x, positions)).q
             except (ImplementationError, Unsupported):
                 continue  # it takes no such dtype, or counts from 0
             every.append(arithmetic.names(x, positions, got))

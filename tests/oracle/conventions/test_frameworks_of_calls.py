@@ -11,7 +11,7 @@ import pytest
 
 from ropecli import Rotary
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import Request, Setup
+from ropecli.checks.implementation.call import Call, Setup
 from ropecli.checks.implementation.calling.discover import Search
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.calling.source import Here
@@ -74,7 +74,7 @@ def test_arrays_of_each_dtype_come_back(adapter: tuple[Caller, int, tuple[str, .
     angles = positions[:, None] * ROPE.inv_freq
     for dtype in dtypes:
         x = np.random.default_rng(0).standard_normal((2, 3, 5, DIM)).astype(DTYPES[dtype])
-        got = caller.call(number, Request(q=x, positions=positions)).q
+        got = caller.call(number, Call.of(x, positions)).q
         assert got.dtype == DTYPES[dtype]
         # Tables and three operations, each rounded, of numbers up to 4.
         unit = {"float64": 2.0**-23, "float32": 2.0**-23, "float16": 2.0**-10}.get(dtype, 2.0**-7)
@@ -84,8 +84,8 @@ def test_arrays_of_each_dtype_come_back(adapter: tuple[Caller, int, tuple[str, .
 def test_gradients_are_rotated_back(adapter: tuple[Caller, int, tuple[str, ...]]) -> None:
     caller, number, _ = adapter
     positions = np.arange(3, 8)
-    x, up = np.random.default_rng(1).standard_normal((2, 2, 3, 5, DIM)).astype(np.float32)
-    got = caller.call(number, Request(q=x, positions=positions, gradient=(up,))).gradient
+    up = np.random.default_rng(1).standard_normal((2, 3, 5, DIM)).astype(np.float32)
+    got = caller.call(number, Call.of(up, positions, gradient=True)).gradient
     assert got is not None
     assert np.abs(got[0] - half(up, -positions[:, None] * ROPE.inv_freq)).max() < 16 * 2.0**-23
 

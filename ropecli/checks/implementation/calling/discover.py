@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import DTYPES, on_all_axes
+from ropecli.arrays import DTYPES, Array, on_all_axes
 from ropecli.checks.implementation.call import (
+    Call,
     ImplementationError,
-    Request,
     Setup,
     Unsupported,
     known_dtype,
@@ -320,15 +320,15 @@ class Search:
         batch = self.size[0] if "b" in convention.axes_of_x else 1
         most = min(2 * (FIRST + length) + batch, self.context)
 
-        def rows(call: Convention, request: Request) -> Any:
-            with self._instance(call) as number:
-                answer = self.caller.call(number, request)
-                return real_numbers(answer.q, request.q).reshape(-1, dim)
+        def rows(convention: Convention, call: Call) -> Any:
+            with self._instance(convention) as number:
+                answer = self.caller.call(number, call)
+                return real_numbers(answer.q, dtype).reshape(-1, dim)
 
-        x, longer = (_vectors((*size, dim), dtype) for size in ((batch, 1, length), (1, 1, most)))
+        x = _vectors(dim, dtype)
         try:
-            got = rows(convention, _requests(convention, x, self.axes)[0])
-            every = rows(alone, Request(q=longer, positions=np.arange(most)))
+            got = rows(convention, _calls(convention, x, (batch, 1, length), self.axes)[0])
+            every = rows(alone, Call(vectors=x, positions=np.arange(most)))
         except (ImplementationError, Unsupported):
             return False
         off = np.abs(got[:, None] - every).max(axis=-1).min(axis=-1)
@@ -438,10 +438,10 @@ class Search:
         return _first_meant([convention], meaning)[0] is not None
 
     def _meaning(self, dtype: str, convention: Convention, size: tuple[int, int]) -> int:
-        def rotate(request: Request) -> NDArray[np.float64]:
+        def rotate(call: Call) -> NDArray[np.float64]:
             with self._instance(convention) as number:
-                answer = self.caller.call(number, request)
-            return real_numbers(answer.q, request.q)
+                answer = self.caller.call(number, call)
+            return real_numbers(answer.q, dtype)
 
         trials = meant.Trials(
             convention=convention,
@@ -470,19 +470,19 @@ class Search:
         folded = convention.axes_of_x in FOLDED and "heads" not in convention.names
         results, rows, dtype_of_result = [], [], ""
         one_head: NDArray[np.float64] | None = None
-        x = _vectors((*sizes, self.rope.head_dim), dtype)
+        x = _vectors(self.rope.head_dim, dtype)
         try:
             with self._instance(convention) as number:
-                for request in _requests(convention, x, self.axes, twice=twice):
-                    answer = self.caller.call(number, request)
-                    results.append(real_numbers(answer.q, x))
+                for call in _calls(convention, x, sizes, self.axes, twice=twice):
+                    answer = self.caller.call(number, call)
+                    results.append(real_numbers(answer.q, dtype))
                     dtype_of_result = known_dtype(answer.q)
-                    places = request.by_sequence
-                    rows.append(np.broadcast_to(places, (len(x), *places.shape[1:])))
-                if folded and x.shape[1] > 1:
+                    places = call.by_sequence
+                    rows.append(np.broadcast_to(places, (call.batch, *places.shape[1:])))
+                if folded and call.heads > 1:
                     with contextlib.suppress(ImplementationError):
-                        answer = self.caller.call(number, replace(request, q=x[:, :1]))
-                        one_head = real_numbers(answer.q, x[:, :1])
+                        answer = self.caller.call(number, replace(call, scales=call.scales[:, :1]))
+                        one_head = real_numbers(answer.q, dtype)
         except (ImplementationError, Unsupported) as error:
             place = getattr(error, "place", "")
             return Trial(convention=convention, level=RAISED, error=str(error), place=place)
@@ -491,9 +491,10 @@ class Search:
         got, where = np.concatenate(results), np.concatenate(rows)
         if not np.isfinite(got).all():
             return Trial(convention=convention, level=SHAPED, dtype=dtype_of_result)
-        level, right = _level(got, x[0, 0, 0].astype(np.float64), where, self.rope, convention)
+        one = x[0].astype(np.float64)
+        level, right = _level(got, one, where, self.rope, convention)
         doubtful = folded and right <= MOST
-        if doubtful and (one_head is None or not _has_heads(results[-1], x, one_head)):
+        if doubtful and (one_head is None or not _has_heads(results[-1], one, one_head)):
             level, right = SHAPED, 0.0
         return Trial(convention=convention, level=level, right=right, dtype=dtype_of_result)
 
@@ -661,18 +662,22 @@ def _axes_of_x(names: Set[str]) -> Sequence[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _vectors(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """Return one vector at every place: results that differ do so by their positions."""
-    one = np.random.default_rng(0).standard_normal(shape[-1]).astype(DTYPES[dtype])
-    return np.broadcast_to(one, shape).copy()
+def _vectors(dim: int, dtype: str) -> NDArray[Any]:
+    """Return the one vector of all tokens: results that differ do so by their positions."""
+    return np.random.default_rng(0).standard_normal((1, dim)).astype(DTYPES[dtype])
 
 
-def _requests(
-    convention: Convention, x: NDArray[Any], axes: int, *, twice: bool = False
-) -> list[Request]:
+def _calls(
+    convention: Convention,
+    x: NDArray[Any],
+    sizes: tuple[int, int, int],
+    axes: int,
+    *,
+    twice: bool = False,
+) -> list[Call]:
     """Return calls with positions to try, those of each sequence apart where there is room."""
     names = convention.names
-    batch, _, length, _ = x.shape
+    batch, heads, length = sizes
     # Rows of a table for each token are not those that positions would choose from it.
     first = FIRST if names & {*TABLES, *PLACES} and length == LENGTH else 0
     shared = first + np.arange(length)
@@ -684,8 +689,9 @@ def _requests(
     else:  # from the next offset come the next rows, unless the sequence is on another axis
         tried = [shared, shared + 1] if first and (twice or "offset" in names) else [shared]
     return [
-        Request(
-            q=x,
+        Call(
+            vectors=x,
+            scales=np.ones((batch, heads)),
             positions=on_all_axes(each, axes),
             per_sequence=each.ndim > 1,
         )
@@ -736,7 +742,7 @@ def _alike(heads: NDArray[np.float64], near: float) -> float:
     return most / len(heads)
 
 
-def _has_heads(got: NDArray[np.float64], x: NDArray[Any], one_head: NDArray[np.float64]) -> bool:
+def _has_heads(got: Array, x: Array, one_head: Array) -> bool:
     """Return True if each head of a call is changed, and one as in a call with one head."""
     near = 1e-3 * np.abs(x).max()
     changed = np.abs(got - x).max(axis=(0, 2, 3)) > near

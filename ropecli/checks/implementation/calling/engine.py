@@ -1,6 +1,6 @@
 """The engine makes instances of an implementation and calls them. It runs next to foreign code.
 
-It knows nothing of laws: requests come in as plain arrays, and responses go out as such, so that it
+It knows nothing of laws: calls come in as plain arrays, and responses go out as such, so that it
 may run in a process of its own (`worker.py`).
 """
 
@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from ropecli.checks.implementation.call import (
     NOTHING_WRITTEN,
-    Request,
+    Call,
     Response,
-    ScaledRequest,
     Setup,
     Unsupported,
     WrongResult,
@@ -95,11 +94,11 @@ class Engine:
             self._instances[number] = _Instance(self, frame, setup)
         return number
 
-    def call(self, number: int, request: Request | ScaledRequest) -> Response:
+    def call(self, number: int, call: Call) -> Response:
         """Call an instance."""
-        instance, request = self._instances[number], request.whole()
+        instance, call = self._instances[number], call.whole()
         with translate_errors():
-            return instance.respond(request)
+            return instance.respond(call)
 
     def drop(self, number: int) -> None:
         """Forget an instance."""
@@ -155,22 +154,22 @@ class _Instance:
         sizes["config"] = Configuration(sizes)
         return bound(eval(self._construction, {**self._names, **sizes}))
 
-    def respond(self, request: Request) -> Response:
+    def respond(self, call: Call) -> Response:
         """Make one call, and read its result."""
         if self._step is not None:
-            return self._decode(request)
-        if request.gradient is not None:
-            return self._pull_back(request)
-        handed = self._arguments(request)
+            return self._decode(call)
+        if call.gradient:
+            return self._pull_back(call)
+        handed = self._arguments(call)
         value = _close(eval(self._call, self._scope(handed)))
-        return self._response(request, handed, value)
+        return self._response(call, handed, value)
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
-        """Return the framework's arguments of a request."""
+    def _arguments(self, call: Call) -> dict[str, Any]:
+        """Return the framework's arguments of a call."""
         names = self._convention.names & ROLES.keys() - {self._target}
-        made = Values(request=request, setup=self._setup).of(names)
+        made = Values(call=call, setup=self._setup).of(names)
         return {
-            name: self._hand(value, request.memory if name in VECTORS else "contiguous")
+            name: self._hand(value, call.memory if name in VECTORS else "contiguous")
             for name, value in made.items()
         }
 
@@ -190,17 +189,17 @@ class _Instance:
         """Return what the names in a call stand for."""
         return {**self._names, **handed, _OBJECT: self._object(handed)}
 
-    def _response(self, request: Request, handed: Mapping[str, Any], value: Any) -> Response:
+    def _response(self, call: Call, handed: Mapping[str, Any], value: Any) -> Response:
         """Read what a call returned, and what it did to its arguments."""
-        back, frame = self._read(request, handed, value), self._frame
+        back, frame = self._read(call, handed, value), self._frame
         reread = None
-        if request.followed_by:
-            for later in request.followed_by:
+        if call.followed_by:
+            for later in call.followed_by:
                 _close(eval(self._call, self._scope(self._arguments(later))))
-            reread = self._read(request, handed, value)[0]
+            reread = self._read(call, handed, value)[0]
         changed = []
-        if request.watch:
-            before = self._arguments(request)
+        if call.watch:
+            before = self._arguments(call)
             for name, given in handed.items():
                 if hasattr(given, "shape") and name != "out":
                     change = _first_change(name, frame.back(before[name]), frame.back(given))
@@ -213,7 +212,7 @@ class _Instance:
         )
 
     def _read(
-        self, request: Request, handed: Mapping[str, Any], value: Any
+        self, call: Call, handed: Mapping[str, Any], value: Any
     ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
         """Return q, k and v of a result in canonical axes, as far as it has them."""
         names = [name for name in ("x", "q", "qkv") if name in handed]
@@ -221,7 +220,7 @@ class _Instance:
             value = handed["out"]
         if value is None:  # written over the arguments
             value = tuple(handed[name] for name in [*names, "k"] if name in handed)
-            self._refuse_unchanged(names[0], value[0], request)
+            self._refuse_unchanged(names[0], value[0], call)
         both = _results(value)
         if not both:
             raise WrongResult("it returned nothing")
@@ -229,32 +228,30 @@ class _Instance:
         packed = "qkv" in handed and len(both) == 1
         results = [self._frame.back(each) for each in both[: 3 if "qkv" in handed else 2]]
         results = unpack(results[0], text) if packed else results
-        q = restore(names[0] if names else "x", results[0], text, request.q)
+        q = restore(names[0] if names else "x", results[0], text, call.q)
         if not {"k", "qkv"} & handed.keys() or len(results) < 2:
             return q, None, None
-        keys = request.q if request.k is None else request.k
-        k, *rest = (restore("k", each, text, keys) for each in results[1:])
+        k, *rest = (restore("k", each, text, call.k) for each in results[1:])
         return q, k, rest[0] if rest else None
 
-    def _refuse_unchanged(self, name: str, written: Any, request: Request) -> None:
+    def _refuse_unchanged(self, name: str, written: Any, call: Call) -> None:
         """Refuse a call that returned nothing and wrote nothing."""
         text = self._convention.axes_of_x
-        given = pack(request, text) if name == "qkv" else arrange(request.q, text)
-        if request.positions.any() and np.array_equal(self._frame.back(written), given):
+        given = pack(call.q, call.k, text) if name == "qkv" else arrange(call.q, text)
+        if call.positions.any() and np.array_equal(self._frame.back(written), given):
             raise WrongResult(NOTHING_WRITTEN)
 
-    def _pull_back(self, request: Request) -> Response:
+    def _pull_back(self, call: Call) -> Response:
         """Return the gradients of the queries, and of the keys if one of their result is given."""
-        assert request.gradient is not None
-        handed = self._arguments(request)
+        handed, given_back = self._arguments(call), call.gradients
         if "qkv" in handed:
-            return self._pull_back_packed(request, handed)
+            return self._pull_back_packed(call, handed)
         # With queries, x only says for which dtype tables are made.
         known = [name for name in VECTORS if name in handed and not (name == "x" and "q" in handed)]
-        names = known[: len(request.gradient)]
+        names = known[: len(given_back)]
         text = self._convention.axes_of_x
 
-        def call(*vectors: Any) -> list[Any]:
+        def rotate(*vectors: Any) -> list[Any]:
             differentiated = dict(zip(names, vectors, strict=True))
             value = _close(eval(self._call, self._scope(handed | differentiated)))
             if value is None or "out" in handed:
@@ -262,16 +259,16 @@ class _Instance:
             return _results(value)[: len(names)]
 
         most = len(names)
-        vectors = [x for x in (request.q, request.k) if x is not None][:most]
+        vectors = [call.q, call.k][:most]
         given = [self._hand(arrange(x, text), "contiguous") for x in vectors]
-        ups = [self._hand(arrange(each, text), request.memory) for each in request.gradient]
-        backs, note = self._frame.pull_back(call, given, ups[:most])
-        self._refuse_changed(ups, [arrange(each, text) for each in request.gradient])
+        ups = [self._hand(arrange(each, text), call.memory) for each in given_back]
+        backs, note = self._frame.pull_back(rotate, given, ups[:most])
+        self._refuse_changed(ups, [arrange(each, text) for each in given_back])
         gradient = tuple(
             restore("the gradient", self._frame.back(back), text, like)
-            for back, like in zip(backs, request.gradient, strict=False)
+            for back, like in zip(backs, given_back, strict=False)
         )
-        return Response(q=request.q, gradient=gradient, note=note)
+        return Response(q=call.q, gradient=gradient, note=note)
 
     def _refuse_changed(self, ups: Sequence[Any], before: Sequence[NDArray[Any]]) -> None:
         """Refuse a call that writes into the gradients of its result."""
@@ -279,51 +276,50 @@ class _Instance:
             if not np.array_equal(self._frame.back(up), each, equal_nan=True):
                 raise WrongResult("the gradient that it is given is written into")
 
-    def _pull_back_packed(self, request: Request, handed: Mapping[str, Any]) -> Response:
+    def _pull_back_packed(self, call: Call, handed: Mapping[str, Any]) -> Response:
         """Return the gradients of queries, keys and values that are one array."""
-        assert request.gradient is not None
         text = self._convention.axes_of_x
 
-        def call(packed: Any) -> list[Any]:
+        def rotate(packed: Any) -> list[Any]:
             value = _close(eval(self._call, self._scope({**handed, "qkv": packed})))
             if value is None or "out" in handed:
                 raise Unsupported("it writes its result into an argument")
             return _results(value)[:3]
 
-        q, k = request.gradient[0], request.gradient[-1]
-        ups = [pack(dataclasses.replace(request, q=q, k=k), text)]
-        if (count := len(call(handed["qkv"]))) > 1:
+        q, k = call.gradients[0], call.gradients[-1]
+        ups = [pack(q, k, text)]
+        if (count := len(rotate(handed["qkv"]))) > 1:
             ups = [arrange(each, text) for each in (q, k, k)[:count]]
-        given = [self._hand(pack(request, text), "contiguous")]
-        handed_ups = [self._hand(up, request.memory) for up in ups]
-        (back,), note = self._frame.pull_back(call, given, handed_ups)
+        given = [self._hand(pack(call.q, call.k, text), "contiguous")]
+        handed_ups = [self._hand(up, call.memory) for up in ups]
+        (back,), note = self._frame.pull_back(rotate, given, handed_ups)
         self._refuse_changed(handed_ups, ups)
         parts = unpack(self._frame.back(back), text)[: count if count > 1 else 3]
         gradient = tuple(restore("the gradient", each, text, q) for each in parts)
-        return Response(q=request.q, gradient=gradient, note=note)
+        return Response(q=call.q, gradient=gradient, note=note)
 
-    def _decode(self, request: Request) -> Response:
+    def _decode(self, call: Call) -> Response:
         """Prefill a new decoder, or the one of before, and step through the other tokens."""
-        if request.gradient:
+        if call.gradient:
             raise Unsupported("gradients of a decoder are not asked for")
-        if not request.reuse_instance:
+        if not call.continues:
             self._objects.clear()
-        memory = request.memory
-        if request.stepwise:
-            first, rest = np.split(request.q, [request.prefilled], axis=2)
-            parts = [self._take(self._call, first, memory)] if request.prefilled else []
+        memory = call.memory
+        if call.stepwise:
+            first, rest = np.split(call.q, [call.prefilled], axis=2)
+            parts = [self._take(self._call, first, memory)] if call.prefilled else []
             return Response(q=np.concatenate([*parts, *self._steps(rest, memory)], axis=2))
         try:
-            start = consecutive(request)
+            start = consecutive(call)
         except Unsupported:
             start = FURTHEST_STEP + 1
-        if request.per_sequence or start > FURTHEST_STEP:
+        if call.per_sequence or start > FURTHEST_STEP:
             raise Unsupported("a decoder counts its positions itself")
         if not start:
-            return Response(q=self._take(self._call, request.q, memory))
-        earlier = np.ones_like(request.q[:, :, :1]).repeat(start, axis=2)
+            return Response(q=self._take(self._call, call.q, memory))
+        earlier = np.ones_like(call.q[:, :, :1]).repeat(start, axis=2)
         self._take(self._call, earlier, memory)
-        return Response(q=np.concatenate(self._steps(request.q, memory), axis=2))
+        return Response(q=np.concatenate(self._steps(call.q, memory), axis=2))
 
     def _steps(self, tokens: NDArray[Any], memory: str) -> list[NDArray[Any]]:
         each = (tokens[:, :, i : i + 1] for i in range(tokens.shape[2]))

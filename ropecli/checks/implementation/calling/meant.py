@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, on_all_axes
 from ropecli.checks.implementation.call import (
+    Call,
     ImplementationError,
-    Request,
     Unsupported,
     WrongResult,
 )
@@ -48,7 +48,7 @@ NEAR = 2.0**-5
 
 
 #: Makes a call, and returns the rows as float64.
-Rotate = Callable[[Request], NDArray[np.float64]]
+Rotate = Callable[[Call], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class Trials:
         one = random.choice([-1.0, 1.0], self.dim) * random.uniform(0.75, 1.25, self.dim)
         x = (factors[..., None] * one).astype(DTYPES[self.dtype])
         positions = on_all_axes(places, self.axes)
-        return self.rotate(Request(q=x, positions=positions, per_sequence=places.ndim > 1))
+        return self.rotate(Call.of(x, positions, per_sequence=places.ndim > 1))
 
 
 def sizes_of(convention: Convention, size: tuple[int, int]) -> tuple[int, int]:

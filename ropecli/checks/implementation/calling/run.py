@@ -9,19 +9,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ropecli.checks.implementation.call import (
+    Call,
     Died,
     Exhausted,
     ImplementationError,
     OutOfTime,
-    Request,
     Response,
-    ScaledRequest,
     Setup,
     Unsupported,
 )
@@ -116,8 +114,8 @@ class Caller:
         self._known: dict[tuple[str, ...], Any] = {}  # what was asked once
         self._lost = 0.0  # seconds, in calls that ended a process
         self._died, self._last_death = 0, ""
-        self._in_a_row: Counter[tuple[Any, ...]] = Counter()  # deaths, by the kind of the request
-        self._hung: set[tuple[str, tuple[Any, ...]]] = set()  # calls, and the kinds of requests
+        self._in_a_row: Counter[tuple[Any, ...]] = Counter()  # deaths, by the shape of the call
+        self._hung: set[tuple[str, tuple[Any, ...]]] = set()  # calls that hung, and their shapes
         self._not_loaded: Died | None = None
         self._searching = True
 
@@ -199,26 +197,26 @@ class Caller:
             raise
         return number
 
-    def call(self, number: int, request: Request | ScaledRequest) -> Response:
+    def call(self, number: int, call: Call) -> Response:
         """Call an instance."""
         self._clock.before_call()
-        kind = request.kind
+        kind = call.dtype, *call.shape
         way = (self._setups[number].convention.call, kind)
         hung = self._searching and way in self._hung
         self._refuse_if(hung or self._in_a_row[kind] >= MOST_DEATHS)
         self.load()
-        where = _InCall(request)
+        where = f"in a call of {call}"
         answer: Response | ImplementationError
         try:
             if number not in self._numbers:
                 self._remake(number)
-            answer = self._ask("call", self._numbers[number], request, where=where)
+            answer = self._ask("call", self._numbers[number], call, where=where)
         except ImplementationError as error:
             answer = error
-            small = isinstance(error, Exhausted) and request.whole().q.nbytes <= SMALL
+            small = isinstance(error, Exhausted) and call.nbytes <= SMALL
             if small or isinstance(error, Died):
                 answer = Died(f"{error} {where}")
-                answer.furthest = int(request.positions.max(initial=-1))
+                answer.furthest = int(call.positions.max(initial=-1))
                 self.deaths.append(answer)
             if isinstance(error, Died):
                 self._in_a_row[kind] += 1
@@ -226,7 +224,7 @@ class Caller:
         else:
             self._in_a_row.clear()
         if self.listener is not None:
-            self.listener(number, self._setups[number], request, answer)
+            self.listener(number, self._setups[number], call, answer)
         if isinstance(answer, ImplementationError):
             raise answer from None
         return answer
@@ -260,19 +258,17 @@ class Caller:
             self._in_a_row[()] += 1
             raise
 
-    def _ask_once(self, *request: str) -> Any:
-        if request not in self._known:
+    def _ask_once(self, *question: str) -> Any:
+        if question not in self._known:
             try:
                 self.load()
-                self._known[request] = self._ask(*request)
+                self._known[question] = self._ask(*question)
             except Unsupported as error:
                 raise Died(str(error)) from None
-        return self._known[request]
+        return self._known[question]
 
-    def _ask(
-        self, method: str, *values: Any, where: object = "", seconds: float | None = None
-    ) -> Any:
-        """Return the answer of the process; `where` says which request this is, if it must."""
+    def _ask(self, method: str, *values: Any, where: str = "", seconds: float | None = None) -> Any:
+        """Return the answer of the process; `where` says which question this is."""
         if self._here is not None:
             return getattr(self._here, method)(*values)
         assert self._process is not None
@@ -317,18 +313,3 @@ def calls_of(source: Source, *, isolated: bool, **options: Any) -> Iterator[Call
         yield caller
     finally:
         caller.close()
-
-
-@dataclass(frozen=True)
-class _InCall:
-    """The clause that says which call it was, made only if it is needed."""
-
-    request: Request | ScaledRequest
-
-    def __str__(self) -> str:
-        """A clause such as "in a call with x of float32 (1, 2, 16, 64), positions 0 to 15"."""
-        request = self.request.whole()
-        places = request.positions
-        where = f"positions {places.min()} to {places.max()}" if places.size else "no positions"
-        memory = "" if request.memory == "contiguous" else f" {request.memory}"
-        return f"in a call with x of {request.q.dtype.name} {request.q.shape}{memory}, {where}"

@@ -1,4 +1,4 @@
-"""The value of each name in a call, made from a request: `x`, `positions`, `cos`, `freqs`, ..."""
+"""The value of each name by which an implementation is called: `x`, `positions`, `cos`, ..."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
-from ropecli.checks.implementation.call import Request, Setup, Unsupported, WrongResult
+from ropecli.checks.implementation.call import Call, Setup, Unsupported, WrongResult
 from ropecli.checks.implementation.calling.vocabulary import Configuration
 from ropecli.checks.implementation.convention import CACHES, PACKED, TABLES, Convention, letters
 from ropecli.checks.implementation.oracle import by_length, sequence_length
@@ -24,29 +24,29 @@ MOST_POINTS = 2**18  #: Of a grid: tables of 2^18 rows of 128 numbers in float32
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """The values of names in the call of a request: NumPy arrays and numbers."""
+    """The values of names in a call: NumPy arrays and numbers."""
 
-    request: Request
+    call: Call
     setup: Setup
 
     def of(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the value of each name."""
         made = {name: self._value(name) for name in names}
         told = {"positions", "places", "offset", "offsets", *TABLES} & made.keys()
-        if not told and consecutive(self.request):
+        if not told and consecutive(self.call):
             raise Unsupported("it counts positions from 0 itself")
         return made
 
     def _value(self, name: str) -> Any:
-        request, convention, rope = self.request, self.setup.convention, self.setup.rope
+        call, convention, rope = self.call, self.setup.convention, self.setup.rope
         if name in CACHES:
             return self._cache(name)
         if name in TABLES:
-            angles, given = _angles(request, rope)
+            angles, given = _angles(call, rope)
             table = self._table(name, angles, given.attention_factor)
-            table = _arrange_table(table, convention.axes_of_tables, len(request.q))
+            table = _arrange_table(table, convention.axes_of_tables, call.batch)
             return _first(table) if name == "freqs" and convention.freqs == "stacked" else table
-        x, keys = request.q, request.q if request.k is None else request.k
+        x, keys = call.q, call.k
         batch, heads, length, head_dim = x.shape
         sizes: dict[str, Any] = {
             "head_dim": head_dim,
@@ -61,15 +61,15 @@ class Values:
             "x": lambda: arrange(x, convention.axes_of_x),
             "q": lambda: arrange(x, convention.axes_of_x),
             "k": lambda: arrange(keys, convention.axes_of_x),
-            "qkv": lambda: pack(request, convention.axes_of_x),
-            "positions": lambda: _positions(request, convention),
-            "offset": lambda: consecutive(request),
-            "offsets": lambda: _offsets(request),
+            "qkv": lambda: pack(x, keys, convention.axes_of_x),
+            "positions": lambda: _positions(call, convention),
+            "offset": lambda: consecutive(call),
+            "offsets": lambda: _offsets(call),
             "length": lambda: length,
-            "end": lambda: int(request.positions.max(initial=-1)) + 1,
-            "axes_dims": lambda: _axes_dims(request, head_dim),
-            "grid": lambda: _grid(request),
-            "places": lambda: _places(request),
+            "end": lambda: int(call.positions.max(initial=-1)) + 1,
+            "axes_dims": lambda: _axes_dims(call, head_dim),
+            "grid": lambda: _grid(call),
+            "places": lambda: _places(call),
             "inv_freq": lambda: rope.compact_inv_freq.astype(self._tables_dtype(name)),
             "cu_seqlens": lambda: np.arange(batch + 1, dtype=np.int32) * np.int32(length),
             # What is not written shows as NaN.
@@ -109,7 +109,7 @@ class Values:
 
     def _tables_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the dtype of a table."""
-        dtype: np.dtype[Any] = self.request.q.dtype
+        dtype: np.dtype[Any] = self.call.vectors.dtype
         if self.setup.convention.tables_dtype:
             dtype = DTYPES[self.setup.convention.tables_dtype]
         elif kind in {"angles", "inv_freq"} and dtype != np.float64:
@@ -118,9 +118,9 @@ class Values:
 
     def _cache(self, name: str) -> NDArray[Any]:
         """Return a table with a row for every position, such as the cos and sin of vLLM."""
-        request, convention, rope = self.request, self.setup.convention, self.setup.rope
-        furthest = int(request.positions.max(initial=0))
-        if int(request.positions.min(initial=0)) < 0:
+        call, convention, rope = self.call, self.setup.convention, self.setup.rope
+        furthest = int(call.positions.max(initial=0))
+        if int(call.positions.min(initial=0)) < 0:
             raise Unsupported("its table has no rows of negative positions")
         rows = max(min(self.setup.context, MOST_ROWS), furthest + 1)
         angles = float64.angles(
@@ -175,12 +175,12 @@ def restore(name: str, array: NDArray[Any], text: str, like: NDArray[Any]) -> ND
     return back.reshape(like.shape)
 
 
-def pack(request: Request, text: str) -> NDArray[Any]:
+def pack(q: NDArray[Any], k: NDArray[Any], text: str) -> NDArray[Any]:
     """Return q, k and k again, as values, stacked on the axis 3 of a text such as "b s 3 h d"."""
-    if request.k is not None and request.k.shape != request.q.shape:
+    if k.shape != q.shape:
         raise Unsupported("it takes queries and keys of as many heads")
-    keys = arrange(request.q if request.k is None else request.k, text)
-    return np.stack([arrange(request.q, text), keys, keys], axis=_packed_axis(text))
+    keys = arrange(k, text)
+    return np.stack([arrange(q, text), keys, keys], axis=_packed_axis(text))
 
 
 def unpack(array: NDArray[Any], text: str) -> list[NDArray[Any]]:
@@ -196,10 +196,10 @@ def _packed_axis(text: str) -> int:
     return words.index(PACKED) if PACKED in words else 0
 
 
-def consecutive(request: Request) -> int:
-    """Return the first position of a request whose positions are consecutive, alike for all."""
-    places = request.positions
-    if request.per_sequence:
+def consecutive(call: Call) -> int:
+    """Return the first position of a call whose positions are consecutive, alike for all."""
+    places = call.positions
+    if call.per_sequence:
         if (places != places[:1]).any():
             raise Unsupported("it takes one first position for all sequences of a batch")
         places = places[0]
@@ -210,52 +210,52 @@ def consecutive(request: Request) -> int:
     return first
 
 
-def _coordinates(request: Request) -> NDArray[np.int64]:
+def _coordinates(call: Call) -> NDArray[np.int64]:
     """Return positions with an axis of coordinates, (..., sequence, coordinates)."""
-    places = request.positions
-    return places if places.ndim > 1 + request.per_sequence else places[..., None]
+    places = call.positions
+    return places if places.ndim > 1 + call.per_sequence else places[..., None]
 
 
-def _axes_dims(request: Request, head_dim: int) -> tuple[int, ...]:
-    count = _coordinates(request).shape[-1]
+def _axes_dims(call: Call, head_dim: int) -> tuple[int, ...]:
+    count = _coordinates(call).shape[-1]
     shares = [2 * (head_dim // 2 // count)] * count
     return (head_dim - sum(shares[1:]), *shares[1:])
 
 
-def _grid(request: Request) -> tuple[int, ...]:
-    """Return the sizes of a grid with all positions of a request."""
-    coordinates = _coordinates(request)
+def _grid(call: Call) -> tuple[int, ...]:
+    """Return the sizes of a grid with all positions of a call."""
+    coordinates = _coordinates(call)
     sizes = tuple(int(n) + 1 for n in coordinates.reshape(-1, coordinates.shape[-1]).max(axis=0))
     if coordinates.min(initial=0) < 0 or math.prod(sizes) > MOST_POINTS:
         raise Unsupported(f"its grid has no negative positions and at most {MOST_POINTS:,} points")
     return sizes
 
 
-def _places(request: Request) -> NDArray[np.int64]:
+def _places(call: Call) -> NDArray[np.int64]:
     """Return the number of each position in the grid."""
-    if request.per_sequence:
+    if call.per_sequence:
         raise Unsupported("takes no separate positions for each sequence")
-    coordinates = np.moveaxis(_coordinates(request), -1, 0)
-    return np.asarray(np.ravel_multi_index(tuple(coordinates), _grid(request)), dtype=np.int64)
+    coordinates = np.moveaxis(_coordinates(call), -1, 0)
+    return np.asarray(np.ravel_multi_index(tuple(coordinates), _grid(call)), dtype=np.int64)
 
 
-def _offsets(request: Request) -> NDArray[np.int64]:
+def _offsets(call: Call) -> NDArray[np.int64]:
     """Return the first position of each sequence."""
-    places = request.positions
-    if not request.per_sequence:
-        return np.full(len(request.q), consecutive(request))
+    places = call.positions
+    if not call.per_sequence:
+        return np.full(call.batch, consecutive(call))
     for row in places:
-        consecutive(replace(request, positions=row, per_sequence=False))
+        consecutive(replace(call, positions=row, per_sequence=False))
     return np.ascontiguousarray(places[:, 0])
 
 
-def _positions(request: Request, convention: Convention) -> NDArray[Any]:
-    axes, places = letters("axes", convention.axes_of_positions), request.positions
+def _positions(call: Call, convention: Convention) -> NDArray[Any]:
+    axes, places = letters("axes", convention.axes_of_positions), call.positions
     before = axes.index(("c",)) if ("c",) in axes else None  # of the coordinates
     axes = tuple(axis for axis in axes if axis != ("c",))
     in_batch = any("b" in axis for axis in axes)
-    if not request.per_sequence:
-        places = np.broadcast_to(places, (request.q.shape[0] if in_batch else 1, *places.shape))
+    if not call.per_sequence:
+        places = np.broadcast_to(places, (call.batch if in_batch else 1, *places.shape))
     elif not in_batch:
         axes = (("b",), *axes)
     made = _in_order(places.astype(np.dtype(convention.positions_dtype)), "bs", axes)
@@ -264,9 +264,9 @@ def _positions(request: Request, convention: Convention) -> NDArray[Any]:
     return np.ascontiguousarray(made)
 
 
-def _angles(request: Request, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
+def _angles(call: Call, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
     """Return m theta, (batch or 1, sequence, pairs), radians, and the encoding at this length."""
-    places = request.by_sequence.astype(np.float64)
+    places = call.by_sequence.astype(np.float64)
     if places.ndim > 2 and rope.axes == 1:
         raise Unsupported("tables of positions with several coordinates are of no known encoding")
     given = by_length(rope)(sequence_length(places))

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.checks.implementation.call import ImplementationError, Unsupported, WrongResult
+from ropecli.checks.implementation.call import Call, ImplementationError, Unsupported
 from ropecli.checks.implementation.rows import (
-    check_rows,
     compare_repeats,
     describe_failure,
-    find_mistake,
+    is_right,
     oracle_law,
 )
-from ropecli.checks.implementation.shapes.calls import Call, Survey
-from ropecli.checks.implementation.subject import Step, Subject
+from ropecli.checks.implementation.shapes.survey import Survey, call_at
+from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, Outcome, law, no_verdict
 from ropecli.rotary.rotary import Rotary
 
@@ -27,7 +26,7 @@ EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 205
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
 _ALIKE = 1e-3  #: Relative difference of frequencies that are said to be the same.
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
-SALT = 5  #: Of the vectors of such calls.
+SALT = 45  #: Of the vectors of calls of one sequence that show a failure.
 
 
 def edge_positions(context: int) -> list[int]:
@@ -85,17 +84,6 @@ POSITIONS: dict[str, Mode] = {
 }
 
 
-def call_at(subject: Subject, places: ArrayLike, dtype: str | None = None, **more: Any) -> Call:
-    """Return a call with these positions, (length,) or (batch, length), or with axes after."""
-    array = np.asarray(places, dtype=np.int64)
-    own = bool(more.get("per_sequence"))
-    given = {"batch": len(array) if own else 1, "heads": 1, "salt": SALT, **more}
-    flat = array.ndim == (2 if own else 1)
-    return Call(
-        positions=subject.on_axes(array) if flat else array, dtype=dtype or subject.dtype, **given
-    )
-
-
 def judge_calls(
     subject: Subject, calls: Sequence[Call], *, refused: str = "", new: bool = False
 ) -> Outcome:
@@ -107,20 +95,25 @@ def judge_calls(
     limit = survey.limit_of_position()
     while limit is not None and limit[1] - limit[0] > 1:  # which position is the first wrong one?
         places = np.unique([0, 1, sum(limit) // 2, calls[-1].positions.max()])
-        if not survey.make(call_at(subject, places, calls[-1].dtype)):
+        if not survey.make(call_at(subject, places, calls[-1].dtype, salt=5)):
             break
         narrower = survey.limit_of_position()
         if narrower == limit:
             break
         limit = narrower
-    outcome = survey.outcome_of_one()
-    for wrong in survey.wrong_calls(1):
-        if wrong.batch == 1:
-            step = subject.step(wrong.positions, SALT, wrong.dtype)
-            text = describe_failure(subject, step) or outcome.counterexample
-            outcome = replace(outcome, counterexample=text)
+    outcome = _with_simplest_failure(survey, survey.outcome_of_one())
     if survey.refusals and outcome.passed is not False:
         return replace(outcome, note=f"refuses {refused}: {survey.refusals[-1]}")
+    return outcome
+
+
+def _with_simplest_failure(survey: Survey, outcome: Outcome) -> Outcome:
+    """Return an outcome with a failing row that is simple to type, if some sequence has one."""
+    for wrong in survey.wrong_calls(1):
+        if wrong.batch == 1:
+            call = survey.subject.call(wrong.positions, SALT, wrong.dtype)
+            text = describe_failure(survey.subject, call) or outcome.counterexample
+            return replace(outcome, counterexample=text)
     return outcome
 
 
@@ -132,7 +125,7 @@ def _mode_law(name: str, mode: Mode) -> Law[Subject]:
         for dtype in subject.dtypes if far else subject.dtypes[:1]:
             first = dtype == subject.dtype
             asked = promised if first else 0
-            calls = [call_at(subject, places, dtype, promised=asked) for places in lists]
+            calls = [call_at(subject, each, dtype, salt=5, promised=asked) for each in lists]
             furthest = max(int(each.positions.max()) for each in calls)
             what = f"positions up to {furthest:,}" if first else f"{dtype} data"
             if furthest >= subject.context:
@@ -159,7 +152,7 @@ def left_padding(subject: Subject) -> Outcome:
 
 def _judge_batch(subject: Subject, places: NDArray[Any]) -> Outcome:
     """Judge calls with one head and with two: wrong rows fail in either, and one may be refused."""
-    calls = [call_at(subject, places, per_sequence=True, heads=heads) for heads in (1, 2)]
+    calls = [call_at(subject, places, per_sequence=True, heads=n, salt=5) for n in (1, 2)]
     outcome = judge_calls(subject, calls, refused="batched positions")
     return replace(outcome, note=None) if outcome.passed else outcome
 
@@ -182,7 +175,7 @@ def axes(subject: Subject) -> Outcome:
         return Outcome(passed=False, note="every pair rotates by the sum of the coordinates")
     steps = np.arange(1, 1 + subject.axes)
     places = (np.arange(12)[:, None] * steps + steps[::-1] * 3) % 29
-    return judge_calls(subject, [call_at(subject, places, promised=subject.context)])
+    return judge_calls(subject, [call_at(subject, places, salt=5, promised=subject.context)])
 
 
 def _adds_up(rope: Rotary) -> bool:
@@ -194,17 +187,18 @@ def _adds_up(rope: Rotary) -> bool:
 @oracle_law("negative positions", "negative positions give wrong rows")
 def negative(subject: Subject) -> Outcome:
     """R_{-m}, which relative positions and left padding need, is right, or refused."""
-    step = subject.step([-1, -2, -3, -17, 0, 5, -100], 8)
+    survey = Survey(subject)
+    survey.instance = subject.instance
+    if not survey.make(call_at(subject, [-1, -2, -3, -17, 0, 5, -100], salt=5)):
+        why = survey.refusals[0] if survey.refusals else survey.unsupported
+        return no_verdict(f"refuses negative positions: {why}")
+    outcome = survey.outcome_of_one()
+    if outcome.passed is not False:
+        return outcome
     try:
-        got = subject.rotate(*step)
-        outcome = check_rows(subject, step, got, again=True)
-        if outcome.passed:
-            return outcome
-        mistake = find_mistake(subject, step, got)  # positions may be indices of a table
+        mistake = survey.position_mistake()  # positions may be indices of a table
         rows = mistake and mistake.table_rows
         as_indices = rows or _count_from_an_end(subject)
-    except WrongResult:
-        raise
     except ImplementationError as error:
         return no_verdict(f"refuses negative positions: {error}")
     if as_indices:
@@ -212,17 +206,17 @@ def negative(subject: Subject) -> Outcome:
         return no_verdict(f"they count from the end of a table{size}, as indices do")
     if _is_table(subject):
         return no_verdict("it looks rows up in a table, which has none of negative positions")
-    return outcome
+    return _with_simplest_failure(survey, outcome)
 
 
 def _is_table(subject: Subject) -> bool:
     """Return True if rows far beyond the context, and no others, are refused or wrong."""
     end = subject.context
-    within, step = (subject.step(at, 8) for at in ([0, 1], [0, 1, 2 * end - 1, 2 * end + 3]))
-    if not check_rows(subject, within, subject.rotate(*within)).passed:
+    within, far = (subject.call(at, 8) for at in ([0, 1], [0, 1, 2 * end - 1, 2 * end + 3]))
+    if not is_right(subject, within):
         return False
     try:
-        return check_rows(subject, step, subject.rotate(*step)).passed is False
+        return not is_right(subject, far)
     except (ImplementationError, Unsupported):
         return True
 
@@ -235,8 +229,9 @@ def _count_from_an_end(subject: Subject) -> bool:
     oracle = subject.oracle
     assert oracle is not None
     backwards = np.arange(1, 1 + _LOOKED_UP)
-    x = np.repeat(subject.vectors(1, salt=8), _LOOKED_UP, axis=0)
-    got = subject.rotate(x, subject.on_axes(-backwards))
+    call = subject.call(-backwards, 8)
+    call = replace(call, vectors=call.vectors[:1])
+    x, got = call.x, subject.rows(call)
     rope = oracle.rotary_at(_LOOKED_UP)
     given = got.copy()
     given[:, rope.pairs_in] = got[:, rope.pairs_out]
@@ -256,20 +251,16 @@ def unaffected_by_longer_sequence(subject: Subject) -> Outcome:
         return no_verdict("it is given tables, and does not make them itself")
     end = min(subject.context, 2 * (subject.original or subject.context))
     starts = np.array([[0], [max(0, end - 5)]])
-    places = subject.on_axes(starts + np.arange(5))
-    x = subject.vectors(10, salt=24)
-    step = Step(x, places.reshape(10, *places.shape[2:]), subject.dtype)
+    both = subject.call(starts + np.arange(5), 24, per_sequence=True, scales=np.ones((2, 1)))
     try:
         alone = [
-            subject.implementation.fresh().rows(each, place, subject.dtype)
-            for each, place in zip((x[:5], x[5:]), places, strict=True)
+            subject.implementation.fresh().rows(subject.call(places, 24))
+            for places in both.positions
         ]
-        both = x.reshape(2, 5, subject.dim)
-        got = subject.implementation.fresh().rows(both, places, subject.dtype)
+        got = subject.implementation.fresh().rows(both)
     except ImplementationError as error:
         return no_verdict(f"refuses such a batch: {error}")
-    rows = got.reshape(10, subject.dim)
-    outcome = compare_repeats(subject, step, rows, np.concatenate(alone), "alone, in a batch")
+    outcome = compare_repeats(subject, both, got, np.concatenate(alone), "alone, in a batch")
     if outcome.passed:
         return outcome
     return replace(outcome, note="one long sequence changes the others of its batch")

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
-from ropecli.checks.implementation.laws.positions import edge_positions
-from ropecli.checks.implementation.oracle import Oracle, Truth, computed_in_half, sequence_length
-from ropecli.checks.implementation.rows import AS_THE_ORACLE, check_call, compare_rows
+from ropecli.checks.implementation.call import Call, ImplementationError, OutOfTime, Unsupported
+from ropecli.checks.implementation.laws.positions import edge_positions, judge_calls
+from ropecli.checks.implementation.oracle import Oracle, computed_in_half, sequence_length
+from ropecli.checks.implementation.rows import AS_THE_ORACLE
+from ropecli.checks.implementation.shapes.survey import call_at
 from ropecli.checks.implementation.subject import Subject
-from ropecli.checks.law import Outcome, law, no_verdict
+from ropecli.checks.law import Outcome, judge_errors, law, no_verdict
+from ropecli.checks.truth import Truth
 
 ROWS = 64  #: Positions from 0 at which conventions are compared.
 CLOSE = 1e-3  #: Positions that a shift must exceed: what is left of it by rounding is below.
@@ -69,10 +71,11 @@ def _describe_step(found: Identification) -> str | None:
 
 def _follows_the_first(subject: Subject) -> bool:
     """Return True if one vector in all rows gives the row of the first position in all."""
-    places = subject.on_axes(SHUFFLED)
-    x = np.repeat(subject.vectors(1, salt=20), len(places), axis=0)
+    call = subject.call(SHUFFLED, 20)
+    call = replace(call, vectors=call.vectors[:1])
+    x, first = call.x, replace(call, positions=call.positions[:1])
     try:
-        got, alone = subject.rotate(x, places), subject.rotate(x[:1], places[:1])
+        got, alone = subject.rows(call), subject.rows(first)
     except (ImplementationError, Unsupported, OutOfTime):
         return False
     tolerance = subject.tolerances.of_normal(subject.dtype) * np.abs(x).max()
@@ -141,16 +144,15 @@ def convention(subject: Subject) -> Outcome:
     """It is the RoPE that was expected."""
     if subject.expect is None:
         return no_verdict("nothing was expected: any RoPE will do")
-    return as_expected(subject)
+    return judge_calls(subject.held_to_expected, [first_call(subject)])
 
 
-def as_expected(subject: Subject) -> Outcome:
-    """Compare rows at the first positions with the encoding expected."""
-    places = positions(subject)
-    return check_call(subject.held_to_expected, subject.step(places, 19))
+def first_call(subject: Subject) -> Call:
+    """Return a call with the positions from 0 on at which conventions are compared."""
+    return call_at(subject, _positions(subject), promised=subject.context)
 
 
-def positions(subject: Subject) -> NDArray[np.int64]:
+def _positions(subject: Subject) -> NDArray[np.int64]:
     """Return positions from 0, at a different pace on each axis."""
     count = np.arange(min(ROWS, subject.context, subject.original or ROWS))
     if subject.axes == 1:
@@ -174,26 +176,25 @@ def precision(subject: Subject) -> Outcome:
         )
     near = range(min(NEAR, subject.context))
     decoder = subject.implementation.form == "decoder"
-    step = subject.step(
-        range(NEAR) if decoder else sorted({*near, *edge_positions(subject.context)}), 18
-    )
+    places = range(NEAR) if decoder else sorted({*near, *edge_positions(subject.context)})
+    call = subject.call(places, 18)
     try:
-        got = subject.rotate(*step)
+        got = subject.rows(call)
     except ImplementationError as error:
         return no_verdict(str(error))
-    return _check_phases(subject, step.x, step.m, got)
+    return _check_phases(subject, call, got)
 
 
-def _check_phases(subject: Subject, x: Array, m: Array, got: Array) -> Outcome:
+def _check_phases(subject: Subject, call: Call, got: Array) -> Outcome:
     """Measure how far phases are off, and check if float32 explains it."""
-    oracle = subject.oracle
+    oracle, x, m = subject.oracle, call.x, call.m
     assert oracle is not None
     truth = oracle.truth(x, m, subject.dtype)
     if truth.wrong(got).any():
         other = subject.identify_at(sequence_length(m))
         if other is not None:
             oracle, truth = other, other.truth(x, m, subject.dtype)
-    checked = compare_rows(got, truth.rows, truth.tolerance, dtype=subject.dtype)
+    checked = judge_errors(np.abs(got - truth.rows), truth.tolerance, dtype=subject.dtype)
     off = _phases(oracle, x, m, got)
     flat = m if m.ndim == 1 else m.max(axis=1)
     row = int(off.argmax())

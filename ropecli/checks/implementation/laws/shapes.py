@@ -9,22 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.call import (
     MEMORY,
+    Call,
     Died,
     ImplementationError,
-    Request,
     Unsupported,
     WrongResult,
-    real_numbers,
 )
-from ropecli.checks.implementation.laws.positions import POSITIONS, call_at
-from ropecli.checks.implementation.rows import call_failure, check_rows, oracle_law
+from ropecli.checks.implementation.laws.positions import POSITIONS
+from ropecli.checks.implementation.rows import call_failure, oracle_law
 from ropecli.checks.implementation.shapes import design
-from ropecli.checks.implementation.shapes.calls import Call, Survey
 from ropecli.checks.implementation.shapes.design import Case
-from ropecli.checks.implementation.subject import Step, Subject
+from ropecli.checks.implementation.shapes.survey import Survey, call_at
+from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, law, no_verdict
 
 #: Positions from 0 on, those of a later chunk, and kinds that are checks of their own as well.
@@ -113,8 +111,7 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
         return sorted(cases, key=lambda case: design.rows(case).bit_length())
 
     def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
-        made = (_call(subject, case) for case in cases)
-        calls = [replace(each, gradient=gradient, salt=salt) for each in made]
+        calls = [_call(subject, each, gradient=gradient, salt=salt) for each in cases]
         return survey.make_all(calls)
 
     def within(limit: int) -> Callable[[Case], bool]:
@@ -181,7 +178,7 @@ def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
     return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
 
 
-def _call(subject: Subject, case: Case) -> Call:
+def _call(subject: Subject, case: Case, **more: Any) -> Call:
     """Return the call of a case."""
     length, batch, context = case["length"], case["batch"], subject.context
     axes, per_sequence = case["axes, own"]
@@ -200,20 +197,21 @@ def _call(subject: Subject, case: Case) -> Call:
             places.append(index % int(random.integers(length // 3 + 1, length + 1)))
         else:
             places.append(np.roll(POSITIONS[case["mode"]].places(length, context), b))
-    positions = subject.on_axes(np.stack(places) if per_sequence else places[0])
     keys = case.get("key_heads")
     heads = case["heads"]
     some = next((heads // n for n in (2, 3, 5, 7, 11) if heads % n == 0), 1)
-    return Call(
+    return call_at(
+        subject,
+        np.stack(places) if per_sequence else places[0],
+        case["dtype"],
         batch=batch,
         heads=heads,
-        key_heads=None if keys is None else {"all": heads, "one": 1, "some": some}[keys],
-        positions=positions,
+        key_heads=0 if keys is None else {"all": heads, "one": 1, "some": some}[keys],
         per_sequence=per_sequence,
-        dtype=case["dtype"],
         memory=case["memory"],
         mode=case["mode"],
         arrangement=None if axes == subject.implementation.convention else axes,
+        **more,
     )
 
 
@@ -265,15 +263,7 @@ def _short_runs(subject: Subject) -> list[Call]:
 
 
 def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") -> Call:
-    places = subject.on_axes(np.arange(first, first + length))
-    return Call(
-        batch=1,
-        heads=1,
-        positions=places,
-        dtype=subject.dtype,
-        mode=mode,
-        key_heads=None,
-    )
+    return call_at(subject, range(first, first + length), mode=mode)
 
 
 @oracle_law(
@@ -287,9 +277,8 @@ def gradient(subject: Subject) -> Outcome:
         if name in factors:
             factors[name] = [value for value in factors[name] if value in known]
     plain = design.one_at_a_time(factors)[0]
-    call = replace(_call(subject, plain), gradient=True)
     try:
-        note = survey.instance.request(survey.request(call)).note
+        note = survey.instance.call(_call(subject, plain, gradient=True)).note
     except Unsupported as error:
         return no_verdict(str(error))
     except (WrongResult, Died) as error:
@@ -311,13 +300,14 @@ def _inverts_what_is_computed(survey: Survey) -> bool:
     With y = R x and its gradient R^T g of g, <g, y> = <R^T g, x>, whatever R is.
     """
     for call in survey.wrong_calls(LOOKED_AT):
-        request = survey.request(call)
+        # The gradient does not depend on x; with the same vectors, R and its transpose are alike.
+        plain = replace(call, gradient=False, vectors=np.roll(call.vectors, 1, axis=-1))
         try:
-            made = survey.instance_for(call).request(replace(request, gradient=None))
-            backs = survey.instance_for(call).request(request).gradient or ()
+            made, backs = (survey.instance_for(each).call(each) for each in (plain, call))
         except (ImplementationError, Unsupported):
             return False
-        arrays = (request.gradient or (), backs, (request.q, request.k), (made.q, made.k))
+        results = (made.q, made.k)
+        arrays = call.gradients, backs.gradient or (), (plain.q, plain.k), results
         for given in zip(*arrays, strict=False):
             if any(each is None for each in given):
                 continue
@@ -341,7 +331,8 @@ def keys(subject: Subject) -> Outcome:
     places = range(min(32, subject.context))
     survey, refused = Survey(subject), None
     for heads, key_heads in ((4, 2), (4, 1), (6, 2), (1, 1)):
-        taken = survey.make(call_at(subject, places, heads=heads, key_heads=key_heads))
+        call = call_at(subject, places, heads=heads, key_heads=key_heads, salt=5)
+        taken = survey.make(call)
         if not taken and refused is None:
             error = survey.refusals[-1] if survey.refusals else survey.unsupported
             refused = f"refuses {key_heads} heads of keys with {heads} of queries: {error}"
@@ -350,7 +341,7 @@ def keys(subject: Subject) -> Outcome:
     outcome = survey.outcome_of_one()
     if outcome.passed is not False:
         return replace(outcome, note=refused)
-    if taken and all(each.heads_of("k") < each.heads for each in survey.wrong_calls(LOOKED_AT)):
+    if taken and all(each.key_heads < each.heads for each in survey.wrong_calls(LOOKED_AT)):
         return replace(outcome, note=": ".join(filter(None, (FEWER_HEADS, outcome.note))))
     return outcome
 
@@ -384,35 +375,31 @@ def steps(subject: Subject) -> Outcome:
 
 def _decode(subject: Subject, many: int) -> Outcome:
     """Check a decoder's steps from the beginning, and a second sequence on the same instance."""
-    step = subject.step(range(many), 50)
-    given = step.x.astype(DTYPES[subject.dtype])[None, None]
-    got = subject.implementation.decode(given, 0).reshape(step.x.shape)
-    first = check_rows(subject, step, got, where="step by step: ")
+    survey = Survey(subject)
+    survey.make(replace(_run(subject, 0, many, "a step"), stepwise=True))
     count = min(SECOND, many)
     half = count // 2
-    if not first.passed or not half:
-        return first
-    one, instance = given[:, :, :count], subject.implementation.fresh()
-    request = Request(q=one, positions=step.positions[:count], stepwise=True, prefilled=half)
-    instance.request(request)
-    rows = real_numbers(instance.request(replace(request, reuse_instance=True)).q, one)[0, 0]
-    for part, what in ((slice(half), "a prefill"), (slice(half, count), "a step")):
-        some = Step(step.x[part], step.positions[part], subject.dtype)
-        outcome = check_rows(subject, some, rows[part.start or 0 : part.stop], where=f"{what}: ")
-        if not outcome.passed:
-            words = f"{what} of a second sequence, after decoding, comes out wrong"
-            return replace(outcome, note=words)
-    return replace(first, samples=first.samples + count)
+    if survey.failed or not half:
+        return replace(survey.outcome_of_one(), samples=many)
+    second = Survey(subject)
+    call = replace(_run(subject, 0, count), stepwise=True, prefilled=half)
+    second.instance.call(call)
+    second.make(replace(call, continues=True))
+    if not second.failed:
+        return replace(survey.outcome_of_one(), samples=many + count)
+    what = "a prefill" if min(second.wrong_positions(), default=0) < half else "a step"
+    words = f"{what} of a second sequence, after decoding, comes out wrong"
+    return replace(second.outcome_of_one(), samples=many + count, note=words)
 
 
 @law("memory", because="none", meaning="memory of other arrays is written into")
 def memory(subject: Subject) -> Outcome:
     """A result still holds after the next calls, and input in storage of its own is not changed."""
     count = min(16, subject.context)
-    one, other = (subject.request(range(count), salt) for salt in (43, 44))
+    one, other = (subject.call(range(count), salt) for salt in (43, 44))
     instance, half = subject.implementation.fresh(), -(-count // 2)
-    fewer = replace(other, q=other.q[:, :, :half], positions=other.positions[:half])
-    response = instance.request(replace(one, followed_by=(other, other, fewer)))
+    fewer = replace(other, positions=other.positions[:half])
+    response = instance.call(replace(one, followed_by=(other, other, fewer)))
     reread = response.reread
     same = reread is None or np.array_equal(reread, response.q, equal_nan=True)
     if not same and not response.in_place:
@@ -427,7 +414,7 @@ def memory(subject: Subject) -> Outcome:
         if kind == "expanded":
             continue
         try:
-            response = instance.request(replace(one, memory=kind, watch=True))
+            response = instance.call(replace(one, memory=kind, watch=True))
         except (ImplementationError, Unsupported):
             continue
         tried += 1

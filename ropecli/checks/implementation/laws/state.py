@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import (
+    Call,
     ImplementationError,
     Unsupported,
     WrongResult,
     known_dtype,
 )
-from ropecli.checks.implementation.laws.positions import call_at, judge_calls
+from ropecli.checks.implementation.laws.positions import judge_calls
 from ropecli.checks.implementation.rows import call_failure, compare_repeats
-from ropecli.checks.implementation.subject import Step, Subject, repeat_positions
+from ropecli.checks.implementation.shapes.survey import call_at
+from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Outcome, law, no_verdict
 from ropecli.units import SMALLEST_NORMAL
 
@@ -39,12 +41,10 @@ def input_untouched(subject: Subject) -> Iterator[Outcome]:
     """No argument is written into, in any dtype."""
     count = min(SEQUENCE, subject.context)
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
-    whole = subject.request(range(first, first + count), 11, watch=True)
     for dtype, rows in itertools.product(subject.dtypes, (count, 1)):
-        x = whole.q[:, :, :rows].astype(DTYPES[dtype])
-        part = replace(whole, q=x, positions=whole.positions[:rows])
+        call = subject.call(range(first, first + rows), 11, dtype, watch=True)
         try:
-            response = subject.implementation.fresh().request(part)
+            response = subject.implementation.fresh().call(call)
         except ImplementationError:
             if rows == count and dtype == subject.dtype:
                 raise
@@ -66,11 +66,10 @@ def input_untouched(subject: Subject) -> Iterator[Outcome]:
 )
 def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
     """The result has the dtype and the shape of x."""
-    places = subject.on_axes(np.arange(min(SEQUENCE, subject.context)))
     for dtype in subject.dtypes:
-        x = subject.vectors(len(places), dtype, salt=12).astype(DTYPES[dtype])
+        call = subject.call(range(min(SEQUENCE, subject.context)), 12, dtype)
         try:
-            result = subject.instance.call(x, places)
+            result = subject.instance.call(call).q
         except WrongResult as error:
             yield Outcome(passed=False, samples=1, counterexample=str(error), dtype=dtype)
             continue
@@ -84,7 +83,7 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
                 yield Outcome(passed=False, samples=1, counterexample=text, dtype=dtype)
             else:
                 yield no_verdict(f"{dtype} {COMES_BACK} {kept}", dtype)
-        elif dtype == "float64" and _is_single(subject, x, places, result):
+        elif dtype == "float64" and _is_single(subject, call, result):
             yield no_verdict(
                 f"{dtype} {COMES_BACK} float32 numbers: digits are lost on the way", dtype
             )
@@ -92,16 +91,17 @@ def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
             yield Outcome(passed=True, samples=1, dtype=dtype)
 
 
-def _is_single(subject: Subject, x: Array, places: NDArray[Any], result: Array) -> bool:
+def _is_single(subject: Subject, call: Call, result: NDArray[Any]) -> bool:
     """Return True if a result of float64 has no more digits than float32 keeps of it or of x."""
 
-    def narrowed(array: Array) -> Array:
+    def narrowed(array: NDArray[Any]) -> NDArray[Any]:
         return array.astype(np.float32).astype(np.float64)
 
     if np.array_equal(result, narrowed(result)):
         return True
     try:
-        return np.array_equal(result, subject.instance.call(narrowed(x), places))
+        single = replace(call, vectors=narrowed(call.vectors))
+        return np.array_equal(result, subject.instance.call(single).q)
     except ImplementationError:
         return False
 
@@ -113,14 +113,13 @@ def independent_rows(subject: Subject) -> Iterator[Outcome]:
     Padding of paged caches holds any number, and so do heads that are not in use.
     """
     count = min(SEQUENCE, subject.context)
-    places = subject.on_axes(np.arange(count))
-    for lead in ((), (2, 2)):
-        x = subject.vectors(int(np.prod(lead)) * count, salt=26)
-        step = Step(x, repeat_positions(places, len(x)), subject.dtype)
+    for lead in ((1, 1), (2, 2)):
+        x = subject.call(range(4 * count), 26).x[: lead[0] * lead[1] * count]
+        call = subject.call(range(count), scales=np.ones(lead))
 
-        def rotate(rows: Array, lead: tuple[int, ...] = lead) -> Array:
-            given = rows.reshape(*lead, count, subject.dim)
-            return subject.instance.rows(given, places, subject.dtype).reshape(rows.shape)
+        def rotate(rows: Array, call: Call = call) -> Array:
+            vectors = rows.reshape(call.shape).astype(DTYPES[subject.dtype])
+            return subject.instance.rows(replace(call, vectors=vectors))
 
         try:
             before = rotate(x)
@@ -143,7 +142,7 @@ def independent_rows(subject: Subject) -> Iterator[Outcome]:
                 yield no_verdict(f"refuses a row that is {words}: {error}")
                 continue
             got[row] = got[row] / factor if np.isfinite(factor) else before[row]
-            outcome = compare_repeats(subject, step, got, before, f"and next to a row {words}")
+            outcome = compare_repeats(subject, call, got, before, f"and next to a row {words}")
             if not outcome.passed:
                 yield replace(outcome, note=f"rows next to one that is {words} come out wrong")
                 return
@@ -157,16 +156,16 @@ def independent_rows(subject: Subject) -> Iterator[Outcome]:
 )
 def same_twice(subject: Subject) -> Iterator[Outcome]:
     """The same call gives the same result, also after calls of another dtype."""
-    step = short(subject)
+    call = short(subject)
     first = subject.evidence.first_rows
-    first = subject.instance.rows(*step) if first is None else first
-    other = subject.instance.rows(*subject.step(range(len(step.x)), 24))
+    first = subject.instance.rows(call) if first is None else first
+    other = subject.instance.rows(subject.call(range(call.length), 24))
     if first.any() and np.array_equal(other, first):
         words = "other vectors give the result of the first call"
         yield Outcome(passed=False, samples=len(first), counterexample=words, note=words)
         return
-    again = subject.instance.rows(*step)
-    outcome = compare_repeats(subject, step, again, first, "first, then")
+    again = subject.instance.rows(call)
+    outcome = compare_repeats(subject, call, again, first, "first, then")
     yield outcome
     if outcome.passed:
         yield from _after_half_precision(subject)
@@ -174,18 +173,19 @@ def same_twice(subject: Subject) -> Iterator[Outcome]:
 
 def _after_half_precision(subject: Subject) -> Iterator[Outcome]:
     """Compare calls, near 0 and far out, with the same ones after one in half precision."""
-    steps = [short(subject)]
+    calls = [short(subject)]
     if subject.implementation.form != "decoder":
-        steps.append(subject.step(range(min(ROUNDED, subject.context)), 25))
+        calls.append(subject.call(range(min(ROUNDED, subject.context)), 25))
     halves = [each for each in subject.dtypes if "16" in each and each != subject.dtype]
-    for step, half in itertools.product(steps, halves):
+    for call, half in itertools.product(calls, halves):
+        in_half = replace(call, vectors=call.vectors.astype(DTYPES[half]))
         try:
             alone, instance = (subject.implementation.fresh() for _ in range(2))
-            before, _ = alone.rows(*step), instance.rows(*step._replace(dtype=half))
-            got = instance.rows(*step)
+            before, _ = alone.rows(call), instance.rows(in_half)
+            got = instance.rows(call)
         except (ImplementationError, Unsupported):
             continue
-        outcome = compare_repeats(subject, step, got, before, f"at first, after a call in {half}")
+        outcome = compare_repeats(subject, call, got, before, f"at first, after a call in {half}")
         if not outcome.passed:
             words = f"what is kept has the dtype of the first call, {half}"
             yield replace(outcome, note=words)
@@ -199,24 +199,24 @@ def _after_half_precision(subject: Subject) -> Iterator[Outcome]:
 )
 def long_short_long(subject: Subject) -> Outcome:
     """A long call does not change a short one after it, nor that one the next long one."""
-    step, far, instance = short(subject), _long(subject), subject.instance
-    now = instance.rows(*step)
+    call, far, instance = short(subject), _long(subject), subject.instance
+    now = instance.rows(call)
     before = now if subject.evidence.first_rows is None else subject.evidence.first_rows
     try:
-        long = instance.rows(*far)
+        long = instance.rows(far)
     except ImplementationError as error:
         if subject.context_given:
             return call_failure(error)
         return no_verdict(f"refuses positions up to {int(far.positions.max()):,}: {error}")
-    after = instance.rows(*step)
-    outcome = compare_repeats(subject, step, after, before, "before a long call, after it")
+    after = instance.rows(call)
+    outcome = compare_repeats(subject, call, after, before, "before a long call, after it")
     if not outcome.passed:
         return outcome
-    again = instance.rows(*far)
+    again = instance.rows(far)
     return compare_repeats(subject, far, again, long, "in a long call, after a short one")
 
 
-def _long(subject: Subject) -> Step:
+def _long(subject: Subject) -> Call:
     """Return a long call, with two far positions at its end."""
     length = min(
         LONGEST,
@@ -227,7 +227,7 @@ def _long(subject: Subject) -> Step:
     positions = np.arange(length)
     if subject.implementation.form != "decoder" and subject.context > length:
         positions[-2:] = subject.context // 2, subject.context - 1
-    return subject.step(positions, 14)
+    return subject.call(positions, 14)
 
 
 @law(
@@ -246,7 +246,7 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
     promised = subject.context if subject.context_given else length
     if subject.oracle is not None:
         lists = [range(max(0, end - rows), end) for end in (length - 1, length, length + 1) if end]
-        calls = [call_at(subject, places, promised=promised) for places in lists]
+        calls = [call_at(subject, places, salt=5, promised=promised) for places in lists]
         refused = f"position {length:,}"
         if length >= subject.context:
             refused = f"positions beyond {subject.context:,}"
@@ -260,10 +260,10 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
     count = min(length - 1, SHORT)
     if not count:
         return no_verdict("the original length is one position")
-    below = subject.step([*range(count), max(length - 2, 0)], 16)
-    at = subject.step([*range(count), length - 1], 16)
-    one, other = (subject.rotate(*each)[:count] for each in (below, at))
-    same = Step(below.x[:count], below.positions[:count], below.dtype)
+    below = subject.call([*range(count), max(length - 2, 0)], 16)
+    at = subject.call([*range(count), length - 1], 16)
+    one, other = (subject.rows(each)[:count] for each in (below, at))
+    same = replace(below, positions=below.positions[:count])
     what = f"in a sequence of {length - 1:,}, of {length:,}"
     return compare_repeats(subject, same, other, one, what)
 
@@ -275,20 +275,22 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
 )
 def token_by_token(subject: Subject) -> Outcome:
     """Tokens one at a time are rotated like the whole sequence."""
-    step = subject.step(range(min(SHORT, subject.context)), 17)
-    instance = subject.implementation.fresh()
-    whole, parts = instance.rows(*step), []
+    call = subject.call(range(min(SHORT, subject.context)), 17)
+    whole = subject.implementation.fresh().rows(call)
     what = "in a sequence, alone"
     if subject.implementation.form != "decoder":
-        alone = zip(step.x, step.positions, strict=True)
         instance = subject.implementation.fresh()
-        parts = [instance.rows(x[None], place[None], step.dtype) for x, place in alone]
-        return compare_repeats(subject, step, np.concatenate(parts), whole, what)
-    given = step.x.astype(DTYPES[step.dtype])
-    for begin in (0, len(given) // 2):
-        got = subject.implementation.decode(given, begin).reshape(given.shape)
+        alone = [
+            replace(call, vectors=call.vectors[i : i + 1], positions=call.positions[i : i + 1])
+            for i in range(call.length)
+        ]
+        parts = [instance.rows(each) for each in alone]
+        return compare_repeats(subject, call, np.concatenate(parts), whole, what)
+    for begin in (0, call.length // 2):
+        stepwise = replace(call, stepwise=True, prefilled=begin)
+        got = subject.implementation.fresh().rows(stepwise)
         what = f"prefilled, stepped from {begin}"
-        outcome = compare_repeats(subject, step, got, whole, what)
+        outcome = compare_repeats(subject, call, got, whole, what)
         if not outcome.passed:
             return outcome
     return outcome
@@ -307,15 +309,15 @@ def two_instances(subject: Subject) -> Outcome:
     name, own = target.base.name, target.base.value
     if not target.base.numeric:
         return no_verdict(f"its {name} is not a number")
-    step = short(subject)
-    rope = None if subject.oracle is None else subject.oracle.rotary_at(len(step.x))
+    call = short(subject)
+    rope = None if subject.oracle is None else subject.oracle.rotary_at(call.length)
     if rope is not None and len(rope.diagonal_inv_freq) == 1:
         return no_verdict("one pair turns alike with any base")
     base = 50 * (own or (rope and rope.base) or 10_000.0)
     first = target.fresh()
-    before = first.rows(*step)
+    before = first.rows(call)
     try:
-        got = target.fresh({name: base}).rows(*step)
+        got = target.fresh({name: base}).rows(call)
     except ImplementationError as error:
         return no_verdict(f"refuses another {name}: {error}")
 
@@ -324,18 +326,18 @@ def two_instances(subject: Subject) -> Outcome:
         return bool(unlike <= 4 * subject.repeat_tolerance(others).max())
 
     if not alike(got, before):
-        after = first.rows(*step)
+        after = first.rows(call)
         what = "before another base was used, after it"
-        return compare_repeats(subject, step, after, before, what)
+        return compare_repeats(subject, call, after, before, what)
     note = f"{name} {NO_EFFECT}, or counts for the first instance only"
     if target.restart():
         kept = f"{name} counts for the first instance only: what is kept is kept for all"
-        alone = target.fresh({name: base}).rows(*step)
+        alone = target.fresh({name: base}).rows(call)
         note = f"{name} {NO_EFFECT}" if alike(alone, got) else kept
-    text = f"{name}={base:g} turns as before at positions 0 to {len(step.x) - 1}"
+    text = f"{name}={base:g} turns as before at positions 0 to {call.length - 1}"
     return Outcome(passed=False, samples=len(got), counterexample=text, note=note)
 
 
-def short(subject: Subject) -> Step:
+def short(subject: Subject) -> Call:
     """Return a short call, such as the first one is."""
-    return subject.step(range(min(SHORT, subject.context)), 0)
+    return subject.call(range(min(SHORT, subject.context)))

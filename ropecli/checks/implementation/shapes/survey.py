@@ -9,30 +9,37 @@ from heapq import nsmallest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import DTYPES, Array, evenly_spread
+from ropecli.arrays import Array, evenly_spread
 from ropecli.checks.implementation.call import (
+    Call,
     Died,
     ImplementationError,
     OutOfTime,
-    Positions,
-    Request,
     Response,
-    ScaledRequest,
     Unsupported,
     WrongResult,
     check_real,
     known_dtype,
     to_float64,
 )
-from ropecli.checks.implementation.causes import Sample, name_cause
+from ropecli.checks.implementation.causes import (
+    Cause,
+    Sample,
+    find_position_mistake,
+    name_cause,
+)
 from ropecli.checks.implementation.convention import Convention, letters
 from ropecli.checks.implementation.interface import Instance
 from ropecli.checks.implementation.oracle import sequence_length
-from ropecli.checks.implementation.rows import CALL_FAILED, CHANGES, format_position
+from ropecli.checks.implementation.rows import (
+    CALL_FAILED,
+    Compared,
+    compare_first,
+    format_position,
+)
 from ropecli.checks.implementation.shapes.blame import Table, blame
-from ropecli.checks.implementation.shapes.compare import Comparison, compare
 from ropecli.checks.implementation.shapes.design import Case
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Explains, Outcome, distinguishing_digits
@@ -46,49 +53,45 @@ NO_PATTERN = "the wrong rows share no simple pattern"
 AT_TIMES = "a call that is wrong is right when it is made again: something is kept between calls"
 KEPT_FIRST = "the positions of the first call of that shape are kept"
 RENEWED = "a fresh instance rotates them correctly: a cache keeps the tables of other positions"
+FIRST_SALT = 40  #: Of the vectors of such calls.
 UNUSUAL = range(37, 4096, 14)  #: Tokens of calls that nothing else makes.
 SOME = 8  #: Positions that must be right before a first wrong one is looked for.
 KEPT = 4  #: Wrong rows that are kept of the first ones of a call, and of all of them.
 EXPLAINED = 40  #: Calls whose wrong rows one cause must explain.
 MOST_LOOKED_AT = 8  #: Wrong lengths for which the table is identified again.
-DISTINCT = 4200  #: Vectors of a call.
+CHANGES = "the frequencies change with the length of the sequence"
 ARRAYS = {"q": "", "k": "keys, ", "v": "values, "}  #: As a counterexample names them.
 MOST_DEATHS = 2  #: Calls that may end the process of an implementation before no more are made.
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Call(Positions):
-    """One call: the first vectors of a dtype, scaled for each head of each sequence."""
-
-    batch: int
-    heads: int
-    dtype: str
-    memory: str = "contiguous"
-    mode: str = "prefill"
-    key_heads: int | None = None  #: None: no keys, or as many heads as the queries.
-    salt: int = 0
-    gradient: bool = False  #: It takes these vectors back, as gradients of the result.
-    arrangement: Convention | None = None  #: By default the first.
-    promised: int = 0  #: Positions that it may not refuse, from 0 on.
-
-    def heads_of(self, array: str) -> int:
-        """Return the heads of q, k or v."""
-        return self.heads if array == "q" or self.key_heads is None else self.key_heads
-
-    def __str__(self) -> str:
-        """A call as a sentence says it."""
-        flat = self.positions
-        places = f"positions {flat.min():,} to {flat.max():,}" if flat.size > 1 else ""
-        places = places or f"position {int(flat.flat[0]):,}"
-        size = f"{self.batch} x {self.heads} x {self.length} vectors of {self.dtype}"
-        size += ", gradient" if self.gradient else ""
-        memory = "" if self.memory == "contiguous" else f", {self.memory}"
-        own = ", each sequence its own" if self.per_sequence and self.batch > 1 else ""
-        axes = "" if self.arrangement is None else f", {self.arrangement.describe_axes()}"
-        return f"{size}{memory}{axes}, {places}{own}"
-
-
-Seen = tuple[Call, str, NDArray[np.int64], NDArray[np.bool_]]
+def call_at(
+    subject: Subject,
+    places: ArrayLike,
+    dtype: str | None = None,
+    *,
+    batch: int = 1,
+    heads: int = 1,
+    key_heads: int = 0,
+    salt: int = 0,
+    **more: Any,
+) -> Call:
+    """Return a call with these positions, (length,) or (batch, length), or with axes after."""
+    array = np.asarray(places, dtype=np.int64)
+    own = bool(more.get("per_sequence"))
+    batch = len(array) if own else batch
+    seeds = subject.seed, batch, heads, array.shape[1 if own else 0]
+    scales = _random_scales(seeds, batch, heads + key_heads)
+    call = subject.call(array, FIRST_SALT + salt, dtype, scales=scales, key_heads=key_heads, **more)
+    if call.memory != "expanded":
+        return call
+    arrangement = call.arrangement or subject.implementation.convention
+    first = letters("axes", arrangement.axes_of_x)[0]  # this axis of x has one value
+    scales = scales[: 1 if "b" in first else None, : 1 if "h" in first else None]
+    return replace(
+        call,
+        vectors=call.vectors[: 1 if "s" in first else None],
+        scales=np.broadcast_to(scales, call.scales.shape),
+    )
 
 
 @dataclass(eq=False)
@@ -111,8 +114,8 @@ class Survey:
     lost: str | None = None  #: Error of a call without a gradient, where others have one.
     changes: bool = False  #: Rows were right by the table of another length.
     deaths: int = 0
-    #: Calls that were checked: which array of theirs, rows of it, and whether they are wrong.
-    _seen: list[Seen] = field(default_factory=list)
+    #: Arrays of the calls that were checked.
+    _seen: list[Compared] = field(default_factory=list)
     _tried: list[tuple[Call, bool]] = field(default_factory=list)  #: Calls, and those refused.
     _result_dtypes: dict[str, str] = field(default_factory=dict)  #: By dtype of the data.
     _other_lengths: int = MOST_LOOKED_AT
@@ -141,8 +144,7 @@ class Survey:
         for number, call in enumerate(calls):
             if self.deaths >= MOST_DEATHS:
                 return taken + [False] * (len(calls) - number)
-            base, request = self._request(call)
-            response = self._respond(call, request)
+            response = self._respond(call)
             if isinstance(response, bool):
                 taken.append(response)
                 continue
@@ -152,13 +154,13 @@ class Survey:
                 results = response.gradient or ()
             for array, result in zip("qkv", results, strict=False):
                 if result is not None and array in self.checked:
-                    self._check(call, request, base, array, result)
+                    self._check(call, array, result)
         return taken
 
-    def _respond(self, call: Call, request: ScaledRequest) -> Response | bool:
+    def _respond(self, call: Call) -> Response | bool:
         """Make a call; return True if it failed, and False if it was refused, instead."""
         try:
-            response = self.instance_for(call).request(request)
+            response = self.instance_for(call).call(call)
         except Unsupported as error:
             self.unsupported = str(error)
             self._look_for_lost_gradient(call, error)
@@ -194,7 +196,7 @@ class Survey:
             return
         try:
             plain = replace(call, gradient=False)
-            self.instance_for(plain).request(self.request(plain))
+            self.instance_for(plain).call(plain)
         except (ImplementationError, Unsupported):
             return
         if isinstance(error, Unsupported):
@@ -230,34 +232,30 @@ class Survey:
     @property
     def arrays(self) -> set[str]:
         """The arrays of results that were checked: q, k and v."""
-        return {array for _, array, *_ in self._seen}
+        return {each.array for each in self._seen}
 
     @property
     def right_calls(self) -> bool:
         """True if some calls with several tokens were wholly right."""
-        return any(call.length > 1 and not wrong.any() for call, *_, wrong in self._seen)
+        return any(each.call.length > 1 and each.first is None for each in self._seen)
 
     def wrong_calls(self, count: int) -> list[Call]:
         """Return some calls with wrong rows, the smallest ones."""
-        calls = {id(call): call for call, _, _, wrong in self._seen if wrong.any()}
-        return nsmallest(count, calls.values(), key=lambda x: x.batch * x.heads * x.length)
+        calls = {id(each.call): each.call for each in self._seen if each.first is not None}
+        return nsmallest(count, calls.values(), key=lambda call: call.rows)
 
     def wrong_positions(self) -> list[int]:
         """Return some positions of wrong rows."""
-        found = [
-            self._table(call, array, chosen)["position"][wrong]
-            for call, array, chosen, wrong in self._seen
-            if wrong.any()
-        ]
+        seen = [each for each in self._seen if each.first is not None]
+        found = [table["position"][wrong] for table, wrong in map(self._some_rows, seen)]
         return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
 
     def limit_of_position(self) -> tuple[int, int] | None:
         """Return the last right position and the first wrong one; None if they overlap."""
         every: dict[bool, list[NDArray[Any]]] = {True: [], False: []}
-        for call, array, chosen, wrong in self._seen:
-            places = self._table(call, array, chosen)["position"]
+        for table, wrong in map(self._some_rows, self._seen):
             for which, those in every.items():
-                those.append(places[wrong == which])
+                those.append(table["position"][wrong == which])
         right, wrong = (np.concatenate([[], *every[which]]) for which in (False, True))
         if not len(wrong) or not SOME <= right.max(initial=-1) < wrong.min():
             return None
@@ -266,18 +264,18 @@ class Survey:
     def limit_of_length(self) -> tuple[int, int] | None:
         """Return the longest right call and the shortest wrong one; None if lengths overlap."""
         wrong: dict[bool, set[int]] = {True: set(), False: set()}
-        for call, _, _, rows in [*self.subject.surveyed, *self._seen]:
-            wrong[bool(rows.any())].add(call.length)
+        for each in [*self.subject.surveyed, *self._seen]:
+            wrong[each.first is not None].add(each.call.length)
         right, first = max(wrong[False], default=0), min(wrong[True], default=0)
         return (right, first) if 0 < right < first else None
 
-    def statement(self, seen: Sequence[Seen]) -> tuple[str, Explains] | None:
+    def statement(self, seen: Sequence[Compared]) -> tuple[str, Explains] | None:
         """Return the property of all wrong rows and of no right one, and what that explains."""
-        if not any(wrong.any() for *_, wrong in seen):
+        if all(each.first is None for each in seen):
             return None
-        tables = [self._table(call, array, chosen) for call, array, chosen, _ in seen]
+        tables, which = zip(*map(self._some_rows, seen), strict=True)
         rows = {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
-        wrong = np.concatenate([wrong for *_, wrong in seen])
+        wrong = np.concatenate(which)
         uniform = self._uniform(rows, wrong)
         if uniform:
             return uniform, "every call"
@@ -329,12 +327,14 @@ class Survey:
         if self.failed:
             unnamed = self.note or (self.refusal() if self.lost else None) or NO_PATTERN
             note, explains = self.statement(seen) or (unnamed, "")
-            cause = None if self.note else self._cause()
-            vague = note.startswith(("some of", NO_PATTERN))
+            plain = note == NO_PATTERN
+            cause = None if self.note else self._cause("the wrong rows" if plain else "they")
+            vague = plain or note.startswith("some of")
             if vague and any(map(self._is_right, self.wrong_calls(KEPT))):
                 note, cause = AT_TIMES, None
             if cause is not None:
-                note, explains = f"{note}: {cause}", "every call" if vague else explains
+                note = cause if plain else f"{note}: {cause}"
+                explains = "every call" if vague else explains
         return Outcome(
             passed=None if not self.calls else not self.failed,
             max_error=self.max_error,
@@ -363,7 +363,7 @@ class Survey:
         """Say why calls of one kind are wrong, or which of their rows."""
         if self._is_right_when_new():
             return RENEWED
-        keys = all(array == "k" for _, array, _, wrong in self._seen if wrong.any())
+        keys = all(each.array == "k" for each in self._seen if each.first is not None)
         cause = self._cause("keys" if keys else "rows")
         # The first call of a shape has positions from 0 on, so that either may be what is kept.
         if cause and "are ignored" in cause and self._keeps_first_positions():
@@ -408,100 +408,56 @@ class Survey:
         chosen = [self._wrong[i] for i in evenly_spread(len(self._wrong), EXPLAINED)]
         return name_cause(chosen, rows) if chosen else None
 
-    def _vectors(self, call: Call) -> tuple[Array, NDArray[Any]]:
-        """Return the vectors of a call, as float64 and in its dtype; a long one repeats them."""
-        known, key = self.subject.vectors_of_shapes, (call.dtype, call.salt)
-        if key not in known:
-            rows = self.subject.vectors(DISTINCT, call.dtype, salt=40 + call.salt)
-            known[key] = rows, rows.astype(DTYPES[call.dtype])
-        rows, held = known[key]
-        return rows[: call.length], held[: call.length]
+    def position_mistake(self) -> Cause | None:
+        """Return the mistake in positions that wrong rows follow, or None."""
+        return find_position_mistake(self._wrong)
 
-    def request(self, call: Call) -> Request:
-        """Return the request of a call."""
-        return self._request(call)[1].whole()
-
-    def _request(self, call: Call) -> tuple[Array, ScaledRequest]:
-        """Return the vectors of the rows in float64, and the request."""
-        base, held = self._vectors(call)
-        most = max(call.heads, call.key_heads or 0)
-        seeds = (self.subject.seed, call.batch, call.heads, call.length)
-        scales = _random_scales(seeds, call.batch, most).copy()
-        if call.memory == "expanded":  # the first axis of x has one value
-            first = letters("axes", self.axes_of(call))[0]
-            if "b" in first:
-                scales[:] = scales[:1]
-            if "h" in first:
-                scales[:] = scales[:, :1]
-            if "s" in first:
-                base = np.broadcast_to(base[:1], base.shape)
-                held = np.broadcast_to(held[:1], held.shape)
-        request = ScaledRequest(
-            rows=held,
-            scales=scales,
-            heads=call.heads,
-            key_heads=call.key_heads,
-            positions=call.positions,
-            per_sequence=call.per_sequence,
-            memory=call.memory,
-            gradient=call.gradient,
-        )
-        return base, request
-
-    def _check(
-        self, call: Call, request: ScaledRequest, base: Array, array: str, result: NDArray[Any]
-    ) -> None:
+    def _check(self, call: Call, array: str, result: NDArray[Any]) -> None:
         """Compare the rows of one array."""
         self.numbers += result.size
         self._check_dtype(call, known_dtype(result))
         check_real(result, call.dtype)
-        if array == "v":  # values are not rotated
-            found = compare((), request, base, result)
-        else:
-            found = self._compare(request, base, result)
+        found = self._compare(call, array, result)
         if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
             self.max_error, self.tolerance = found.error, found.tolerance
-        right = found.first is None
-        self._seen.append((call, array, *_choose_some(found.wrong, right=right)))
+        self._seen.append(found)
         if found.first is not None:
             self.errors += found.relative
             (b, h, row, j), got, expected = found.first
-            one, other = got * request.scales[b, h], expected * request.scales[b, h]
+            one, other = got * found.scales[b, h], expected * found.scales[b, h]
             digits = distinguishing_digits(np.array([one]), np.array([other]))
             place = call.by_sequence[b if call.per_sequence else 0, row]
             text = (
                 f"{call}: {ARRAYS[array]}sequence {b}, head {h}, row {row} at "
-                f"{format_position(np.asarray(place, dtype=np.float64))}, coordinate {j}: "
+                f"{format_position(place)}, coordinate {j}: "
                 f"got {one:.{digits}g}, expected {other:.{digits}g}"
             )
             self._fail(call, text)
             if not call.gradient:
-                self._keep(request, base, result, found.wrong)
+                self._keep(found, result)
 
-    def _keep(
-        self, request: ScaledRequest, base: Array, result: NDArray[Any], wrong: NDArray[np.bool_]
-    ) -> None:
+    def _keep(self, found: Compared, result: NDArray[Any]) -> None:
         """Keep some wrong rows of a call, to find out what they are instead."""
-        scales = request.scales[:, : wrong.shape[1]]
-        places = request.by_sequence.astype(np.float64)
-        which = np.flatnonzero(wrong)
+        call, vectors = found.call, found.call.vectors.astype(np.float64)
+        places = call.by_sequence.astype(np.float64)
+        which = np.flatnonzero(found.wrong)
         first, spread = which[:KEPT], which[evenly_spread(len(which), KEPT)]
-        b, h, s = np.unravel_index(np.unique([*first, *spread]), wrong.shape)
-        own = s % len(base)
+        b, h, s = np.unravel_index(np.unique([*first, *spread]), found.wrong.shape)
+        own = s % len(vectors)
         assert self.subject.oracle is not None
         sample = Sample(
             oracle=self.subject.oracle.at_length(max(map(sequence_length, places))),
-            dtype=known_dtype(request.rows),
-            x=base[own],
+            dtype=call.dtype,
+            x=vectors[own],
             m=places[b % len(places), s],
-            got=to_float64(result[b, h, s]) / scales[b, h, None],
+            got=to_float64(result[b, h, s]) / found.scales[b, h, None],
             sequence=b,
             head=h,
             row=s,
             positions=places,
-            vectors=base,
+            vectors=vectors,
             own=own,
-            scales=scales,
+            scales=found.scales,
             limits=self.subject.limits,
         ).wrong()
         if sample is not None:
@@ -514,29 +470,22 @@ class Survey:
             self.note = f"{call.dtype} comes back as {usual} in some shapes, as {dtype} in others"
             self._fail(call, f"{call}: the result is {dtype}, in other shapes {usual}")
 
-    def _compare(self, request: ScaledRequest, base: Array, result: NDArray[Any]) -> Comparison:
+    def _compare(self, call: Call, array: str, result: NDArray[Any]) -> Compared:
         """Compare rows with those expected, by the convention that they follow if there is one."""
-        first: Comparison | None = None
-        for oracles in self.subject.oracles_of(
-            request.by_sequence, identify=self._other_lengths > 0
-        ):
-            found = compare(oracles, request, base, result)
-            if found.first is None:
-                self.changes |= first is not None
-                return found
-            first = first or found
-        self._other_lengths = max(0, self._other_lengths - 1)
-        assert first is not None
-        return first
+        every = self.subject.oracles_of(call.by_sequence, identify=self._other_lengths > 0)
+        found, _, changed = compare_first(every, call, result, array)
+        self.changes |= changed
+        self._other_lengths = max(0, self._other_lengths - (found.first is not None))
+        return found
 
     def _fail(self, call: Call, text: str) -> None:
-        numbers = call.batch * call.heads * call.length
-        if self.smallest is None or numbers < self.smallest[0]:
-            self.smallest = numbers, text
+        if self.smallest is None or call.rows < self.smallest[0]:
+            self.smallest = call.rows, text
 
-    def _table(self, call: Call, array: str, chosen: NDArray[np.int64]) -> Table:
-        """Return the attributes of rows of a call, by their index in it."""
-        shape = (call.batch, call.heads_of(array), call.length)
+    def _some_rows(self, found: Compared) -> tuple[Table, NDArray[np.bool_]]:
+        """Return the attributes of some rows of a call, and which of them are wrong."""
+        call, shape = found.call, found.wrong.shape
+        chosen, wrong = _choose_some(found.wrong, right=found.first is None)
         index = np.unravel_index(chosen, shape)
         axes = letters("axes", self.axes_of(call))
         flat = np.zeros_like(chosen)
@@ -556,10 +505,10 @@ class Survey:
             "row": s,
             "position": places[b % len(places), s],
             "flat": flat,
-            "array": np.full(len(chosen), array),
+            "array": np.full(len(chosen), found.array),
         }
         of_call = self._attributes(call).items()
-        return own | {name: np.full(len(b), value) for name, value in of_call}
+        return own | {name: np.full(len(b), value) for name, value in of_call}, wrong
 
     def _attributes(self, call: Call) -> Case:
         """Return what a call is, by the names that `blame` knows."""
@@ -568,9 +517,9 @@ class Survey:
         return {
             "batch": call.batch,
             "heads": call.heads,
-            "key_heads": call.heads if call.key_heads is None else call.key_heads,
+            "key_heads": call.key_heads or call.heads,
             "length": call.length,
-            "rows": call.batch * call.heads * call.length,
+            "rows": call.rows,
             "axes": axes,
             "dtype": call.dtype,
             "memory": "strided" if transposed else call.memory,  # so are the numbers of a row
@@ -590,6 +539,7 @@ def _pack(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 @functools.lru_cache(maxsize=1024)
 def _random_scales(seeds: tuple[int, ...], batch: int, heads: int) -> Array:
+    """Return a factor for each head of each sequence."""
     return np.random.default_rng(seeds).choice(SCALES, size=(batch, heads))
 
 
