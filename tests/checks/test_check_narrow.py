@@ -177,6 +177,24 @@ def test_a_second_array_that_nobody_gave_is_named() -> None:
     )
 
 
+def twice(q: Array, k: Array, positions: Any) -> tuple[Array, Array]:
+    """Queries come back as keys, where there are as many."""
+    y = turn(q, positions)
+    return y, y if q.shape == k.shape else turn(k, positions)
+
+
+def packed_twice(qkv: Array, positions: Any) -> Array:  # (b, s, 3, h, d)
+    """The same, of queries, keys and values in one array."""
+    q = turn(qkv[:, :, 0].swapaxes(1, 2), positions).swapaxes(1, 2)
+    return np.stack([q, q, qkv[:, :, 2]], axis=2)
+
+
+@pytest.mark.parametrize("target", [twice, packed_twice])
+def test_queries_in_place_of_keys_are_found(target: Any) -> None:
+    options = {name: value for name, value in HERE.items() if name != "form"}
+    assert "keys" in failures(judge(target, fast=True, **options))
+
+
 # Causes.
 
 

@@ -180,7 +180,7 @@ def test_one_that_leaks_ends_its_process_and_is_named() -> None:
     verdict = ropecli.check(f"{MODULE}:leaks", **options, memory=1)
     assert verdict.passed is False
     assert "MemoryError" in str(verdict.diagnosis)
-    assert "of 1 GB in use) in a call of 1 x" in str(verdict.diagnosis)
+    assert "of 1 GB in use) in a call of " in str(verdict.diagnosis)
 
 
 @pytest.mark.slow
@@ -221,13 +221,13 @@ def test_one_that_ends_its_process_in_batches_only_is_called_and_fails(
     timeout = 3 if "3 s" in words else 60
     verdict = ropecli.check(f"{MODULE}:{name}", **options, timeout=timeout)
     assert failures(verdict) == ["every shape"]
-    assert f"{words} in a call of 1 x" in str(verdict.diagnosis)
+    assert f"{words} in a call of " in str(verdict.diagnosis)
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("always_aborts", "its process was killed by SIGABRT in a call of 1 x"),
+        ("always_aborts", "its process was killed by SIGABRT in a call of "),
         pytest.param("returns_too_much", "MemoryError: Unable to allocate", marks=pytest.mark.slow),
         pytest.param("always_loops", "did not return within 0.3 s", marks=pytest.mark.slow),
         pytest.param("returns_objects", "it returned object", marks=pytest.mark.slow),
@@ -446,8 +446,11 @@ def test_calls_that_hang_are_named_where_no_further_one_is_made(tmp_path: Path) 
     )
     verdict = ropecli.check(f"{file}:late", timeout=0.3, head_dim=64, dtypes="float32")
     text = " ".join(str(verdict).split())
-    words = r"ended \d times, the last time because it did not return within 0.3 s in a call"
-    assert re.search(words, text)
+    words = r"ended (\d+) times, the last time because it did not return within 0.3 s in a call"
+    ended = re.search(words, text)
+    assert ended is not None
+    # In the search for a call twice as many timeouts may pass as in the checks.
+    assert run.PATIENCE <= int(ended[1]) <= 3 * run.PATIENCE
 
 
 @pytest.mark.slow

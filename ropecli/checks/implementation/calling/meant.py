@@ -205,14 +205,15 @@ def _read(
     rows = got.reshape(-1, got.shape[-1])
     known = (directions**2).sum(axis=-1)
     along = rows @ directions.T  # (rows, positions)
-    # |y - a g|^2 of each vector a times the one, and each direction g.
-    a = factors.reshape(-1, 1)
-    off = a**2 * known - 2 * a * along[:, None]
-    flat = off.reshape(len(rows), -1)
-    best = flat.argmin(axis=1)
-    which, where = np.divmod(best, len(directions))
+    where = (along / np.sqrt(known)).argmax(axis=1)
+    each = np.arange(len(rows)), where
+    order = np.argsort(factors, axis=None)
+    # The factors are powers of one number.
+    power = np.log(along[each] / known[where]) / np.log(RATIO)
+    power = np.nan_to_num(np.rint(power), nan=0.0).clip(0, factors.size - 1)
+    which = order[power.astype(np.int64)]
     size = (rows**2).sum(axis=-1)
-    left = size + flat[np.arange(len(rows)), best]
+    left = ((rows - factors.ravel()[which, None] * directions[where]) ** 2).sum(axis=-1)
     near = (left <= NEAR**2 * size) & (size > 0)
     shape = got.shape[:3]
     return which.reshape(shape), where.reshape(shape), near.reshape(shape)

@@ -45,6 +45,7 @@ FEWER = 32  #: and what it is divided by if that is to be fast.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
 LOOKED_AT = 4  #: Wrong gradients checked against their rows.
+KEY_HEADS = ((4, 2), (4, 1), (6, 2), (1, 1), (4, 4))  #: Heads of queries and of keys.
 FEWER_HEADS = "wrong with grouped-query attention (fewer key heads)"
 AS_ROWS_DO = ", as the rows themselves do"
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
@@ -166,8 +167,9 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
         "memory": MEMORY,
         "mode": MODES,
     }
-    if "k" in subject.implementation.convention.names:
-        factors["key_heads"] = ("all", "one", "some")
+    names = subject.implementation.convention.names
+    if names & {"k", "qkv"}:
+        factors["key_heads"] = ("all", "one", "some") if "k" in names else ("all",)
     return factors
 
 
@@ -326,11 +328,12 @@ def _inverts_what_is_computed(survey: Survey) -> bool:
 @oracle_law("keys", "keys are turned otherwise than queries")
 def keys(subject: Subject) -> Outcome:
     """Keys are rotated as queries are, in their own number of heads."""
-    if "k" not in subject.implementation.convention.names:
+    names = subject.implementation.convention.names
+    if not names & {"k", "qkv"}:
         return no_verdict("it takes no keys")
     places = range(min(32, subject.context))
     survey, refused = Survey(subject), None
-    for heads, key_heads in ((4, 2), (4, 1), (6, 2), (1, 1)):
+    for heads, key_heads in KEY_HEADS if "k" in names else ((4, 4), (1, 1)):
         call = call_at(subject, places, heads=heads, key_heads=key_heads, salt=5)
         taken = survey.make(call)
         if not taken and refused is None:
