@@ -227,7 +227,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "tail": (last_rows, "every shape", "the last n mod 64 rows of a sequence of n come out wrong"),
     "precision": (imprecise, "every position", "every row of float32 is off by"),
     "later": (imprecise_later, "every position", "every row but those at position 0"),
-    "steps": (Tires(), "many steps", "share no simple pattern"),
+    "steps": (Tires(), "many steps", "the wrong rows are rotated by their position + 1"),
 }  # fmt: skip
 SHAPES = ("every shape", "every position", "memory", "many steps")
 

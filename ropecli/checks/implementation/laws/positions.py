@@ -193,7 +193,7 @@ def negative(subject: Subject) -> Outcome:
         why = survey.refusals[0] if survey.refusals else survey.unsupported
         return no_verdict(f"refuses negative positions: {why}")
     outcome = survey.outcome_of_one()
-    if outcome.passed is not False:
+    if outcome.passed is not False or survey.note:  # it gave nothing to compare
         return outcome
     try:
         mistake = survey.position_mistake()  # positions may be indices of a table

@@ -30,7 +30,7 @@ from ropecli.checks.implementation.causes import (
     find_position_mistake,
     name_cause,
 )
-from ropecli.checks.implementation.convention import Convention, letters
+from ropecli.checks.implementation.convention import PACKED, Convention, letters
 from ropecli.checks.implementation.interface import Instance
 from ropecli.checks.implementation.oracle import sequence_length
 from ropecli.checks.implementation.rows import (
@@ -84,8 +84,10 @@ def call_at(
     call = subject.call(array, FIRST_SALT + salt, dtype, scales=scales, key_heads=key_heads, **more)
     if call.memory != "expanded":
         return call
-    arrangement = call.arrangement or subject.implementation.convention
-    first = letters("axes", arrangement.axes_of_x)[0]  # this axis of x has one value
+    axes = (call.arrangement or subject.implementation.convention).axes_of_x
+    first = axes.split()[0]  # this axis of x has one value
+    if first == PACKED:  # keys are queries
+        return replace(call, scales=np.tile(scales[:, :heads], 2))
     scales = scales[: 1 if "b" in first else None, : 1 if "h" in first else None]
     return replace(
         call,
@@ -121,7 +123,7 @@ class Survey:
     _other_lengths: int = MOST_LOOKED_AT
     #: Instances that are called in further arrangements of axes.
     _arranged: dict[Convention, Instance] = field(default_factory=dict)
-    _wrong: list[Sample] = field(default_factory=list)  #: Some wrong rows of each wrong call.
+    _samples: list[Sample] = field(default_factory=list)  #: Some rows of each wrong call.
 
     def __post_init__(self) -> None:
         """Make the instance."""
@@ -364,7 +366,9 @@ class Survey:
         if self._is_right_when_new():
             return RENEWED
         keys = all(each.array == "k" for each in self._seen if each.first is not None)
-        cause = self._cause("keys" if keys else "rows")
+        rows = "keys" if keys else "rows"
+        mistake = self.position_mistake()
+        cause = mistake.words.format(rows=rows) if mistake else self._cause(rows)
         # The first call of a shape has positions from 0 on, so that either may be what is kept.
         if cause and "are ignored" in cause and self._keeps_first_positions():
             return KEPT_FIRST
@@ -405,12 +409,13 @@ class Survey:
 
     def _cause(self, rows: str = "they") -> str | None:
         """Return what the wrong rows of these calls are instead, where one cause explains all."""
-        chosen = [self._wrong[i] for i in evenly_spread(len(self._wrong), EXPLAINED)]
-        return name_cause(chosen, rows) if chosen else None
+        some = [self._samples[i] for i in evenly_spread(len(self._samples), EXPLAINED)]
+        wrong = [each for each in map(Sample.wrong, some) if each is not None]
+        return name_cause(wrong, rows) if wrong else None
 
     def position_mistake(self) -> Cause | None:
-        """Return the mistake in positions that wrong rows follow, or None."""
-        return find_position_mistake(self._wrong)
+        """Return the mistake in positions that right rows follow as well as wrong ones, or None."""
+        return find_position_mistake(self._samples)
 
     def _check(self, call: Call, array: str, result: NDArray[Any]) -> None:
         """Compare the rows of one array."""
@@ -437,12 +442,13 @@ class Survey:
                 self._keep(found, result)
 
     def _keep(self, found: Compared, result: NDArray[Any]) -> None:
-        """Keep some wrong rows of a call, to find out what they are instead."""
+        """Keep some rows of a call, to find out what wrong ones are instead."""
         call, vectors = found.call, found.call.vectors.astype(np.float64)
         places = call.by_sequence.astype(np.float64)
-        which = np.flatnonzero(found.wrong)
+        which, right = np.flatnonzero(found.wrong), np.flatnonzero(~found.wrong)
         first, spread = which[:KEPT], which[evenly_spread(len(which), KEPT)]
-        b, h, s = np.unravel_index(np.unique([*first, *spread]), found.wrong.shape)
+        chosen = np.unique([*first, *spread, *right[:KEPT]])
+        b, h, s = np.unravel_index(chosen, found.wrong.shape)
         own = s % len(vectors)
         assert self.subject.oracle is not None
         sample = Sample(
@@ -459,9 +465,8 @@ class Survey:
             own=own,
             scales=found.scales,
             limits=self.subject.limits,
-        ).wrong()
-        if sample is not None:
-            self._wrong.append(sample)
+        )
+        self._samples.append(sample)
 
     def _check_dtype(self, call: Call, dtype: str) -> None:
         """Compare the dtype of a result with that of the first result of such data."""
