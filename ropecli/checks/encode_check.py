@@ -287,8 +287,8 @@ class _Part:
         with np.errstate(all="ignore"):
             length = np.abs(expected)
             stretched = np.abs(np.abs(got) - length)
-            off = self.truth.wrong(self.after.astype(np.float64))[..., self.written].any(axis=-1)
-            right = ~off & (stretched <= self.rounding * length + self.least)
+            near = np.abs(got - expected) <= self.truth.tolerance[..., self.written[:, 0]]
+            right = near & (stretched <= self.rounding * length + self.least)
             # A pair too large for the dtype, or not finite before, is not finite afterwards.
             lost = ~(length <= float(self.limits.max))
             right |= lost & ~np.isfinite(got)

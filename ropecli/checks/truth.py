@@ -57,7 +57,7 @@ def rotated(
     rows = float64.turn(x, cosine, sine, pairs_in=pairs_in, pairs_out=pairs_out, factor=factor)
     tolerance = relative * np.abs(rows) + least
     first, second = float64.columns(pairs_in)
-    length = factor * np.sqrt(x[..., first] ** 2 + x[..., second] ** 2)
+    length = factor * np.hypot(x[..., first], x[..., second])
     for column in float64.columns(pairs_out):
         tolerance[..., column] = (relative + phase) * length + least
     return Truth(rows=rows, tolerance=tolerance)
