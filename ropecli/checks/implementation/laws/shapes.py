@@ -111,10 +111,6 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
     def by_size(cases: Sequence[Case]) -> list[Case]:  # a budget cuts the longest calls
         return sorted(cases, key=lambda case: design.rows(case).bit_length())
 
-    def make_all(cases: Sequence[Case], salt: int = 0) -> list[bool]:
-        calls = [_call(subject, each, gradient=gradient, salt=salt) for each in cases]
-        return survey.make_all(calls)
-
     def within(limit: int) -> Callable[[Case], bool]:
         return lambda case: design.rows(case) <= limit and _is_taken(subject, case)
 
@@ -126,8 +122,7 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
                 singles.append(case)
                 met.update(case.items())
     singles = by_size(singles)
-    made = make_all(singles)
-    taken = [case for case, is_taken in zip(singles, made, strict=True) if is_taken]
+    taken = [each for each in singles if survey.make(_call(subject, each, gradient=gradient))]
     if subject.few_calls or not taken:
         return
     known = {
@@ -143,7 +138,8 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
         kinds = {} if subject.thorough else KINDS
         limits = [within(limit) for limit in design.ROWS]
         pairs = design.cover(known, *limits, first=taken, kinds=kinds)
-        make_all(by_size(pairs), number)
+        for each in by_size(pairs):
+            survey.make(_call(subject, each, gradient=gradient, salt=number))
 
 
 def _factors(subject: Subject) -> dict[str, Sequence[Any]]:

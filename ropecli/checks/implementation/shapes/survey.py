@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Any
@@ -17,7 +17,6 @@ from ropecli.checks.implementation.call import (
     Died,
     ImplementationError,
     OutOfTime,
-    Response,
     Unsupported,
     WrongResult,
     check_real,
@@ -129,68 +128,52 @@ class Survey:
         """Make the instance."""
         self.instance = self.subject.implementation.fresh()
 
+    def make_all(self, calls: Iterable[Call]) -> list[bool]:
+        """Make calls and check them; return as `make`."""
+        return [self.make(call) for call in calls]
+
     def make(self, call: Call) -> bool:
         """Make a call and check it; return False if it was refused, or is not expressible."""
-        return self.make_all([call])[0]
-
-    def make_all(self, calls: Sequence[Call]) -> list[bool]:
-        """Make calls and check them; return as `make`."""
+        if self.deaths >= MOST_DEATHS:
+            return False
         try:
-            return self._make_all(calls)
+            response = self.instance_for(call).call(call)
         except OutOfTime as error:
             error.found = self.outcome() if self.failed else None
             raise
-
-    def _make_all(self, calls: Sequence[Call]) -> list[bool]:
-        taken: list[bool] = []
-        for number, call in enumerate(calls):
-            if self.deaths >= MOST_DEATHS:
-                return taken + [False] * (len(calls) - number)
-            response = self._respond(call)
-            if isinstance(response, bool):
-                taken.append(response)
-                continue
-            taken.append(True)
-            results: tuple[NDArray[Any] | None, ...] = (response.q, response.k, response.v)
-            if call.gradient:
-                results = response.gradient or ()
-            for array, result in zip("qkv", results, strict=False):
-                if result is not None and array in self.checked:
-                    self._check(call, array, result)
-        return taken
-
-    def _respond(self, call: Call) -> Response | bool:
-        """Make a call; return True if it failed, and False if it was refused, instead."""
-        try:
-            response = self.instance_for(call).call(call)
         except Unsupported as error:
             self.unsupported = str(error)
             self._look_for_lost_gradient(call, error)
             return False
-        except (Died, WrongResult) as error:
-            if call.arrangement and isinstance(error, WrongResult):
-                return False  # another shape: this arrangement is taken for some sizes alone
-            self.calls += 1
-            self.deaths += isinstance(error, Died)
-            self._fail(call, f"{call}: {error}")
-            self.note = self.note or str(error)
-            self._note(call, refused=False)
-            return True
         except ImplementationError as error:
-            self._note(call, refused=True)
-            if call.positions.max() < call.promised:
-                self.calls += 1
-                self.note = self.note or f"{CALL_FAILED}: {error}"
-                self._fail(call, f"{call}: {error}")
-                return True
-            self.refusals.append(str(error))
-            if "read-only" in str(error):
-                self.subject.read_only.add(call.dtype)
-            self._look_for_lost_gradient(call, error)
-            return False
+            return self._is_failure(call, error)
         self._note(call, refused=False)
         self.calls += 1
-        return response
+        results: tuple[NDArray[Any] | None, ...] = (response.q, response.k, response.v)
+        if call.gradient:
+            results = response.gradient or ()
+        for array, result in zip("qkv", results, strict=False):
+            if result is not None and array in self.checked:
+                self._check(call, array, result)
+        return True
+
+    def _is_failure(self, call: Call, error: ImplementationError) -> bool:
+        """Return True for an error that fails the call, and False for a refusal."""
+        if isinstance(error, WrongResult) and call.arrangement:
+            return False  # another shape: this arrangement is taken for some sizes alone
+        has_ended = isinstance(error, Died | WrongResult)
+        self._note(call, refused=not has_ended)
+        if has_ended or call.positions.max() < call.promised:
+            self.calls += 1
+            self.deaths += isinstance(error, Died)
+            self.note = self.note or f"{'' if has_ended else f'{CALL_FAILED}: '}{error}"
+            self._fail(call, f"{call}: {error}")
+            return True
+        self.refusals.append(str(error))
+        if "read-only" in str(error):
+            self.subject.read_only.add(call.dtype)
+        self._look_for_lost_gradient(call, error)
+        return False
 
     def _look_for_lost_gradient(self, call: Call, error: Exception) -> None:
         """Fail a call that is answered, and has no gradient, where others have one."""
