@@ -177,6 +177,11 @@ class Caller:
         self._in_a_row.clear()
         self._lost, self._searching = 0.0, False
 
+    @property
+    def is_out_of_time(self) -> bool:
+        """True if the budget of the run is spent."""
+        return self._clock.seconds_left() <= 0
+
     def dtypes(self, framework: str) -> tuple[str, ...]:
         """Return the dtypes that a framework holds."""
         found: tuple[str, ...] = self._ask_once("dtypes", framework)
