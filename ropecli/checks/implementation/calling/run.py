@@ -187,6 +187,11 @@ class Caller:
         found: tuple[str, ...] = self._ask_once("dtypes", framework)
         return found
 
+    def has_device(self, framework: str, device: str) -> bool:
+        """Return True if a framework has a device other than the CPU on this machine."""
+        found: bool = self._ask_once("has_device", framework, device)
+        return found
+
     def describe(self) -> Description:
         """Describe the implementation."""
         found: Description = self._ask_once("describe")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
-from ropecli.checks.implementation.laws.positions import edge_positions
+from ropecli.checks.implementation.laws.positions import edge_positions, fill_up
 from ropecli.checks.implementation.oracle import Oracle, Truth, computed_in_half, sequence_length
 from ropecli.checks.implementation.rows import AS_THE_ORACLE, check_call, compare_rows
 from ropecli.checks.implementation.subject import Subject
@@ -174,9 +174,9 @@ def precision(subject: Subject) -> Outcome:
         )
     near = range(min(NEAR, subject.context))
     decoder = subject.implementation.form == "decoder"
-    step = subject.step(
-        range(NEAR) if decoder else sorted({*near, *edge_positions(subject.context)}), 18
-    )
+    edges = edge_positions(subject.context)
+    places = fill_up(subject, edges if subject.implementation.compiles else sorted({*near, *edges}))
+    step = subject.step(range(NEAR) if decoder else places, 18)
     try:
         got = subject.rotate(*step)
     except ImplementationError as error:

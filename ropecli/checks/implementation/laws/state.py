@@ -34,10 +34,15 @@ TWICE = "the rounding of two rotations"
 NO_EFFECT = "has no effect"
 
 
+def _few_tokens(subject: Subject) -> int:
+    """Return the tokens of a call that has nothing to show of lengths."""
+    return min(SHORT if subject.implementation.compiles else SEQUENCE, subject.context)
+
+
 @law("input untouched", because="none", meaning="the input is written into")
 def input_untouched(subject: Subject) -> Iterator[Outcome]:
     """No argument is written into, in any dtype."""
-    count = min(SEQUENCE, subject.context)
+    count = _few_tokens(subject)
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
     whole = subject.request(range(first, first + count), 11, watch=True)
     for dtype, rows in itertools.product(subject.dtypes, (count, 1)):
@@ -66,7 +71,7 @@ def input_untouched(subject: Subject) -> Iterator[Outcome]:
 )
 def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
     """The result has the dtype and the shape of x."""
-    places = subject.on_axes(np.arange(min(SEQUENCE, subject.context)))
+    places = subject.on_axes(np.arange(_few_tokens(subject)))
     for dtype in subject.dtypes:
         x = subject.vectors(len(places), dtype, salt=12).astype(DTYPES[dtype])
         try:
@@ -112,7 +117,7 @@ def independent_rows(subject: Subject) -> Iterator[Outcome]:
 
     Padding of paged caches holds any number, and so do heads that are not in use.
     """
-    count = min(SEQUENCE, subject.context)
+    count = _few_tokens(subject)
     places = subject.on_axes(np.arange(count))
     for lead in ((), (2, 2)):
         x = subject.vectors(int(np.prod(lead)) * count, salt=26)
