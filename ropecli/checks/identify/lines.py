@@ -17,6 +17,7 @@ CLEARLY = 6.0  #: Standard deviations that chance does not reach.
 _BETTER = 8.0  #: Residual of one axis, at least, relative to that of several.
 _FOLLOWED = 0.5  #: Radians, root mean square, up to which phases are on the line of a stretch.
 _WIDER = 3.0  #: Length of a stretch of positions, relative to that of the one before.
+_PLANES = 8  #: Pairs on no line that are tried first; in a rotation all of them are on planes.
 _MOST_TURNS = 4096  #: Whole turns between neighbours to try, if no two are one step apart.
 
 
@@ -74,7 +75,8 @@ def fit_lines(phasor: Complex, positions: Array, unit: float) -> tuple[Array, Ar
     line = np.take_along_axis(lines, best[None, None], axis=0)[0]
     along = np.eye(positions.shape[1])[axes[best]]
     lost = np.flatnonzero((line[-1] > _BETTER * unit) & (len(axes) > 1))
-    planes = {pair: fit_plane(phasor[:, pair], positions, axes, unit) for pair in lost}
+    some = lost[evenly_spread(len(lost), _PLANES)]
+    planes = {pair: fit_plane(phasor[:, pair], positions, axes, unit) for pair in some}
     if any(p is not None and p[1][-1] * _BETTER < line[-1, pair] for pair, p in planes.items()):
         # All pairs then, also those that follow other axes too little for it to show by itself.
         for pair in range(len(along)):

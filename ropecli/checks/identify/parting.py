@@ -12,6 +12,7 @@ from ropecli.checks.identify.observe import Inputs
 from ropecli.rotary import Rotary
 
 _FEWEST = 32  #: Rows of which half are enough to be recognised.
+MOST_PARTS = 7  #: Parts of vectors, of one head or of some rows, that may be rotated by themselves.
 LISTED = 8  #: Vectors or indices that are written out.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from ropecli.checks.identify.observe import (
     why_unusable,
 )
 from ropecli.checks.identify.pairing import KEPT, find_pairs
-from ropecli.checks.identify.parting import Parting, find_parting, parts_of
+from ropecli.checks.identify.parting import MOST_PARTS, Parting, find_parting, parts_of
 from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.refuse import (
     OFF,
@@ -151,13 +152,18 @@ def identify_rows(
     return explain_refusal(found, inputs) if explained else found
 
 
-def explain_refusal(found: Identification, inputs: Inputs) -> Identification:
-    """Return an identification; if refused, with why, and vectors that part from most others."""
+def explain_refusal(
+    found: Identification, inputs: Inputs, *, parts: int = MOST_PARTS
+) -> Identification:
+    """Return an identification; if refused, with why, and vectors that part from most others.
+
+    Each of the parts, in which the most others are looked for, takes about as long as the whole.
+    """
     if found.reason == UNEXPLAINED:
         found = replace(found, reason=rejection_reason(observe(inputs)))
     if found.recognised or found.parting is not None:
         return found
-    for part in parts_of(inputs):
+    for part in itertools.islice(parts_of(inputs), parts):
         most = recover(part, {})
         rotary, step, offset = most.rotary, most.position_step, most.position_offset
         if rotary is None or step is None or offset is None:

@@ -90,8 +90,10 @@ class Implementation:
         self.kind = description.kind  #: "function", "class" or "instance".
         #: The encoding of the cos and sin that it is given; None if it makes them.
         self.tables = search.rope if convention.names & {*TABLES, *CACHES} else None
-        #: True if a call in a new shape takes long, as a program or a compiler does.
-        self.costly = description.name == PROGRAM or convention.framework == "jax"
+        #: True if a call in a new shape takes long: each operation is compiled for it.
+        self.compiles = convention.framework == "jax"
+        #: True if each call takes long, or does in a new shape.
+        self.costly = description.name == PROGRAM or self.compiles
         #: Name of a parameter that is a dtype, and its default where that is half precision.
         self.half_by_default = _half_by_default(description, init)
         #: True if a new instance is free of what earlier calls left behind.

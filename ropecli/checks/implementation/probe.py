@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
+from ropecli.checks.identify import Identification, identify_rows
+from ropecli.checks.identify.observe import Inputs, validate_inputs
+from ropecli.checks.identify.recover import explain_refusal, recover
+from ropecli.checks.implementation.call import Call, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.laws import recognition, state
 from ropecli.checks.implementation.oracle import computed_in_half, oracle_of, refine_frequencies
-from ropecli.checks.implementation.rows import is_right
+from ropecli.checks.implementation.rows import compare_first, is_right
 from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.errors import RopecliError
 
@@ -53,11 +54,26 @@ def probe(subject: Subject) -> Subject:
             fits = is_right(subject.held_to_expected, recognition.first_call(subject))
         except (ImplementationError, Unsupported) as error:
             return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
+        except OutOfTime:
+            if known is not None or not _first_rows_are_wrong(subject):
+                raise
         if fits:
             break
     if not fits and known is None and not subject.expectation.is_whole:
         subject = replace(subject, expect=None)  # a layout that nobody gave is none to fail by
     return _hold_to(subject, as_expected=fits)
+
+
+def _first_rows_are_wrong(subject: Subject) -> bool:
+    """Return True if rows that are there already are not those of the encoding expected."""
+    if subject.evidence.rows is None:
+        return False
+    x, y, m = subject.evidence.rows
+    held = DTYPES[subject.evidence.dtype]
+    call = Call(vectors=x.astype(held), positions=m.astype(np.int64))
+    every = subject.held_to_expected.oracles_of(call.by_sequence)
+    found, *_ = compare_first(every, call, y[None, None])
+    return found.first is not None
 
 
 def _hold_to(subject: Subject, *, as_expected: bool) -> Subject:
@@ -85,9 +101,7 @@ def _identify(
     subject: Subject, evidence: Evidence, dtype: str
 ) -> tuple[Evidence, Identification | None]:
     """Identify the rotation that vectors of a dtype show."""
-    from ropecli.checks.identify import identify_rows
-
-    refused: list[tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]] = []
+    refused: list[tuple[Identification, Inputs]] = []
     most = min(subject.context, max(subject.original or subject.context, ROWS[-1]))
     for rows in sorted({min(count, most) for count in ROWS}, reverse=True):
         where = _spread(subject, rows)
@@ -105,35 +119,41 @@ def _identify(
         evidence = replace(evidence, why_unidentified=why)
         if why is not None:
             continue
-        named = {} if subject.expect is None else {"expected": subject.expect}
         try:
-            for after in subject.tolerances.dtypes_as_coarse(dtype):
-                vectors = call.vectors, y.astype(DTYPES[after]), call.positions
-                found = identify_rows(*vectors, candidates=named, explained=False)
-                if found.recognised:
-                    break
+            found, inputs = _recover(subject, call, y)
         except RopecliError as error:
             evidence = replace(evidence, why_unidentified=str(error))
             break
         evidence = replace(evidence, rows=(call.x, y, call.m))
         if found.recognised:
             return evidence, found
-        refused.append(vectors)
+        refused.append((found, inputs))
+        if subject.implementation.caller.is_out_of_time:
+            break
         if rows <= FEW:
-            majority = _identify_most(evidence, dtype, identify_rows(*vectors))
+            majority = _identify_most(evidence, dtype, explain_refusal(found, inputs))
             if majority is not None:
                 return majority
             break
     # The most rows say best why: a cache that ends early may hide a rotation.
-    return evidence, identify_rows(*refused[0]) if refused else None
+    return evidence, explain_refusal(*refused[0], parts=0) if refused else None
+
+
+def _recover(subject: Subject, call: Call, y: Array) -> tuple[Identification, Inputs]:
+    """Recover the rotation of rows in a dtype, or in one that is as coarse as the tolerance."""
+    named = {} if subject.expect is None else {"expected": subject.expect}
+    for after in subject.tolerances.dtypes_as_coarse(call.dtype):
+        inputs = validate_inputs(call.vectors, y.astype(DTYPES[after]), call.positions)
+        found = recover(inputs, named)
+        if found.recognised:
+            break
+    return found, inputs
 
 
 def _identify_most(
     evidence: Evidence, dtype: str, found: Identification
 ) -> tuple[Evidence, Identification] | None:
     """Identify the rotation of most rows, if some deviate; checks then say which ones do."""
-    from ropecli.checks.identify import identify_rows
-
     if evidence.rows is None:
         return None
     held, count = DTYPES[dtype], len(evidence.rows[0])

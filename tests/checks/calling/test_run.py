@@ -11,6 +11,8 @@ from helpers import slow
 from judging import failures, turn_small
 
 import ropecli
+from ropecli.checks.identify.planes import fit_plane
+from ropecli.checks.identify.recover import recover
 from ropecli.checks.implementation.calling.find import CallError
 from ropecli.render.check import page
 from ropecli.render.console import Screen
@@ -99,6 +101,64 @@ def test_rows_that_show_no_rotation_are_a_failure_though_the_budget_ends(clock: 
     assert failures(verdict) == ["rotation"]
     assert str(verdict.diagnosis).startswith("it is not a rotation by position")
     assert re.fullmatch(r"\d+ of 29 checks in 19 s", str(verdict.unfinished))
+
+
+def turn_by_a_product(x: Any, positions: Any) -> Any:
+    """Rotate by the first coordinate of a position and, wrongly, by the product of both."""
+    quarter = x.shape[-1] // 4
+    theta = 10_000.0 ** (-np.arange(quarter) / quarter)
+    product = positions[:, :1] * positions[:, 1:] % 7
+    angle = np.concatenate([positions[:, :1] * theta, product * theta], axis=1)
+    a, b = np.split(x, 2, axis=-1)
+    c, s = np.cos(angle), np.sin(angle)
+    return np.concatenate([a * c - b * s, a * s + b * c], axis=-1).astype(x.dtype)
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_budget_that_ends_after_the_first_rows_leaves_what_they_show(
+    clock: Clock, wrong: bool
+) -> None:
+    """Rows show that an encoding is not the one expected without a further call."""
+    expect = ropecli.rope("axial", head_dim=8, axes=2, layout="half")
+
+    def rotate(x: Any, positions: Any) -> Any:
+        clock.now += 20 if x.shape[-2] > 512 else 0.001
+        if wrong:
+            return turn_by_a_product(x, positions)
+        return ropecli.rotate(x, expect, positions).astype(x.dtype)
+
+    given: dict[str, Any] = {"dtypes": "float32", "context_length": 4096, "isolated": False}
+    options = given | {"expect": expect, "call": "rotate(x, positions)", "budget": 19}
+    if not wrong:
+        with pytest.raises(CallError, match="still finding which RoPE it is"):
+            ropecli.check(rotate, **options)
+        return
+    verdict = ropecli.check(rotate, **options)
+    assert failures(verdict) == ["rotation"]
+
+
+def test_work_to_explain_rows_that_are_refused_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a sample of many rows cannot show to be a rotation is not looked for in parts of it."""
+    rows: list[int] = []
+    count_planes: list[int] = []
+
+    def count(inputs: Any, candidates: Any) -> Any:
+        rows.append(inputs.before.shape[-2])
+        return recover(inputs, candidates)
+
+    def plane(*given: Any) -> Any:
+        count_planes.append(1)
+        return fit_plane(*given)
+
+    monkeypatch.setattr("ropecli.checks.implementation.probe.recover", count)
+    monkeypatch.setattr("ropecli.checks.identify.recover.recover", count)
+    monkeypatch.setattr("ropecli.checks.identify.lines.fit_plane", plane)
+    options: dict[str, Any] = {"dtypes": "float32", "context_length": 4096, "isolated": False}
+    options |= {"head_dim": 128, "axes": 2, "select": "rotation"}
+    verdict = ropecli.check(turn_by_a_product, **options)
+    assert verdict.passed is False
+    assert [count for count in rows if count > 64] == [2304, 512]
+    assert len(count_planes) < 40 * len(rows)
 
 
 @pytest.mark.parametrize("length", [1, *slow(100)])

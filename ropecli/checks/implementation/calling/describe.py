@@ -62,6 +62,7 @@ class Description:
     other_parameters: tuple[Parameter, ...] | None = None
     module: str = ""  #: The module from which others import it; empty if it is in none.
     path: str = ""  #: Its name there, with dots where it is an attribute of a class.
+    layer_types: tuple[str, ...] = ()  #: Of an instance: the types of layers that it has tables of.
 
     def promises_batch(self, role: str) -> bool:
         """Return True if an annotation or a docstring says that an argument is one of sequences."""
@@ -102,7 +103,25 @@ def describe(
         other_parameters=None if other is None else parameters(other),
         module=module,
         path=path,
+        layer_types=_layer_types(target) if kind == "instance" else (),
     )
+
+
+def _layer_types(target: Any) -> tuple[str, ...]:
+    """Return the types of layers that an instance or its configuration names."""
+    for owner in (target, _attribute(target, "config")):
+        types = _attribute(owner, "layer_types")
+        if isinstance(types, list | tuple) and all(isinstance(each, str) for each in types):
+            return tuple(sorted({*types}))
+    return ()
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """Return an attribute, or None; asking may run foreign code."""
+    try:
+        return getattr(owner, name, None)
+    except Exception:
+        return None
 
 
 def _import_of(target: Any, origin: str) -> tuple[str, str]:

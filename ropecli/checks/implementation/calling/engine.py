@@ -86,6 +86,10 @@ class Engine:
         """Return the dtypes that a framework holds."""
         return self.frame(name).dtypes
 
+    def has_device(self, name: str, device: str) -> bool:
+        """Return True if a framework has a device other than the CPU on this machine."""
+        return self.frame(name).has_device(device)
+
     def make(self, setup: Setup) -> int:
         """Make an instance, and return the number by which calls name it."""
         frame = self.frame(setup.convention.framework)

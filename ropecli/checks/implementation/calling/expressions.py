@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 MAIN = ("forward", "__call__", "call")
 ROLES_OF_UNKNOWN_NAME = roles("", 1)
+LAYER_TYPE = "layer_type"  #: Parameter of modules that have a table for each type of layer.
 MOST_CALLS = 200
 MOST_COMBINATIONS = 4000  #: Of what the parameters of one function may mean.
 VECTORS, PLACES = {"x", "q", "qkv"}, {"positions", "offset", "offsets"}
@@ -75,6 +76,15 @@ def explain_lack(description: Description, init: Mapping[str, Any]) -> tuple[str
             return f"{unknown.format(parameter.name)} in {description.other}", whole
     if description.kind != "function" and not description.methods:
         return "it has no method whose parameters are known", whole
+    for method, parameters in description.methods.items():
+        if any(each.name == LAYER_TYPE and each.required for each in parameters):
+            return _explain_layer_types(description, method, parameters)
+    return _explain_together(description, whole)
+
+
+def _explain_together(description: Description, whole: str) -> tuple[str, str]:
+    """Say what parameters that have a meaning each lack together, and what to give."""
+    every = [p for p in description.parameters or () if p.kind not in _REST]
     ways = [every] if description.kind == "function" else [*description.methods.values()]
     meant_by = [{*roles(p.name, i, p.annotation)} for way in ways for i, p in enumerate(way)]
     names = ", ".join(dict.fromkeys(p.name for way in ways for p in way)) or "none"
@@ -82,6 +92,30 @@ def explain_lack(description: Description, init: Mapping[str, Any]) -> tuple[str
         tables = "name the function that rotates by its result with `apply_with`"
         return f"none of its parameters ({names}) is known to be vectors", f"{tables}, or {whole}"
     return f"its parameters ({names}) have no known meaning together", whole
+
+
+def _explain_layer_types(
+    description: Description, method: str, parameters: Sequence[Parameter]
+) -> tuple[str, str]:
+    """Say which types of layers a method takes, and the call that names one of them."""
+    types = description.layer_types
+    problem = f"its method {method} requires {LAYER_TYPE!r}"
+    if not types:
+        problem += ", one of those of its configuration"
+        return problem, "give an instance as the target, and the call with `call`"
+    words = [
+        repr(types[0])
+        if each.name == LAYER_TYPE
+        else (roles(each.name, place, each.annotation) or (each.name,))[0]
+        for place, each in enumerate(parameters)
+        if each.required
+    ]
+    made = description.name + ("" if description.is_callable else f".{method}")
+    call = f"{made}({', '.join(words)})"
+    if description.other:
+        call = f"{description.other}(x, x, *{call})"
+    problem += f", one of {', '.join(map(repr, types))}"
+    return problem, f'name one in the call with `call`, such as "{call}"'
 
 
 def _of_one(description: Description, init: Mapping[str, Any]) -> Iterator[str]:

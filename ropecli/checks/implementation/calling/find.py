@@ -45,6 +45,8 @@ DTYPES_TRIED: tuple[tuple[int, dict[str, str]], ...] = (
 class CallError(RopecliError, ValueError):
     """An implementation that can't be called in any way that is known."""
 
+    device = ""  #: Device that its error names, if there is one on this machine.
+
     def __init__(self, problem: str, advice: str, adapter: str) -> None:
         super().__init__(problem, advice)
         self.adapter = adapter  #: Lines of Python to fill in.
@@ -107,6 +109,11 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
     taken = _other_dtype(search, known)
     if taken is not None:
         failure.advice = f"it takes {taken}: give that with `dtypes`"
+    if first.tried:
+        nearest = _nearest(first.tried)
+        device = _named_device(nearest.error)
+        if device and caller.has_device(nearest.convention.framework, device):
+            failure.device = device
     raise failure
 
 
@@ -159,8 +166,7 @@ def _explain(
     else:
         calls = list(dict.fromkeys(each.convention.call for each in tried))
         shown = ", ".join(calls[:3]) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
-        # The likeliest of those that came as far.
-        nearest = tried[0] if _returned(tried[0]) else max(tried, key=_how_far)
+        nearest = _nearest(tried)
         count = f"{len(tried)} arrangement{'s' * (len(tried) > 1)} of axes"
         problem = (
             f"{description.name} can't be called: {shown} failed with {count}; "
@@ -169,6 +175,11 @@ def _explain(
         advice = "" if "call" in given else "give the call with `call`, or an adapter"
         advice = _advise(nearest, description, axes) or advice
     return CallError(problem, advice, adapter(description, axes))
+
+
+def _nearest(tried: Sequence[Trial]) -> Trial:
+    """Return the trial that came furthest, the likeliest of those that came as far."""
+    return tried[0] if _returned(tried[0]) else max(tried, key=_how_far)
 
 
 def _how_far(trial: Trial) -> tuple[bool, list[int]]:
@@ -202,11 +213,14 @@ def _advise(nearest: Trial, description: Description, axes: int) -> str:
     if half:
         name = "bfloat16" if half[0].lower().startswith("b") else "float16"
         return f"give the dtype of its data with `dtypes`, such as {name}"
-    device = re.search(r"\b(cuda|mps|xpu)\b|\bGPU\b|Triton", nearest.error, re.IGNORECASE)
-    if device:
-        name = (device[1] or "cuda").lower()
-        return f"give the device that it needs with `device`, such as {name}"
-    return ""
+    device = _named_device(nearest.error)
+    return f"give the device that it needs with `device`, such as {device}" if device else ""
+
+
+def _named_device(error: str) -> str:
+    """Return the device that an error asks for; empty if it names none."""
+    found = re.search(r"\b(cuda|mps|xpu)\b|\bGPU\b|Triton", error, re.IGNORECASE)
+    return (found[1] or "cuda").lower() if found else ""
 
 
 def adapter(description: Description, axes: int = 1) -> str:

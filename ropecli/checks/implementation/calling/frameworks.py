@@ -35,6 +35,10 @@ class Numpy:
         if device not in {None, "cpu"}:
             raise ArgumentError(f"device must be cpu with numpy, got {device!r}")
 
+    def has_device(self, device: str) -> bool:
+        """Return True if it has a device other than the CPU on this machine."""
+        return False
+
     def to(self, array: NDArray[Any]) -> Any:
         """Return the framework's own array, with the strides of this one where it can."""
         return array
@@ -72,6 +76,14 @@ class Torch(Numpy):
         with _on_device(device):
             self._device = self._torch.device(device or "cpu")
             self._torch.zeros(1, device=self._device)
+
+    def has_device(self, device: str) -> bool:
+        """Return True if a tensor can be made there."""
+        try:
+            self._torch.zeros(1, device=device)
+        except Exception:  # of a device that is not there, or of another build of PyTorch
+            return False
+        return True
 
     def to(self, array: NDArray[Any]) -> Any:
         """Return a tensor on the device; bfloat16 goes by its bits."""

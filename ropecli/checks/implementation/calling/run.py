@@ -175,9 +175,19 @@ class Caller:
         self._in_a_row.clear()
         self._lost, self._searching = 0.0, False
 
+    @property
+    def is_out_of_time(self) -> bool:
+        """True if the budget of the run is spent."""
+        return self._clock.seconds_left() <= 0
+
     def dtypes(self, framework: str) -> tuple[str, ...]:
         """Return the dtypes that a framework holds."""
         found: tuple[str, ...] = self._ask_once("dtypes", framework)
+        return found
+
+    def has_device(self, framework: str, device: str) -> bool:
+        """Return True if a framework has a device other than the CPU on this machine."""
+        found: bool = self._ask_once("has_device", framework, device)
         return found
 
     def describe(self) -> Description:

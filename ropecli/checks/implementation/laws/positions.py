@@ -26,6 +26,7 @@ EDGES = (0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1000, 2047, 2048, 2049, 205
 FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 65_537, 99_991)
 _ALIKE = 1e-3  #: Relative difference of frequencies that are said to be the same.
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
+BLOCK = 16  #: Tokens of which calls have a multiple where each new length is compiled.
 SALT = 45  #: Of the vectors of calls of one sequence that show a failure.
 
 
@@ -38,6 +39,14 @@ def edge_positions(context: int) -> list[int]:
 def beyond(end: int) -> list[int]:
     """Return positions on both sides of the end of a context."""
     return [0, 1, end - 1, end, end + 1, end + end // 2, 2 * end - 1, 2 * end + 3]
+
+
+def fill_up(subject: Subject, places: ArrayLike) -> NDArray[np.int64]:
+    """Return positions that begin again up to a whole number of blocks, if lengths are compiled."""
+    array = np.asarray(places, dtype=np.int64)
+    if not subject.implementation.compiles:
+        return array
+    return np.resize(array, -(-len(array) // BLOCK) * BLOCK)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +134,8 @@ def _mode_law(name: str, mode: Mode) -> Law[Subject]:
         for dtype in subject.dtypes if far else subject.dtypes[:1]:
             first = dtype == subject.dtype
             asked = promised if first else 0
-            calls = [call_at(subject, each, dtype, salt=5, promised=asked) for each in lists]
+            fewer = (fill_up(subject, places) for places in lists)
+            calls = [call_at(subject, each, dtype, salt=5, promised=asked) for each in fewer]
             furthest = max(int(each.positions.max()) for each in calls)
             what = f"positions up to {furthest:,}" if first else f"{dtype} data"
             if furthest >= subject.context:
@@ -141,7 +151,7 @@ LISTED = tuple(_mode_law(name, mode) for name, mode in POSITIONS.items())
 @oracle_law("batched positions", "the positions of each sequence of a batch are not followed")
 def batched_positions(subject: Subject) -> Outcome:
     """Each sequence is rotated by its own row of positions."""
-    return _judge_batch(subject, np.array([[0], [9], [30]]) + np.arange(5))
+    return _judge_batch(subject, np.array([[0], [9], [30]]) + np.arange(7))
 
 
 @oracle_law("left padding", "positions after padding on the left of a batch are not followed")
@@ -189,7 +199,8 @@ def negative(subject: Subject) -> Outcome:
     """R_{-m}, which relative positions and left padding need, is right, or refused."""
     survey = Survey(subject)
     survey.instance = subject.instance
-    if not survey.make(call_at(subject, [-1, -2, -3, -17, 0, 5, -100], salt=5)):
+    places = fill_up(subject, [-1, -2, -3, -17, 0, 5, -100])
+    if not survey.make(call_at(subject, places, salt=5)):
         why = survey.refusals[0] if survey.refusals else survey.unsupported
         return no_verdict(f"refuses negative positions: {why}")
     outcome = survey.outcome_of_one()

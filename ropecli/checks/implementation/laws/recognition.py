@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.implementation.call import Call, ImplementationError, OutOfTime, Unsupported
-from ropecli.checks.implementation.laws.positions import edge_positions, judge_calls
+from ropecli.checks.implementation.laws.positions import edge_positions, fill_up, judge_calls
 from ropecli.checks.implementation.oracle import Oracle, computed_in_half, sequence_length
 from ropecli.checks.implementation.rows import AS_THE_ORACLE
 from ropecli.checks.implementation.shapes.survey import call_at
@@ -176,8 +176,9 @@ def precision(subject: Subject) -> Outcome:
         )
     near = range(min(NEAR, subject.context))
     decoder = subject.implementation.form == "decoder"
-    places = range(NEAR) if decoder else sorted({*near, *edge_positions(subject.context)})
-    call = subject.call(places, 18)
+    edges = edge_positions(subject.context)
+    places = fill_up(subject, edges if subject.implementation.compiles else sorted({*near, *edges}))
+    call = subject.call(range(NEAR) if decoder else places, 18)
     try:
         got = subject.rows(call)
     except ImplementationError as error:

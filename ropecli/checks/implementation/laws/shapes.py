@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,16 @@ THOROUGH = 10  #: Times as many calls.
 MOST_HEADS, MOST_SEQUENCES = 129, 65  #: Of two calls of one token: models have 64 and 128 heads.
 STEPS, GROWN = 600, 130  #: Steps of decoding, and lengths of a sequence that grows by one.
 COSTLY_STEPS = 8  #: The same, where each takes long.
+#: Sizes of calls where each new shape is compiled: lengths of other checks, and some beside blocks.
+COMPILED = {
+    "length": (1, 3, 16, 17, 65, 127, 513, 4096),
+    "heads": (1, 3, 8, 33),
+    "batch": (1, 2, 5),
+}
+#: The same in calls of one token, lengths of a sequence that grows, and one of a prefill after it.
+COMPILED_STEP = {"heads": (1, 3), "batch": (1, 2)}
+COMPILED_GROWTH = (1, 3, 16, 17)
+COMPILED_PREFILL = 65
 STRIDE = 64  #: One step in this number is another instance's.
 WHOLE = 2**23  #: Numbers in the one long call,
 FEWER = 32  #: and what it is divided by if that is to be fast.
@@ -89,8 +99,12 @@ def _survey_shapes(subject: Subject) -> Survey:
     rotated: Case = {"length": 2}
     if subject.implementation.is_given_positions:
         rotated = {"position": min(PLAIN, subject.context - 1)}
-    for sizes in ({"heads": MOST_HEADS}, {"batch": MOST_SEQUENCES}):
-        case = plain | sizes | rotated
+    heads, batch = {"heads": MOST_HEADS}, {"batch": MOST_SEQUENCES}
+    every: list[Case] = [plain | sizes | rotated for sizes in (heads, batch)]
+    both = every[0] | batch
+    if subject.implementation.compiles and _is_taken(subject, both):
+        every = [both]
+    for case in every:
         if _is_taken(subject, case):
             survey.make(_call(subject, case))
     return survey
@@ -166,14 +180,26 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
     names = subject.implementation.convention.names
     if names & {"k", "qkv"}:
         factors["key_heads"] = ("all", "one", "some") if "k" in names else ("all",)
-    return factors
+    return _keep(factors, COMPILED) if subject.implementation.compiles else factors
+
+
+def _keep(
+    factors: dict[str, Sequence[Any]], sizes: Mapping[str, Sequence[int]]
+) -> dict[str, Sequence[Any]]:
+    """Return factors of which some have no other sizes than these."""
+    kept = {name: [n for n in factors[name] if n in few] for name, few in sizes.items()}
+    return factors | kept
 
 
 def _of_one_token(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the values of each factor of a decoding step: the position in place of a length."""
     powers = [2**i for i in range(1 + subject.context.bit_length())]
     edges = [p for p in {0, *design.both_sides(*powers)} if p < subject.context]
-    return _factors(subject) | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
+    factors = _factors(subject)
+    if subject.implementation.compiles:
+        factors = _keep(factors, COMPILED_STEP)
+        factors["axes, own"] = factors["axes, own"][:2]  # of the first arrangement
+    return factors | {"position": sorted(edges), "length": [1], "mode": ["decoding"]}
 
 
 def _call(subject: Subject, case: Case, **more: Any) -> Call:
@@ -270,10 +296,7 @@ def _run(subject: Subject, first: int, length: int, mode: str = "one sequence") 
 def gradient(subject: Subject) -> Outcome:
     """The gradient of the input is the one of the result, rotated back and stretched as much."""
     survey = Survey(subject)
-    factors = _factors(subject)
-    for name, known in DIFFERENTIATED.items():
-        if name in factors:
-            factors[name] = [value for value in factors[name] if value in known]
+    factors = _keep(_factors(subject), DIFFERENTIATED)
     plain = design.one_at_a_time(factors)[0]
     try:
         note = survey.instance.call(_call(subject, plain, gradient=True)).note
@@ -356,7 +379,10 @@ def steps(subject: Subject) -> Outcome:
     survey = Survey(subject)
     first, second = survey.instance, subject.implementation.fresh()
     survey.instance = second
-    growing = range(1, grown + 1)
+    compiles = subject.implementation.compiles
+    growing: Sequence[int] = range(1, grown + 1)
+    if compiles:
+        growing = [n for n in COMPILED_GROWTH if n <= subject.context]
     survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
     survey.instance = first
     taken = survey.make(_run(subject, 1, 1, "a step"))
@@ -367,7 +393,8 @@ def steps(subject: Subject) -> Outcome:
             survey.instance = instance
             survey.make_all(some)
     survey.instance = first
-    lengths = (min(PLAIN, many), min(3 * PLAIN, many), min(PLAIN, many))
+    most, longer = (subject.context, COMPILED_PREFILL) if compiles else (many, 3 * PLAIN)
+    lengths = (min(PLAIN, most), min(longer, most), min(PLAIN, most))
     survey.make_all([_run(subject, 0, length, "a prefill after steps") for length in lengths])
     return survey.outcome()
 
@@ -397,6 +424,8 @@ def memory(subject: Subject) -> Outcome:
     count = min(16, subject.context)
     one, other = (subject.call(range(count), salt) for salt in (43, 44))
     instance, half = subject.implementation.fresh(), -(-count // 2)
+    if subject.implementation.compiles:
+        half = min(COMPILED["length"][1], half)
     fewer = replace(other, positions=other.positions[:half])
     response = instance.call(replace(one, followed_by=(other, other, fewer)))
     reread = response.reread

@@ -36,10 +36,15 @@ TWICE = "the rounding of two rotations"
 NO_EFFECT = "has no effect"
 
 
+def _few_tokens(subject: Subject) -> int:
+    """Return the tokens of a call that has nothing to show of lengths."""
+    return min(SHORT if subject.implementation.compiles else SEQUENCE, subject.context)
+
+
 @law("input untouched", because="none", meaning="the input is written into")
 def input_untouched(subject: Subject) -> Iterator[Outcome]:
     """No argument is written into, in any dtype."""
-    count = min(SEQUENCE, subject.context)
+    count = _few_tokens(subject)
     first = 0 if subject.implementation.form == "decoder" else min(3, subject.context - count)
     for dtype, rows in itertools.product(subject.dtypes, (count, 1)):
         call = subject.call(range(first, first + rows), 11, dtype, watch=True)
@@ -67,7 +72,7 @@ def input_untouched(subject: Subject) -> Iterator[Outcome]:
 def dtype_and_shape(subject: Subject) -> Iterator[Outcome]:
     """The result has the dtype and the shape of x."""
     for dtype in subject.dtypes:
-        call = subject.call(range(min(SEQUENCE, subject.context)), 12, dtype)
+        call = subject.call(range(_few_tokens(subject)), 12, dtype)
         try:
             result = subject.instance.call(call).q
         except WrongResult as error:
@@ -112,7 +117,7 @@ def independent_rows(subject: Subject) -> Iterator[Outcome]:
 
     Padding of paged caches holds any number, and so do heads that are not in use.
     """
-    count = min(SEQUENCE, subject.context)
+    count = _few_tokens(subject)
     for lead in ((1, 1), (2, 2)):
         x = subject.call(range(4 * count), 26).x[: lead[0] * lead[1] * count]
         call = subject.call(range(count), scales=np.ones(lead))
