@@ -96,11 +96,21 @@ class Sample:
         flat = np.broadcast_to(np.asarray(index, dtype=np.float64), len(self.m))
         return flat if self.m.ndim == 1 else np.repeat(flat[:, None], self.m.shape[1], axis=1)
 
+    def plus(self, index: Any) -> Array:
+        """Return positions to which an index of each row is added."""
+        return np.asarray(self.m + self.along(index))
+
+    @property
+    def length(self) -> int:
+        """Rows of each sequence of the call."""
+        return int(self.positions.shape[1])
+
     def place(self, row: Any, sequence: Any = None) -> Array:
         """Return the position of another row of the call."""
-        count, length = self.positions.shape[:2]
-        of = np.broadcast_to(self.sequence if sequence is None else sequence, len(self.m))
-        return np.asarray(self.positions[of % count, np.broadcast_to(row, len(self.m)) % length])
+        of, row = np.broadcast_arrays(
+            self.sequence if sequence is None else sequence, row, self.own
+        )[:2]
+        return np.asarray(self.positions[of % len(self.positions), row % self.length])
 
     def mix(self, matrix: Matrix, pairs: NDArray[np.int64] | None = None) -> Truth:
         """Return rows whose pairs (a, b) are multiplied by a matrix."""
@@ -191,24 +201,23 @@ def _causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     yield from _pair_causes(samples[0])
     for words, by in MIXED.items():
         yield Cause(words, lambda s, of=by: s.mix(of(s.multipliers.real, s.multipliers.imag)))
-    for dtype, (words, (hidden, make)) in itertools.product(
-        ("bfloat16", "float16"), ROUNDED.items()
-    ):
-        rounded = functools.partial(_if_rounded, dtype, make, hidden=hidden)
+    for dtype, words in itertools.product(("bfloat16", "float16"), ROUNDED):
+        rounded = functools.partial(_if_rounded, words, dtype)
         yield Cause(words.replace("{dtype}", dtype), rounded, nearly=True)
     for times in _common_factors(samples):
         words = f"{{rows}} are {times:.6g} times as long as they should be"
         yield Cause(words, lambda s, by=times: s.stretch(by))
     measured = _measure_frequencies(samples)
     if measured is not None:
-        (theta, unsure), rope = measured, samples[0].rope
-        expected = rope.diagonal_inv_freq
-        pair = int((np.abs(theta - expected) / unsure).argmax())
-        words = find_mistake(rope, np.abs(theta), unsure, ALIKE) or (
-            describe_pair(pair, theta, expected)
+        (theta, unsure), expected = measured, samples[0].rope
+        apart = np.abs(theta - expected.diagonal_inv_freq) / unsure
+        words = find_mistake(expected, np.abs(theta), unsure, ALIKE) or describe_pair(
+            int(apart.argmax()), theta, expected.diagonal_inv_freq
         )
-        words = f"{{rows}} have other frequencies: {words}"
-        yield Cause(words, lambda s: s.by_table(np.abs(theta), unsure))
+        yield Cause(
+            f"{{rows}} have other frequencies: {words}",
+            lambda s: s.by_table(np.abs(theta), unsure),
+        )
     yield Cause(_describe_sources(samples), _from_sources)
 
 
@@ -237,23 +246,17 @@ POSITIONS: dict[str, Callable[..., Array]] = {
         s.sequence % len(s.positions), s.row
     ],
     "a cache has as many rows as x: positions beyond its end are taken as the last": lambda s: (
-        np.minimum(s.m, s.positions.shape[1] - 1)
+        np.minimum(s.m, s.length - 1)
     ),
     "the axes are the wrong way round": lambda s: s.m[:, ::-1] if s.m.ndim == 2 else s.m,
     "{rows} are rotated twice, or by twice the position": lambda s: s.m * 2.0,
-    "the index of the head is added to the position": lambda s: s.m + s.along(s.head),
-    "the index of the sequence is added to the position": lambda s: s.m + s.along(s.sequence),
-    "positions count on from one sequence to the next": lambda s: (
-        s.m + s.along(s.sequence * s.positions.shape[1])
-    ),
-    "positions count on from one head to the next": lambda s: (
-        s.m + s.along(s.head * s.positions.shape[1])
-    ),
+    "the index of the head is added to the position": lambda s: s.plus(s.head),
+    "the index of the sequence is added to the position": lambda s: s.plus(s.sequence),
+    "positions count on from one sequence to the next": lambda s: s.plus(s.sequence * s.length),
+    "positions count on from one head to the next": lambda s: s.plus(s.head * s.length),
     "{rows} are rotated by the index of their head": lambda s: s.along(s.head),
     "{rows} are rotated by the index of their sequence": lambda s: s.along(s.sequence),
-    "the length of the call is added to the position": lambda s: (
-        s.m + s.along(s.positions.shape[1])
-    ),
+    "the length of the call is added to the position": lambda s: s.plus(s.length),
     **{
         f"positions are rounded to {name}": lambda s, to=DTYPES[name]: s.m.astype(to).astype(float)
         for name in ("bfloat16", "float16", "float32")
@@ -293,7 +296,7 @@ def _pair_causes(sample: Sample) -> Iterator[Cause]:
     """Yield other pairs of the coordinates that are rotated."""
     rope = sample.rope
     begin, width = int(rope.pairs_in.min()), rope.rotary_dim
-    names = {1: "interleaved", width // 2: "half-split"}
+    names = {1: "interleaved", width // 2: "half"}
     for apart in (n for n in range(1, width // 2 + 1) if width % (2 * n) == 0):
         first = begin + np.flatnonzero(np.arange(width) // apart % 2 == 0)
         pairs = np.stack([first, first + apart], axis=1)
@@ -315,52 +318,37 @@ MIXED: dict[str, Callable[[Any, Any], Matrix]] = {
     "only the first coordinate of each pair is rotated": lambda c, s: (c, -s, 0, 1),
     "only the second coordinate of each pair is rotated": lambda c, s: (1, 0, s, c),
     "cos and sin are exchanged": lambda c, s: (s, -c, c, s),
-    "a sign is lost: the first coordinate of a pair becomes a cos + b sin": (
-        lambda c, s: (c, s, s, c)
-    ),
-    "a sign is lost: the second coordinate of a pair becomes b cos - a sin": (
-        lambda c, s: (c, -s, -s, c)
-    ),
+    "a sign is lost: the first of a pair becomes a cos + b sin": lambda c, s: (c, s, s, c),
+    "a sign is lost: the second of a pair becomes b cos - a sin": lambda c, s: (c, -s, -s, c),
     "{rows} are multiplied by the cosines alone": lambda c, s: (c, 0, 0, c),
-    "the pairs have each other's frequencies, in reverse": (
-        lambda c, s: (c[:, ::-1], -s[:, ::-1], s[:, ::-1], c[:, ::-1])
-    ),
     "the attention factor is left out": lambda c, s: _matrix((c + 1j * s) / np.hypot(c, s)),
     "the attention factor is applied twice": lambda c, s: _matrix((c + 1j * s) * np.hypot(c, s)),
 }
 
-#: What may be rounded to half precision, and whether vectors of that dtype hide it; what grows with
-#: the position they show all the same.
-ROUNDED: dict[str, tuple[bool, Callable[[Sample, Callable[[Any], Any]], Truth]]] = {
-    "results are rounded to {dtype}": (True, lambda s, to: s.near(to(s.right.rows))),
-    "{rows} are rounded to {dtype} before they are rotated": (
-        True,
-        lambda s, to: s.oracle.truth(to(s.x), s.m, s.dtype),
+#: What may be rounded to half precision.
+ROUNDED: dict[str, Callable[[Sample, Callable[[Any], Any]], Truth]] = {
+    "results are rounded to {dtype}": lambda s, to: s.near(to(s.right.rows)),
+    "{rows} are rounded to {dtype} before they are rotated": lambda s, to: s.oracle.truth(
+        to(s.x), s.m, s.dtype
     ),
-    "cos and sin are rounded to {dtype}": (
-        True,
-        lambda s, to: s.mix(_matrix(to(s.multipliers.real) + 1j * to(s.multipliers.imag))),
+    "cos and sin are rounded to {dtype}": lambda s, to: s.mix(
+        _matrix(to(s.multipliers.real) + 1j * to(s.multipliers.imag))
     ),
-    "angles are rounded to {dtype}": (
-        False,
-        lambda s, to: s.mix(_matrix(s.rope.attention_factor * np.exp(1j * to(s.angles)))),
+    "angles are rounded to {dtype}": lambda s, to: s.mix(
+        _matrix(s.rope.attention_factor * np.exp(1j * to(s.angles)))
     ),
-    "frequencies are rounded to {dtype}": (False, lambda s, to: s.by_table(to(s.rope.inv_freq))),
+    "frequencies are rounded to {dtype}": lambda s, to: s.by_table(to(s.rope.inv_freq)),
 }
+#: Those that vectors of that dtype show all the same, since they grow with the position.
+NOT_HIDDEN = ("angles", "frequencies")
 
 
-def _if_rounded(
-    dtype: str,
-    make: Callable[[Sample, Callable[[Any], Any]], Truth],
-    sample: Sample,
-    *,
-    hidden: bool,
-) -> Truth | None:
+def _if_rounded(words: str, dtype: str, sample: Sample) -> Truth | None:
     """Return rows with something rounded to a dtype; None if data of as few digits hide it."""
     spare = SIGNIFICAND_BITS[sample.dtype] - SIGNIFICAND_BITS[dtype]
-    if spare < 0 or (hidden and not spare):
+    if spare < 0 or (spare == 0 and not words.startswith(NOT_HIDDEN)):
         return None
-    return make(sample, lambda y: np.asarray(y).astype(DTYPES[dtype]).astype(np.float64))
+    return ROUNDED[words](sample, lambda y: np.asarray(y).astype(DTYPES[dtype]).astype(np.float64))
 
 
 def _common_factors(samples: Sequence[Sample]) -> tuple[float, ...]:
@@ -416,9 +404,8 @@ def _from_sources(sample: Sample) -> Truth | None:
         return None
     index, times = found
     source = replace(sample, x=sample.vectors[index] * times[:, None])
-    count, length = sample.positions.shape[:2]
-    sequences = range(min(count, MOST_SEQUENCES))
-    tried = [source.right, *(source.at(sample.place(index % length, each)) for each in sequences)]
+    sequences = range(min(len(sample.positions), MOST_SEQUENCES))
+    tried = [source.right, *(source.at(sample.place(index, each)) for each in sequences)]
     tried += [Truth(rows=-each.rows, tolerance=each.tolerance) for each in tried]
     return sample.nearest(tried)
 
@@ -448,7 +435,7 @@ def _describe_sources(samples: Sequence[Sample]) -> str:
         if found is None:
             return ""
         index, times = found
-        length = sample.positions.shape[1]
+        length = sample.length
         # A roll takes the vector of the last row for the first.
         half = length // 2
         shifts |= set(((index - sample.row + half) % length - half).tolist())

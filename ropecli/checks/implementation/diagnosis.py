@@ -168,22 +168,17 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
 
 def _describe_axes(rotary: Rotary) -> list[str]:
     """Say that each axis has the frequencies of a head of its own, if all have one base."""
-    sizes, bases = [], []
-    if rotary.axis is None:
+    axes = [np.array([theta for theta in row if theta]) for row in rotary.frequencies]
+    if rotary.axis is None or min(map(len, axes)) < 2:
         return []
-    for row in rotary.frequencies:
-        logs = -np.log([theta for theta in row if theta])
-        index = np.arange(len(logs))
-        if len(logs) < 2:
+    index = [np.arange(len(table)) / len(table) for table in axes]
+    bases = [float(table[-1] ** (-1 / at[-1])) for table, at in zip(axes, index, strict=True)]
+    for table, at, base in zip(axes, index, bases, strict=True):
+        if not np.allclose(table, base**-at, rtol=ALIKE, atol=0):
             return []
-        step = float((index * logs).sum() / (index**2).sum())
-        if np.abs(logs - step * index).max() > ALIKE:
-            return []
-        sizes.append(2 * len(logs))
-        bases.append(float(np.exp(step * len(logs))))
     if np.ptp(bases) > CLOSE * min(bases):
         return []
-    base, listed = float(f"{np.mean(bases):.4g}"), "/".join(map(str, sizes))
+    base, listed = float(f"{np.mean(bases):.4g}"), "/".join(str(2 * len(table)) for table in axes)
     return [f"axes of {listed} coordinates, each with the frequencies of base {base:g}"]
 
 
@@ -194,7 +189,10 @@ def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
         return text
     if subject.evidence.identified is None:
         return text
-    return f"it is not a rotation by position: {text}"
+    text = f"it is not a rotation by position: {text}"
+    if subject.axes > 1 and "not copied" not in text:
+        text += "; the angles of its pairs are not proportional to the axes of the position"
+    return text
 
 
 def _sentence(check: Check) -> str:
