@@ -48,7 +48,7 @@ EXPECTED = [
     (
         ropecli.rope("linear", head_dim=16, factor=4.0),
         PAPER,
-        "rope type linear, base 10000, factor 4, expected default, base 10000",
+        "frequencies of linear, base 10000, factor 4, expected default, base 10000",
     ),
     (
         PAPER.with_inv_freq(3 * PAPER.inv_freq),
@@ -58,7 +58,7 @@ EXPECTED = [
     (
         PAPER.with_inv_freq(np.where(np.arange(8) == 5, 0.5, PAPER.inv_freq)),
         PAPER,
-        "pair 5 rotates by 0.5 per position, expected 0.00316228",
+        "other frequencies: pair 5 rotates by 0.5 per position, expected 0.00316228",
     ),
     (
         PAPER,

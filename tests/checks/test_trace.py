@@ -92,7 +92,7 @@ def test_every_layer_agrees() -> None:
         (Rotary(head_dim=16, layout="half", direction="reversed"), "direction reversed"),
         (
             ropecli.rope("linear", head_dim=16, layout="half", factor=4.0),
-            "rope type linear, base 10000, factor 4, expected default, base 10000",
+            "frequencies of linear, base 10000, factor 4, expected default, base 10000",
         ),
         (None, "not rotated"),
         (HALF.with_inv_freq(HALF.inv_freq * 1e4 ** (-1 / 16)), "exponents half a pair late"),

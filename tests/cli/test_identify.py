@@ -319,7 +319,7 @@ def test_models_are_compared() -> None:
     text = compare_with("small.json", "plain.json", "gemma.json", "gpt-oss.json")
     assert "  small.json matches exactly.\n" in text
     # The two differ most in the slowest pairs but one, by 7/8 of a frequency, at position 511.
-    assert "  plain.json differs: rope type llama3, base 500000, " in text
+    assert "  plain.json differs: frequencies of llama3, base 500000, " in text
     assert "rad at position 511.\n" in text
     for layer in ("sliding_attention", "full_attention"):
         words = "head dim 16, expected 256; rotary dim 16, expected 256; "

@@ -153,14 +153,14 @@ def _compare_tables(
     mistake = find_mistake(expected, ours, unsure)
     if mistake is None or (formulas and mistake.startswith(COMMON_FACTOR)):
         mistake = formulas
-    return (example, "") if mistake is None else (mistake, f"; {example}")
+    return (mistake, f"; {example}") if mistake else (f"other frequencies: {example}", "")
 
 
 def _compare_formulas(found: Formula, expected: Formula) -> str | None:
     """Describe rope types that differ, or else the numbers that differ."""
     if found.rope_type != expected.rope_type:
         names = (name_formula(each.rope_type, each["base"], each.own) for each in (found, expected))
-        return f"rope type {', expected '.join(names)}"
+        return f"frequencies of {', expected '.join(names)}"
     ours, theirs = (
         {key: format_value(value) for key, value in (each.defaults | dict(each.parameters)).items()}
         for each in (found, expected)
