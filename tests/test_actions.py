@@ -82,7 +82,11 @@ def test_steps_of_the_action_install_the_checkout_and_check(
     assert check["env"] == {"ARGUMENTS": "${{ inputs.arguments }}"}
     for arguments, code, message in [
         ("'my kernels.py:apply' --layout half --context 256", 0, "PASS  my kernels.py:apply"),
-        ("'my kernels.py:apply' --layout interleaved --context 256", 1, "It rotates half-split"),
+        (
+            "'my kernels.py:apply' --layout interleaved --context 256",
+            1,
+            "Layout half, expected interleaved",
+        ),
         ("'my kernels.py:none'", 2, "none"),
         ("'my kernels.py:apply' -q; touch injected #", 2, "error"),
     ]:

@@ -60,7 +60,7 @@ def test_a_wrong_one_raises_what_the_command_prints() -> None:
         assert_rope(rotate, ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
     text = str(error.value)
     assert text.startswith("FAIL  rotate is not the RoPE that is expected\n")
-    assert "It rotates interleaved, expected half-split" in text
+    assert "Layout interleaved, expected half" in text
     assert "smallest case: position 1, x = e_0" in text
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ropecli.checks.identify import Identification, Match
+from ropecli.checks.identify.differences import list_differences
 from ropecli.checks.identify.parting import Parting
 from ropecli.checks.identify.precision import FULL
 from ropecli.names import join
 from ropecli.render import Table, console, fields
 from ropecli.render.console import Screen
-from ropecli.render.identify_flags import FACTOR, flags
+from ropecli.render.identify_flags import flags
 from ropecli.render.labels import axes, frequencies, shortest_repr
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
@@ -261,12 +262,10 @@ def _matches(
             but = "exactly" if exact else f"but for {result.precision}"
             yield f"  {console.visible(name)} matches {but}."
             continue
-        differences = _differences(rope, candidate)
-        if mistake := by_name[name].mistake:
-            differences.append(mistake)
+        differences = list_differences(rope, candidate, result.uncertainty)
         if np.isfinite(by_name[name].max_phase_error):
             differences.append(_phase_error(by_name[name], furthest))
-        reasons = f": {', '.join(differences)}" if differences else ""
+        reasons = f": {'; '.join(differences)}" if differences else ""
         yield f"  {console.visible(name)} differs{reasons}."
     missed = [match for match in formulas if not match.matches]
     if missed and np.isfinite(missed[0].max_phase_error):
@@ -276,24 +275,6 @@ def _matches(
 
 def _phase_error(match: Match, furthest: float) -> str:
     return f"wrong by {match.max_phase_error:.2g} rad at position {furthest:,.10g}"
-
-
-def _differences(rope: Rotary, candidate: Rotary) -> list[str]:
-    """Return the fields in which a candidate differs, its value first."""
-    names = ("head_dim", "rotary_dim", "rotary_offset", "layout", "direction", "attention_factor")
-    own = [(name, getattr(candidate, name), getattr(rope, name)) for name in names]
-    differences = [
-        f"{name.replace('_', ' ')} {_value(theirs)}, not {_value(ours)}"
-        for name, theirs, ours in own
-        if (theirs != ours if isinstance(theirs, str) else abs(theirs - ours) > FACTOR * abs(ours))
-    ]
-    others = {
-        "other pairs": candidate.input_pairs != rope.input_pairs,
-        "written in another order": candidate.output_pairs != rope.output_pairs,
-        "other axes": rope.axes > 1 and candidate.axis != rope.axis,
-        "lengths that grow": candidate.grows,
-    }
-    return differences or [name for name, differs in others.items() if differs]
 
 
 def _as_flags(result: Identification, models: Models | None, width: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 from helpers import slow_rows
 from implementations.plain import half
 from judging import HALF, SMALL, THETA, Array, check_here, judge_once, judge_small, turn
-from named_causes import NAMED, Named, assert_cause_named
+from named_causes import FAULTS, NAMED, OPTIONS, PLACES, Named, assert_cause_named, function
 
 from ropecli import Rotary, rope, rotate
 from ropecli.arrays import DTYPES
@@ -31,6 +31,14 @@ SAMPLED = {
 )
 def test_the_cause_is_named(case: Named) -> None:
     assert_cause_named(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_vectors_of_another_row_are_recognised_in_half_precision(dtype: str) -> None:
+    wrong = function(FAULTS["neighbour's vector"], PLACES["long sequences"])
+    verdict = check_here(wrong, select="every shape", dtypes=dtype, **OPTIONS)
+    assert "the vectors of the row before" in str(verdict.diagnosis)
 
 
 def by_the_first(x: Array, positions: Array) -> Array:
@@ -121,9 +129,9 @@ LLAMA3: dict[str, Any] = {
     [
         (
             Rotary(32, base=500_000.0),
-            "they are rotated by base 500000, expected Llama 3 scaling of base 500000",
+            "they have other frequencies: base 500000 without Llama 3 scaling",
         ),
-        (rope("llama3", factor=64.0, **LLAMA3), "other frequencies: the factor 8 applied twice; "),
+        (rope("llama3", factor=64.0, **LLAMA3), "other frequencies: the factor 8 applied twice"),
     ],
 )
 def test_frequencies_of_a_scaled_type_are_compared_with_its_table(

@@ -49,7 +49,7 @@ def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
         "expected (0.5403 at 0, 0.8415 at 1, 0 at 16)"
     )
     assert verdict.diagnosis == (
-        "it rotates half-split, expected interleaved: permute the q/k weights or pair (2i, 2i+1)"
+        "layout half, expected interleaved: permute the q/k weights or pair (2i, 2i+1)"
     )
     assert failures(verdict) == ["convention"]
 
@@ -58,16 +58,16 @@ def test_another_layout_is_named_with_its_cure_and_smallest_case() -> None:
     ("convention", "words"),
     [
         ({"base": 500_000.0}, ["base 10000, expected 500000"]),
-        ({"direction": "reversed"}, ["turns forward"]),
-        ({"rotary_dim": 16}, ["rotates 32 coordinates"]),
+        ({"direction": "reversed"}, ["direction forward, expected reversed: negate the sines"]),
+        ({"rotary_dim": 16},
+         ["rotary dim 32, expected 16; pairs (i, i + 16), expected (i, i + 8)"]),
         ({"attention_factor": 1.25},
          ["attention factor 1, expected 1.25: multiply cos and sin by it"]),
         ({"rope_type": "linear", "factor": 4.0}, ["base 10000 without linear scaling"]),
         ({"layout": "interleaved", "base": 500_000.0},
-         ["expected interleaved", "; other frequencies: base 10000, expected 500000"]),
+         ["expected interleaved", "; base 10000, expected 500000"]),
         ({"layout": "interleaved", "rotary_dim": 16},
-         ["it rotates half-split, 32 coordinates from 0 on",
-          "; coordinates expected to pass through, 16 to 31, do not"]),
+         ["rotary dim 32, expected 16; ", "layout half, expected interleaved: permute"]),
     ],
     ids=str,
 )  # fmt: skip
@@ -100,8 +100,8 @@ def test_what_was_found_is_compared_with_what_is_expected(base: float, right: bo
 @pytest.mark.parametrize(
     ("told", "factor", "words"),
     [
-        (False, 0, "; coordinates 16 to 31 come back as 0"),
-        (True, 3, "; coordinates that are not rotated are multiplied by 3"),
+        (False, 0, "(16 to 31) are multiplied by 0, not copied"),
+        (True, 3, "(16 to 31) are multiplied by 3, not copied"),
     ],
 )
 def test_coordinates_in_no_pair_must_pass_through(told: bool, factor: int, words: str) -> None:
@@ -340,7 +340,7 @@ def test_axes_say_which_pair_is_wrong() -> None:
         (lambda x, y: (y, x), "the axes of the position are exchanged"),
         (lambda x, y: (x, 0 * y), "axis 1 of the position is left out"),
         (lambda x, y: (x, -y), "axis 1 of the position rotates the other way"),
-        (lambda x, y: (-x, -y), "it turns the other way: negate the sines, or swap the pairs"),
+        (lambda x, y: (-x, -y), "it rotates the other way: negate the sines, or swap the pairs"),
         (lambda x, y: (x, 1.5 * y), "along axis 1, expected"),
     ],
 )

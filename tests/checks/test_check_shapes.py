@@ -268,7 +268,7 @@ def test_shapes_that_keep_to_what_is_expected_are_the_right_ones() -> None:
     words = "calls whose number of heads is not a multiple of 4 come out wrong: they are rotated "
     words += "by their position + 1"
     assert assert_failed(verdict, "every shape").note == words
-    assert verdict.diagnosis == f"positions have an offset of 1, expected 0; {words}"
+    assert verdict.diagnosis == f"positions are off by +1; {words}"
 
 
 @pytest.mark.slow

@@ -19,17 +19,15 @@ def step_by(dim: int, step: float) -> object:
 def test_positions_that_count_more_than_once_are_one_fault(dim: int, step: float) -> None:
     verdict = judge_small(step_by(dim, step), head_dim=dim)
     assert failures(verdict) == ["rotation"]
-    times = "twice" if step == 2 else f"{step:g} times"
-    assert verdict.diagnosis == (
-        f"positions count {times}: multiplied by {step:g} before they turn"
-    )
+    twice = ", or rows are rotated twice" if step == 2 else ""
+    assert verdict.diagnosis == f"positions or frequencies are multiplied by {step:g}{twice}"
 
 
 def test_pairs_that_make_whole_turns_seem_to_stand_still() -> None:
     """The first one does: what is left begins at 2 pi 10000^(-1/32)."""
     verdict = judge_small(step_by(64, 2 * np.pi), head_dim=64)
     assert failures(verdict) == ["rotation"]
-    assert str(verdict.diagnosis).startswith("positions count 4.7117")
+    assert str(verdict.diagnosis).startswith("positions or frequencies are multiplied by 4.7117")
 
 
 @pytest.mark.parametrize("step", [0.5, -1.0, *slow(0.25)])
@@ -59,7 +57,7 @@ def test_a_table_of_its_own_is_a_convention(name: str) -> None:
 def test_the_step_is_part_of_the_convention_where_one_is_expected() -> None:
     verdict = judge_small(step_by(8, 2.0), expect=SMALL)
     assert failures(verdict) == ["convention"]
-    assert str(verdict.diagnosis).startswith("positions count twice: multiplied by 2")
+    assert str(verdict.diagnosis).startswith("positions or frequencies are multiplied by 2")
 
 
 def test_a_step_and_another_fault_are_told_apart() -> None:
@@ -77,4 +75,4 @@ def test_a_step_stays_where_the_table_changes_with_the_length() -> None:
 
     verdict = judge_small(growing, original_context_length=128)
     assert failures(verdict) == ["rotation"]
-    assert str(verdict.diagnosis).startswith("positions count twice")
+    assert str(verdict.diagnosis).startswith("positions or frequencies are multiplied by 2")

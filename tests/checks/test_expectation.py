@@ -75,9 +75,9 @@ def test_what_nobody_gave_may_be_any(expect: Any, kernel: Callable[..., Array]) 
     ("expect", "kernel", "words"),
     [
         (given_of(base=500_000.0), by(10_000.0), "base 10000, expected 500000"),
-        (given_of(rotary_dim=8), by(500_000.0), "it rotates 16 coordinates from 0 on"),
-        (given_of(layout="interleaved"), by(500_000.0), "it rotates half-split"),
-        (Rotary(DIM), by(10_000.0), "it rotates half-split, expected interleaved"),
+        (given_of(rotary_dim=8), by(500_000.0), "rotary dim 16, expected 8"),
+        (given_of(layout="interleaved"), by(500_000.0), "layout half, expected interleaved"),
+        (Rotary(DIM), by(10_000.0), "layout half, expected interleaved"),
     ],
     ids=["base", "rotary dim", "layout", "all"],
 )
@@ -137,7 +137,7 @@ def one_late(x: Array, positions: Array) -> Array:
             "rotation",
             "positions come out shifted by 1: position 0 is rotated as position 1, expected 0",
         ),
-        (Rotary(DIM, layout="half"), "convention", "positions have an offset of 1, expected 0"),
+        (Rotary(DIM, layout="half"), "convention", "positions are off by +1"),
     ],
 )
 def test_positions_that_are_given_and_come_out_shifted_fail(

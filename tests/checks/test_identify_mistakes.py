@@ -84,7 +84,11 @@ MISTAKES: dict[str, tuple[Rotary, Rotary, str | None]] = {
         rope("linear", factor=16.0),
         "the factor 4 applied twice",
     ),
-    "faster": (YARN, YARN.with_inv_freq(0.75 * YARN.inv_freq), "all multiplied by 0.75"),
+    "faster": (
+        YARN,
+        YARN.with_inv_freq(0.75 * YARN.inv_freq),
+        "positions or frequencies are multiplied by 0.75",
+    ),
     "in reverse": (PLAIN, PLAIN.with_inv_freq(PLAIN.inv_freq[::-1]), "the pairs in reverse"),
     "no mistake": (
         YARN,

@@ -82,15 +82,18 @@ def test_every_layer_agrees() -> None:
 @pytest.mark.parametrize(
     ("wrong", "note"),
     [
-        (Rotary(head_dim=16, layout="half", base=500.0), "base 500, not 10,000"),
-        (Rotary(head_dim=16), "layout interleaved, not half"),
+        (Rotary(head_dim=16, layout="half", base=500.0), "base 500, expected 10000"),
+        (Rotary(head_dim=16), "layout interleaved, expected half"),
         (
             Rotary(head_dim=16, layout="half", attention_factor=1.25),
-            "attention factor 1.25, not 1",
+            "attention factor 1.25, expected 1",
         ),
-        (Rotary(head_dim=16, layout="half", rotary_dim=8), "rotary dim 8, not 16"),
+        (Rotary(head_dim=16, layout="half", rotary_dim=8), "rotary dim 8, expected 16"),
         (Rotary(head_dim=16, layout="half", direction="reversed"), "direction reversed"),
-        (ropecli.rope("linear", head_dim=16, layout="half", factor=4.0), "linear scaling, not no"),
+        (
+            ropecli.rope("linear", head_dim=16, layout="half", factor=4.0),
+            "frequencies of linear, base 10000, factor 4, expected default, base 10000",
+        ),
         (None, "not rotated"),
         (HALF.with_inv_freq(HALF.inv_freq * 1e4 ** (-1 / 16)), "exponents half a pair late"),
     ],
@@ -178,8 +181,11 @@ def test_positions_that_are_off_in_single_steps() -> None:
     [
         (lambda m: m - m[0], "positions restart at 0 with a cache"),
         *slow_rows((lambda m: m * (len(m) > 1), "positions are always 0 one position at a time")),
-        (lambda m: 2 * m, "rotated twice: angles are multiplied by 2"),
-        (lambda m: 3 * m, "positions are multiplied by 3"),
+        (
+            lambda m: 2 * m,
+            "positions or frequencies are multiplied by 2, or rows are rotated twice",
+        ),
+        (lambda m: 3 * m, "positions or frequencies are multiplied by 3"),
     ],
 )
 @pytest.mark.parametrize(
@@ -233,7 +239,9 @@ def test_every_head_is_judged() -> None:
     assert query.before is not None
     assert query.after is not None
     query.after[3] = rotate(query.before[3], Rotary(head_dim=16), PADDED[0].astype(float))
-    assert seen.verdict(HALF).layers[0].note == "query: head 3 of 4: layout interleaved, not half"
+    assert seen.verdict(HALF).layers[0].note == (
+        "query: head 3 of 4: layout interleaved, expected half"
+    )
 
 
 DYNAMIC = ropecli.rope(
@@ -245,7 +253,7 @@ DYNAMIC = ropecli.rope(
     ("at", "note"),
     [
         (lambda length: length, None),
-        (lambda _: 16, "no scaling, not dynamic NTK scaling"),
+        (lambda _: 16, "base 10000 without dynamic NTK scaling"),
     ],
 )
 def test_steps_of_dynamic_ntk_have_a_table_each(at: Any, note: str | None) -> None:
@@ -311,9 +319,15 @@ def test_wrong_sections_are_named() -> None:
     assert found.passed
     assert found.calls == ("40 positions, 11 to 31",), "of the first axis"
     found = seen_of_grid(mrope(4, 2, 2)).verdict(right)
-    assert found.layers[0].note == "query and key: axes of the pairs 4/2/2, not 2/3/3"
+    assert found.layers[0].note == (
+        "query and key: axes of the pairs 4/2/2, expected 2/3/3: "
+        "pair 2 follows axis 0 of the position, expected 1"
+    )
     found = seen_of_grid(mrope(3, 3, 2, interleaved=True)).verdict(right)
-    assert found.layers[0].note == "query and key: axes of the pairs 3/3/2 in turns, not 2/3/3"
+    assert found.layers[0].note == (
+        "query and key: axes of the pairs 3/3/2 in turns, expected 2/3/3: "
+        "pair 1 follows axis 1 of the position, expected 0"
+    )
 
 
 def test_positions_in_text_do_not_show_the_axes() -> None:
@@ -344,12 +358,12 @@ def test_what_was_assumed_of_an_unknown_class_is_compared_with_nothing() -> None
     found = seen_of(Rotary(head_dim=16), wrong={1: None}).verdict(model)
     assert found.passed
     assert [each.note for each in found.layers] == [
-        "query and key: layout interleaved, not half: assumed, and compared with nothing",
+        "query and key: layout interleaved, expected half: assumed, and compared with nothing",
         "query and key: not rotated: assumed, and compared with nothing",
     ]
     assert "\n  NOTE  " in str(found)
     other = seen_of(Rotary(head_dim=16, base=500.0)).verdict(model)
-    assert other.layers[0].note == "query and key: base 500, not 10,000"
+    assert other.layers[0].note == "query and key: base 500, expected 10000"
     assert not seen_of(Rotary(head_dim=16)).verdict(ropecli.load_model(LLAMA)).passed
 
 
@@ -435,7 +449,7 @@ def test_the_page_names_layers_that_part_and_joins_those_that_are_alike() -> Non
     assert page.splitlines() == [
         "FAIL  not the RoPE expected in 1 of 4 layers",
         "",
-        "  FAIL  layers.2.attn: query and key: layout interleaved, not half",
+        "  FAIL  layers.2.attn: query and key: layout interleaved, expected half",
         "",
         "  layers              queries and keys get                        softmax scale",
         "  3 layers (0, 1, 3)  base 10000, half, all 16 dimensions         0.25",
@@ -471,7 +485,7 @@ def test_a_table_of_longer_sequences_is_expected_of_calls_that_reach_them() -> N
         seen.vectors.append(Vectors(**place, role=role, before=x, after=y, head_dim=16))
     found = seen.verdict(rope)
     assert [each.agrees for each in found.layers] == [False, True]
-    assert "not dynamic NTK scaling" in (found.layers[0].note or "")
+    assert "without dynamic NTK scaling" in (found.layers[0].note or "")
 
 
 @pytest.mark.parametrize("steps", [True, False])

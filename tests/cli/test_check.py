@@ -73,7 +73,7 @@ def test_another_convention_fails_with_its_cure(
     out, _ = assert_checked(capfd, target, *expected, *QUICKLY, code=1)
     assert out.startswith(f"FAIL  {target} is not the RoPE that is expected\n")
     words = " ".join(out.split())
-    assert "It rotates half-split, expected interleaved: permute the q/k weights" in words
+    assert "Layout half, expected interleaved: permute the q/k weights" in words
     assert "smallest case: position 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 16)" in words
     assert "FAIL convention" in words
     assert "1 check fails of " in words

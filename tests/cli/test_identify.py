@@ -319,11 +319,12 @@ def test_models_are_compared() -> None:
     text = compare_with("small.json", "plain.json", "gemma.json", "gpt-oss.json")
     assert "  small.json matches exactly.\n" in text
     # The two differ most in the slowest pairs but one, by 7/8 of a frequency, at position 511.
-    assert "  plain.json differs: wrong by " in text
+    assert "  plain.json differs: frequencies of llama3, base 500000, " in text
     assert "rad at position 511.\n" in text
     for layer in ("sliding_attention", "full_attention"):
-        assert f"  gemma.json ({layer}) differs: head dim 256, not 16, rotary dim 256" in text
-    assert "  gpt-oss.json differs: head dim 64, not 16, " in text
+        words = "head dim 16, expected 256; rotary dim 16, expected 256; "
+        assert f"  gemma.json ({layer}) differs: {words}" in text
+    assert "  gpt-oss.json differs: head dim 16, expected 64; " in text
     got = read_json("identify", *FILES, "--model", "small.json", "--model", "gemma.json")["result"]
     found = {match["name"]: match for match in got["matches"]}
     assert found["small.json"]["matches"] is True
@@ -335,8 +336,8 @@ def test_what_a_model_does_otherwise() -> None:
     save(Rotary(head_dim=16, base=5e5, direction="reversed"))
     text = compare_with("plain.json", code=1)
     assert (
-        "  plain.json differs: layout half, not interleaved, direction forward, not reversed, "
-        "wrong by 0 rad at position 511.\n"
+        "  plain.json differs: layout interleaved, expected half; direction reversed, expected "
+        "forward; wrong by 0 rad at position 511.\n"
     ) in text
 
 
@@ -355,7 +356,7 @@ def test_a_model_explains_a_table() -> None:
     after = np.load("after.npy")
     assert np.abs(np.load("again.npy") - after).max() <= 2e-13 * np.abs(after).max()
     short = compare_with("phi.json", code=1)
-    assert "phi.json differs: long_factor, expected short_factor, wrong by" in short
+    assert "phi.json differs: long_factor, expected short_factor; wrong by" in short
 
 
 @pytest.mark.usefixtures("models")

@@ -65,9 +65,12 @@ def test_an_offset_that_is_whole_but_for_rounding_is_an_option() -> None:
 @pytest.mark.parametrize(
     ("candidate", "said"),
     [
-        (Rotary(head_dim=8, pairs_out=[[0, 2], [1, 3], [4, 6], [5, 7]]), "written in another"),
-        (Rotary(head_dim=8, rotary_dim=4), "rotary dim 4, not 8"),
-        (rope("xpos", head_dim=8, scale_base=512), "lengths that grow"),
+        (
+            Rotary(head_dim=8, pairs_out=[[0, 2], [1, 3], [4, 6], [5, 7]]),
+            "pairs written where they are read, expected to (0, 2), ...",
+        ),
+        (Rotary(head_dim=8, rotary_dim=4), "rotary dim 8, expected 4"),
+        (rope("xpos", head_dim=8, scale_base=512), "lengths constant, expected growing"),
     ],
 )
 def test_why_a_candidate_is_another(candidate: Rotary, said: str) -> None:

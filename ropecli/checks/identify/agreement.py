@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array, dtype_name
 from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_roundings
 from ropecli.checks.identify.explain import Explanation
-from ropecli.checks.identify.family import FACTOR, Fit, Frequencies, fit_formulas
+from ropecli.checks.identify.family import FACTOR, Frequencies, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
-from ropecli.checks.identify.mistakes import explain_frequencies
+from ropecli.checks.identify.mistakes import find_mistake
 from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
 from ropecli.checks.identify.precision import exact_tolerance
 from ropecli.checks.identify.table import Measurement, extrapolate
@@ -26,6 +26,7 @@ from ropecli.units import SINGLE, SMALLEST_NORMAL, TINY
 
 _FAR = 0.05  #: Error of a vector, of its pair's length, that no rounding in full precision makes.
 _FAR_IN_HALF = 0.5  #: The same in half precision, where the partner of a slow pair may be missed.
+_LISTED = 4  #: Numbers of a parameter that are written out.
 _FORMULAS = 8  #: Formulas to compare with, at most.
 _AT_ONCE = 2**20  #: Coordinates compared at once: a tenth of a second, and 100 MB or so.
 
@@ -140,7 +141,7 @@ def compare(
     )
     matches: dict[str, Match] = {}
     if found.fit is not None:
-        name = _name(found.fit)
+        name = name_formula(found.fit.rope_type, found.fit.base, found.fit.parameters)
         matches[name] = Match(name=name, max_phase_error=0.0, matches=True)
     for name, candidate in candidates.items():
         fits = (
@@ -152,13 +153,13 @@ def compare(
             name=name,
             max_phase_error=_phase_error(candidate, rotary, furthest),
             matches=fits,
-            mistake=None if fits else explain_frequencies(table, candidate),
+            mistake=None if fits else find_mistake(candidate, table.theta, table.uncertainty),
         )
     formulas = (
         [] if measured.pairs.is_mixed else fit_formulas(table, (2 * len(table.theta),), factor)
     )
     for other in formulas[:_FORMULAS]:
-        name = _name(other)
+        name = name_formula(other.rope_type, other.base, other.parameters)
         if name not in matches:
             error = _largest_phase(other.table, table.theta, furthest)
             matches[name] = Match(name=name, max_phase_error=error, matches=other.misfit <= 1)
@@ -211,17 +212,19 @@ def _largest_phase(table: Array, theta: Array, furthest: float) -> float:
     return float(np.abs(table - theta).max() * furthest)
 
 
-def _name(fit: Fit) -> str:
-    own = "".join(
-        f", {key} {_spell(value)}" for key, value in fit.parameters.items() if value is not None
-    )
-    return f"{fit.rope_type}, base {_spell(fit.base)}{own}"
+def name_formula(rope_type: str, base: float, own: Mapping[str, Any]) -> str:
+    """Return a rope type with the numbers of its formula."""
+    given = {"base": base, **own}
+    numbers = (f"{key} {format_value(value)}" for key, value in given.items() if value is not None)
+    return ", ".join([rope_type, *numbers])
 
 
-def _spell(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value with enough digits to distinguish any two bases or contexts."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple) and len(value) > _LISTED:
+        return f"of {len(value)} numbers"
     return f"{value:.12g}" if isinstance(value, float | int) else str(value)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ropecli.arrays import Array
+from ropecli.checks.accuracy import table_roundings
 from ropecli.checks.identify.family import (
     BASES,
     Frequencies,
@@ -22,34 +23,63 @@ from ropecli.rotary.factors import mscale
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.types.linear import linear
 from ropecli.rotary.types.ntk import ntk
+from ropecli.units import SINGLE
 
-COMMON_FACTOR = "all multiplied by"  #: Beginning of the words where no other mistake fits.
+ALIKE = 1e-4  #: Relative difference of frequencies that are said to be the same.
+#: Beginning of the words where no other mistake fits: angles are products of both.
+COMMON_FACTOR = "positions or frequencies are multiplied by"
 _SURE = 1e-3  #: Relative error within which a factor or a base is a round number.
 
 
-def explain_frequencies(seen: Frequencies, expected: Rotary) -> str | None:
+def find_mistake(
+    expected: Rotary, theta: Array, uncertainty: Array, alike: float = 0.0
+) -> str | None:
     """Say which mistakes give the frequencies that were measured; None if none of them does.
 
-    Several mistakes that give the same ones are named together, the simplest first.
+    Several mistakes that give the same ones are named together, the simplest first. Frequencies
+    are the same if they are `alike` relative to each other.
     """
-    if len(seen.theta) != len(expected.diagonal_inv_freq):
+    if len(theta) != len(expected.diagonal_inv_freq):
         return None
+    seen = Frequencies(
+        theta=theta,
+        uncertainty=uncertainty,
+        relative=np.maximum(table_roundings(expected) * SINGLE, alike),
+        head_dim=expected.head_dim,
+        axis=np.zeros(len(theta), dtype=np.int64),
+    )
     if seen.misfit(expected.diagonal_inv_freq, expected.formula) <= 1:
         return None
-    fitting = (mistake for mistake, table in _mistakes(seen, expected) if seen.misfit(table) <= 1)
+    fitting = (words for words, made in _mistakes(seen, expected) if _fits(seen, made))
     names = list(dict.fromkeys(fitting)) or _common_factor(seen, expected)
     return f"either {' or '.join(names)}" if len(names) > 1 else next(iter(names), None)
 
 
-def _mistakes(seen: Frequencies, expected: Rotary) -> Iterator[tuple[str, Array]]:
-    """Yield tables that are one mistake away from an encoding's, with the mistake."""
+def _fits(seen: Frequencies, made: Array | Formula) -> bool:
+    if isinstance(made, Formula):
+        try:
+            made = made.table().inv_freq[: len(seen.theta)]
+        except RopecliError:  # parameters that make no sense
+            return False
+    return seen.misfit(made) <= 1
+
+
+def _mistakes(seen: Frequencies, expected: Rotary) -> Iterator[tuple[str, Array | Formula]]:
+    """Yield what is one mistake away from an encoding's table, with the mistake."""
     table, formula = expected.diagonal_inv_freq, expected.formula
     if formula is not None:
-        yield from _of_formulas(_changed(formula, seen), len(table))
-        yield from _of_exponents(formula, table)
-        yield from _of_formulas(_other_denominators(formula, expected), len(table))
+        yield from _changed(formula, seen)
+        # Exponents begin late or early: what scales by the index is as it was.
+        step = formula["base"] ** (-1 / formula["dim"])
+        for words, by in {"half a pair": 1, "one pair": 2}.items():
+            yield f"exponents {words} late", table * step**by
+            yield f"exponents {words} early", table / step**by
+        dim: Any = formula["dim"]
+        for other in sorted({expected.head_dim, expected.rotary_dim} - {dim}):
+            words = f"exponents over {other} coordinates, expected {dim}"
+            yield words, formula.replace(dim=other)
     yield "the pairs in reverse", table[::-1]
-    if len(table) > 1 and formula is not None and formula.is_plain:
+    if formula is not None and formula.is_plain and len(table) > 1:
         fewer = np.arange(len(table)) / (len(table) - 1)
         yield "exponents over one pair fewer, d/2 - 1", formula["base"] ** -fewer
     if formula is not None and not formula.is_plain:
@@ -63,19 +93,13 @@ def _common_factor(seen: Frequencies, expected: Rotary) -> list[str]:
     if not turning.any():
         return []
     times = roundest(float(np.median(seen.theta[turning] / table[turning])), _SURE)
-    return [f"{COMMON_FACTOR} {times:.6g}"] if seen.misfit(times * table) <= 1 else []
+    return [describe_scale(times)] if seen.misfit(times * table) <= 1 else []
 
 
-def _of_formulas(
-    made: Iterator[tuple[str, Formula]] | Mapping[str, Formula], pairs: int
-) -> Iterator[tuple[str, Array]]:
-    for words, formula in made.items() if isinstance(made, Mapping) else made:
-        try:
-            table = formula.table().inv_freq[:pairs]
-        except RopecliError:  # parameters that make no sense
-            continue
-        if len(table) == pairs:
-            yield words, table
+def describe_scale(scale: float) -> str:
+    """Say by what angles are multiplied, the beginning of which is `COMMON_FACTOR`."""
+    twice = ", or rows are rotated twice" if abs(scale / 2 - 1) <= _SURE else ""
+    return f"{COMMON_FACTOR} {scale:.6g}{twice}"
 
 
 def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula]]:
@@ -143,20 +167,3 @@ def _bases(seen: Frequencies, formula: Formula) -> Iterator[float]:
         tried = [roundest(math.exp(min(-found[1] * formula["dim"] / 2, 700.0)), _SURE)]
         tried = tried if is_round(tried[0]) else []
     yield from (base for base in dict.fromkeys([*tried, *BASES]) if base != formula["base"])
-
-
-def _of_exponents(formula: Formula, table: Array) -> Iterator[tuple[str, Array]]:
-    """Yield tables whose exponents begin late or early: what scales by the index is as it was."""
-    step = formula["base"] ** (-1 / formula["dim"])
-    for words, by in {"half a pair": 1, "one pair": 2}.items():
-        yield f"exponents {words} late", table * step**by
-        yield f"exponents {words} early", table / step**by
-
-
-def _other_denominators(formula: Formula, rope: Rotary) -> dict[str, Formula]:
-    dim: Any = formula["dim"]
-    return {
-        f"exponents over {other} coordinates, expected {dim}": formula.replace(dim=other)
-        for other in dict.fromkeys((rope.head_dim, rope.rotary_dim))
-        if other != dim
-    }

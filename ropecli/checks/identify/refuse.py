@@ -114,9 +114,8 @@ def reason_from_rest(observed: Observations, rotary: Rotary) -> str | None:
     size = np.abs(x).max()
     if np.abs(y - x).max() <= ROUNDINGS * observed.unit * size:
         return None
-    times = float((x * y).sum() / max((x**2).sum(), TINY))
-    how = f"multiplied by {times:.4g}" if np.abs(y - times * x).max() < 0.01 * size else "changed"
-    return f"coordinates that are in no pair ({list_indices(rest)}) are {how}, not copied"
+    words = f"coordinates that are in no pair ({list_indices(rest)}) are changed, not copied"
+    return _explain_partly_scaled(observed) or words
 
 
 def _explain_added(observed: Observations) -> str | None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES, Array
-from ropecli.checks.accuracy import table_roundings
-from ropecli.checks.identify.family import Frequencies
-from ropecli.checks.identify.mistakes import explain_frequencies
+from ropecli.checks.identify.differences import describe_pair
+from ropecli.checks.identify.mistakes import ALIKE, find_mistake
 from ropecli.checks.implementation.oracle import Oracle
 from ropecli.checks.truth import Truth
 from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
-from ropecli.units import SIGNIFICAND_BITS, SINGLE
+from ropecli.units import SIGNIFICAND_BITS, TINY
 
 LIMITS = tuple(2**n for n in range(4, 21))  #: Lengths that caches are cut at.
 #: Share of numbers that must fit where code may compute what is rounded in float32, as we do not.
@@ -27,9 +26,9 @@ NEARLY = 0.9
 BETTER = 0.5  #: Largest error that is left of the one that is explained.
 NEAR = 3  #: Largest position at which no pair of a frequency up to 1 rotates by half a turn.
 UNSURE = 0.1  #: Radians up to which measured frequencies predict a phase.
-DIGITS = 4  #: Significant digits of a base or a factor that was meant.
+DIGITS = 4  #: Significant digits of a factor that was meant.
 #: Relative difference of the lengths of pairs that rounding leaves; other vectors differ by 1.
-ALIKE = 2.0**-5
+ROUNDING = 2.0**-5
 MOST_SEQUENCES = 16  #: Sequences of a call whose positions are tried.
 
 
@@ -57,11 +56,8 @@ class Sample:
         """Return the sample of the wrong rows; None if all are right."""
         wrong = self.right.wrong(self.got).any(axis=1)
         names = ("x", "m", "got", "sequence", "head", "row", "own")
-        return (
-            replace(self, **{name: getattr(self, name)[wrong] for name in names})
-            if (wrong.any())
-            else None
-        )
+        rows = {name: getattr(self, name)[wrong] for name in names}
+        return replace(self, **rows) if wrong.any() else None
 
     @functools.cached_property
     def right(self) -> Truth:
@@ -74,10 +70,14 @@ class Sample:
         return self.oracle.rotary_at(1)
 
     @functools.cached_property
-    def multipliers(self) -> Array:
+    def angles(self) -> Array:
+        """Radians by which each pair should be rotated, (count, pairs)."""
+        return self.oracle.angles(self.rope, self.m)
+
+    @property
+    def multipliers(self) -> NDArray[np.complex128]:
         """The complex number that each pair should be multiplied by, (count, pairs)."""
-        angles = self.oracle.angles(self.rope, self.m)
-        return np.asarray(self.rope.attention_factor * np.exp(1j * angles))
+        return np.asarray(self.rope.attention_factor * np.exp(1j * self.angles))
 
     def at(self, positions: Array) -> Truth:
         """Return the same vectors at other positions."""
@@ -87,41 +87,75 @@ class Sample:
         """Return any rows with twice the tolerance of the least precise pair of those expected."""
         return Truth(rows=rows, tolerance=2 * self.right.tolerance.max(axis=1, keepdims=True))
 
+    def stretch(self, times: float) -> Truth:
+        """Return the rows expected, times a factor."""
+        return Truth(rows=times * self.right.rows, tolerance=abs(times) * self.right.tolerance)
+
     def along(self, index: Any) -> Array:
         """Return an index of each row as a position, the same on each axis."""
         flat = np.broadcast_to(np.asarray(index, dtype=np.float64), len(self.m))
         return flat if self.m.ndim == 1 else np.repeat(flat[:, None], self.m.shape[1], axis=1)
 
+    def plus(self, index: Any) -> Array:
+        """Return positions to which an index of each row is added."""
+        return np.asarray(self.m + self.along(index))
+
+    @property
+    def length(self) -> int:
+        """Rows of each sequence of the call."""
+        return int(self.positions.shape[1])
+
     def place(self, row: Any, sequence: Any = None) -> Array:
         """Return the position of another row of the call."""
-        count, length = self.positions.shape[:2]
-        of = np.broadcast_to(self.sequence if sequence is None else sequence, len(self.m))
-        return np.asarray(self.positions[of % count, np.broadcast_to(row, len(self.m)) % length])
+        of, row = np.broadcast_arrays(
+            self.sequence if sequence is None else sequence, row, self.own
+        )[:2]
+        return np.asarray(self.positions[of % len(self.positions), row % self.length])
 
-    def mix(self, by: Mix, pairs: NDArray[np.int64] | None = None) -> Truth:
+    def mix(self, matrix: Matrix, pairs: NDArray[np.int64] | None = None) -> Truth:
         """Return rows whose pairs (a, b) are multiplied by a matrix."""
         read, written = (
             float64.columns(each if pairs is None else pairs)
             for each in (self.rope.pairs_in, self.rope.pairs_out)
         )
-        matrix = by(self.multipliers.real, self.multipliers.imag)
         a, b = self.x[:, read[0]], self.x[:, read[1]]
         rows = self.x.copy()
         rows[:, written[0]] = matrix[0] * a + matrix[1] * b
         rows[:, written[1]] = matrix[2] * a + matrix[3] * b
         return self.near(rows)
 
+    def by_table(self, table: Array, unsure: Array | float = 0.0) -> Truth:
+        """Return rows by other frequencies, which may be off by so much."""
+        rope = self.rope.with_inv_freq(table)
+        oracle = replace(self.oracle, rotary_at=lambda _: rope, uncertainty=unsure)
+        return oracle.truth(self.x, self.m, self.dtype)
 
-Mix = Callable[[Any, Any], tuple[Any, Any, Any, Any]]
-Expected = Callable[[Sample], Truth | None]
+    def nearest(self, tried: Sequence[Truth]) -> Truth:
+        """Return that of several rows that each row is nearest to."""
+        rows, tolerance = (
+            np.stack([np.broadcast_to(part, self.x.shape) for part in parts])
+            for parts in zip(*((each.rows, each.tolerance) for each in tried), strict=True)
+        )
+        best = np.abs(self.got - rows).max(axis=2).argmin(axis=0), np.arange(len(self.x))
+        return Truth(rows=rows[best], tolerance=tolerance[best])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+#: Of a pair (a, b): the factors of a and b in the first coordinate, and in the second one.
+Matrix = tuple[Any, Any, Any, Any]
+
+
+def _matrix(z: Any) -> Matrix:
+    """Return the matrix that multiplies a pair by a complex number."""
+    return z.real, -z.imag, z.imag, z.real
+
+
+@dataclass(frozen=True, eq=False)
 class Cause:
     """Rows that wrong ones may be instead."""
 
     words: str  #: A clause about "{rows}".
-    expected: Expected  #: The rows; None if it says nothing of them.
+    expected: Callable[..., Truth | None]  #: The rows of a sample; None if it says nothing of them.
+    _: KW_ONLY
     nearly: bool = False  #: Whether a few numbers may be otherwise.
     table_rows: int | None = None  #: Rows of a table in which positions are indices, if it is that.
 
@@ -143,16 +177,13 @@ def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
     lost = [~np.isfinite(sample.got).all(axis=1) for sample in samples]
     if any(each.any() for each in lost):
         return f"{rows} are not finite" if all(each.all() for each in lost) else None
-    for cause in _causes(samples):
-        if all(cause.explains(sample) for sample in samples):
-            return cause.words.format(rows=rows)
-    off = [each.right.wrong(each.got).any(axis=0) for each in samples]
-    columns = np.any(off, axis=0)
-    for cause in () if columns.all() or not columns.any() else _causes(samples):
-        if all(cause.explains(sample, columns) for sample in samples):
-            numbers = np.flatnonzero(columns)
-            where = f"in coordinates {numbers[0]} to {numbers[-1]} alone, "
-            return where + cause.words.format(rows=rows)
+    off = np.any([each.right.wrong(each.got).any(axis=0) for each in samples], axis=0)
+    numbers = np.flatnonzero(off)
+    for columns in (slice(None), off)[: 1 if off.all() or not off.any() else 2]:
+        for cause in _causes(samples):
+            if all(cause.explains(sample, columns) for sample in samples):
+                where = f"in coordinates {numbers[0]} to {numbers[-1]} alone, "
+                return ("" if columns is not off else where) + cause.words.format(rows=rows)
     return None
 
 
@@ -164,22 +195,34 @@ def find_position_mistake(samples: Sequence[Sample]) -> Cause | None:
 
 def _causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     """Yield what rows may be, the simplest first."""
-    yield Cause(words="{rows} come back as 0", expected=lambda s: s.near(0 * s.x))
-    yield Cause(words="{rows} are not rotated", expected=lambda s: s.near(s.x))
+    yield Cause("{rows} come back as 0", lambda s: s.near(0 * s.x))
+    yield Cause("{rows} are not rotated", lambda s: s.near(s.x))
     yield from _position_causes(samples)
     yield from _pair_causes(samples[0])
     for words, by in MIXED.items():
-        yield Cause(words=words, expected=functools.partial(Sample.mix, by=by))
-    for dtype, (words, make) in itertools.product(("bfloat16", "float16"), ROUNDED.items()):
-        hidden = words not in NOT_HIDDEN
-        expected = functools.partial(_if_rounded, dtype, make, hidden=hidden)
-        yield Cause(words=words.replace("{dtype}", dtype), expected=expected, nearly=True)
-    yield from _measured_causes(samples)
-    yield Cause(words=_describe_sources(samples), expected=_from_sources)
+        yield Cause(words, lambda s, of=by: s.mix(of(s.multipliers.real, s.multipliers.imag)))
+    for dtype, words in itertools.product(("bfloat16", "float16"), ROUNDED):
+        rounded = functools.partial(_if_rounded, words, dtype)
+        yield Cause(words.replace("{dtype}", dtype), rounded, nearly=True)
+    for times in _common_factors(samples):
+        words = f"{{rows}} are {times:.6g} times as long as they should be"
+        yield Cause(words, lambda s, by=times: s.stretch(by))
+    measured = _measure_frequencies(samples)
+    if measured is not None:
+        (theta, unsure), expected = measured, samples[0].rope
+        apart = np.abs(theta - expected.diagonal_inv_freq) / unsure
+        words = find_mistake(expected, np.abs(theta), unsure, ALIKE) or describe_pair(
+            int(apart.argmax()), theta, expected.diagonal_inv_freq
+        )
+        yield Cause(
+            f"{{rows}} have other frequencies: {words}",
+            lambda s: s.by_table(np.abs(theta), unsure),
+        )
+    yield Cause(_describe_sources(samples), _from_sources)
 
 
 #: What rows may be rotated by in place of their positions.
-POSITIONS: dict[str, Callable[[Sample], Array]] = {
+POSITIONS: dict[str, Callable[..., Array]] = {
     "{rows} are not rotated": lambda s: s.along(0),
     "{rows} are rotated by the positions of the first sequence": lambda s: s.place(s.row, 0),
     "only the first position counts: {rows} are rotated from there by index": lambda s: (
@@ -203,61 +246,42 @@ POSITIONS: dict[str, Callable[[Sample], Array]] = {
         s.sequence % len(s.positions), s.row
     ],
     "a cache has as many rows as x: positions beyond its end are taken as the last": lambda s: (
-        np.minimum(s.m, s.positions.shape[1] - 1)
+        np.minimum(s.m, s.length - 1)
     ),
     "the axes are the wrong way round": lambda s: s.m[:, ::-1] if s.m.ndim == 2 else s.m,
     "{rows} are rotated twice, or by twice the position": lambda s: s.m * 2.0,
-    "the index of the head is added to the position": lambda s: s.m + s.along(s.head),
-    "the index of the sequence is added to the position": lambda s: s.m + s.along(s.sequence),
-    "positions count on from one sequence to the next": lambda s: (
-        s.m + s.along(s.sequence * s.positions.shape[1])
-    ),
-    "positions count on from one head to the next": lambda s: (
-        s.m + s.along(s.head * s.positions.shape[1])
-    ),
+    "the index of the head is added to the position": lambda s: s.plus(s.head),
+    "the index of the sequence is added to the position": lambda s: s.plus(s.sequence),
+    "positions count on from one sequence to the next": lambda s: s.plus(s.sequence * s.length),
+    "positions count on from one head to the next": lambda s: s.plus(s.head * s.length),
     "{rows} are rotated by the index of their head": lambda s: s.along(s.head),
     "{rows} are rotated by the index of their sequence": lambda s: s.along(s.sequence),
-    "positions are multiplied by 0.5": lambda s: s.m * 0.5,
-    "the length of the call is added to the position": lambda s: (
-        s.m + s.along(s.positions.shape[1])
-    ),
+    "the length of the call is added to the position": lambda s: s.plus(s.length),
+    **{
+        f"positions are rounded to {name}": lambda s, to=DTYPES[name]: s.m.astype(to).astype(float)
+        for name in ("bfloat16", "float16", "float32")
+    },
 }
 
 
 def _position_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
     """Yield what positions may be taken for."""
-
-    def move(words: str, to: Callable[[Sample], Array], rows: int | None = None) -> Cause:
-        return Cause(words=words, expected=lambda s: s.at(to(s)), table_rows=rows)
-
     for words, to in POSITIONS.items():
-        yield move(words, to)
-    for name in ("bfloat16", "float16", "float32"):
-        words = f"positions are rounded to {name}"
-        yield Cause(words=words, expected=functools.partial(_at_rounded_positions, name))
-    words = "{rows} are rotated by the positions of another sequence"
-    yield Cause(words=words, expected=_at_others)
+        yield Cause(words, functools.partial(_move, to))
+    yield Cause("{rows} are rotated by the positions of another sequence", _at_others)
     least = min(float(sample.m.min(initial=0)) for sample in samples)
     largest = max(float(np.abs(sample.m).max(initial=0)) for sample in samples)
     for limit in sorted({*samples[0].limits, *LIMITS}):
         if limit <= largest or least < 0:
             words = f"positions from {limit} on are taken as {limit - 1}"
-            yield move(words, functools.partial(_clamp, limit))
+            yield Cause(words, lambda s, end=limit: s.at(np.minimum(s.m, end - 1)))
             words = f"positions are taken modulo {limit}"
-            yield move(words, functools.partial(_wrap, limit), limit)
+            yield Cause(words, lambda s, end=limit: s.at(np.mod(s.m, end)), table_rows=limit)
 
 
-def _clamp(limit: int, sample: Sample) -> Array:
-    return np.minimum(sample.m, limit - 1)
-
-
-def _wrap(limit: int, sample: Sample) -> Array:
-    return np.mod(sample.m, limit)
-
-
-def _at_rounded_positions(dtype: str, sample: Sample) -> Truth | None:
-    rounded = sample.m.astype(DTYPES[dtype]).astype(np.float64)
-    return sample.at(rounded) if np.isfinite(rounded).all() else None
+def _move(to: Callable[..., Array], sample: Sample) -> Truth | None:
+    positions = to(sample)
+    return sample.at(positions) if np.isfinite(positions).all() else None
 
 
 def _at_others(sample: Sample) -> Truth | None:
@@ -265,39 +289,26 @@ def _at_others(sample: Sample) -> Truth | None:
     count = len(sample.positions)
     if not 1 < count <= MOST_SEQUENCES:
         return None
-    return _best(sample, [sample.at(sample.place(sample.row, each)) for each in range(count)])
-
-
-def _best(sample: Sample, tried: Sequence[Truth]) -> Truth:
-    """Return that of several rows that each row is nearest to."""
-    rows, tolerance = (
-        np.stack([np.broadcast_to(part, sample.x.shape) for part in parts])
-        for parts in zip(*((each.rows, each.tolerance) for each in tried), strict=True)
-    )
-    best = np.abs(sample.got - rows).max(axis=2).argmin(axis=0), np.arange(len(sample.x))
-    return Truth(rows=rows[best], tolerance=tolerance[best])
+    return sample.nearest([sample.at(sample.place(sample.row, each)) for each in range(count)])
 
 
 def _pair_causes(sample: Sample) -> Iterator[Cause]:
     """Yield other pairs of the coordinates that are rotated."""
     rope = sample.rope
     begin, width = int(rope.pairs_in.min()), rope.rotary_dim
-    names = {1: "interleaved", width // 2: "half-split"}
+    names = {1: "interleaved", width // 2: "half"}
     for apart in (n for n in range(1, width // 2 + 1) if width % (2 * n) == 0):
         first = begin + np.flatnonzero(np.arange(width) // apart % 2 == 0)
         pairs = np.stack([first, first + apart], axis=1)
         if pairs.max() < sample.x.shape[1] and not np.array_equal(pairs, rope.pairs_in):
             layout = f", {names[apart]}" if apart in names else ""
-            yield Cause(
-                words=f"{{rows}} are rotated in pairs ({begin}, {begin + apart}), ...{layout}, "
-                f"expected {rope.input_pairs[0]}, ...",
-                expected=functools.partial(Sample.mix, by=lambda c, s: (c, -s, s, c), pairs=pairs),
-            )
+            words = f"{{rows}} are rotated in pairs ({begin}, {begin + apart}), ...{layout}, "
+            words += f"expected {rope.input_pairs[0]}, ..."
+            yield Cause(words, lambda s, of=pairs: s.mix(_matrix(s.multipliers), of))
 
 
-#: What may become of a pair (a, b), by cos and sin, the attention factor in both: the factors of a
-#: and b in the first coordinate, and in the second one.
-MIXED: dict[str, Mix] = {
+#: What may become of a pair, by cos and sin, the attention factor in both.
+MIXED: dict[str, Callable[[Any, Any], Matrix]] = {
     "the first coordinate of each pair is overwritten before the second one is computed": (
         lambda c, s: (c, -s, c * s, c - s * s)
     ),
@@ -307,27 +318,13 @@ MIXED: dict[str, Mix] = {
     "only the first coordinate of each pair is rotated": lambda c, s: (c, -s, 0, 1),
     "only the second coordinate of each pair is rotated": lambda c, s: (1, 0, s, c),
     "cos and sin are exchanged": lambda c, s: (s, -c, c, s),
-    "a sign is lost: the first coordinate of a pair becomes a cos + b sin": (
-        lambda c, s: (c, s, s, c)
-    ),
-    "a sign is lost: the second coordinate of a pair becomes b cos - a sin": (
-        lambda c, s: (c, -s, -s, c)
-    ),
+    "a sign is lost: the first of a pair becomes a cos + b sin": lambda c, s: (c, s, s, c),
+    "a sign is lost: the second of a pair becomes b cos - a sin": lambda c, s: (c, -s, -s, c),
     "{rows} are multiplied by the cosines alone": lambda c, s: (c, 0, 0, c),
-    "the pairs have each other's frequencies, in reverse": (
-        lambda c, s: (c[:, ::-1], -s[:, ::-1], s[:, ::-1], c[:, ::-1])
-    ),
-    "the attention factor is left out": lambda c, s: _times_length(c, s, -1),
-    "the attention factor is applied twice": lambda c, s: _times_length(c, s, 1),
+    "the attention factor is left out": lambda c, s: _matrix((c + 1j * s) / np.hypot(c, s)),
+    "the attention factor is applied twice": lambda c, s: _matrix((c + 1j * s) * np.hypot(c, s)),
 }
 
-
-def _times_length(c: Any, s: Any, power: int) -> tuple[Any, Any, Any, Any]:
-    factor = np.hypot(c, s) ** power
-    return factor * c, -factor * s, factor * s, factor * c
-
-
-ALIKE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 #: What may be rounded to half precision.
 ROUNDED: dict[str, Callable[[Sample, Callable[[Any], Any]], Truth]] = {
     "results are rounded to {dtype}": lambda s, to: s.near(to(s.right.rows)),
@@ -335,56 +332,23 @@ ROUNDED: dict[str, Callable[[Sample, Callable[[Any], Any]], Truth]] = {
         to(s.x), s.m, s.dtype
     ),
     "cos and sin are rounded to {dtype}": lambda s, to: s.mix(
-        lambda c, n: (to(c), -to(n), to(n), to(c))
+        _matrix(to(s.multipliers.real) + 1j * to(s.multipliers.imag))
     ),
-    "angles are rounded to {dtype}": lambda s, to: s.near(
-        float64.rotate(
-            s.x,
-            to(s.oracle.angles(s.rope, s.m)),
-            pairs_in=s.rope.pairs_in,
-            pairs_out=s.rope.pairs_out,
-            factor=s.rope.attention_factor,
-        )
+    "angles are rounded to {dtype}": lambda s, to: s.mix(
+        _matrix(s.rope.attention_factor * np.exp(1j * to(s.angles)))
     ),
-    "frequencies are rounded to {dtype}": lambda s, to: _by_table(s, to(s.rope.inv_freq)),
+    "frequencies are rounded to {dtype}": lambda s, to: s.by_table(to(s.rope.inv_freq)),
 }
-
-
 #: Those that vectors of that dtype show all the same, since they grow with the position.
-NOT_HIDDEN = ("angles are rounded to {dtype}", "frequencies are rounded to {dtype}")
+NOT_HIDDEN = ("angles", "frequencies")
 
 
-def _if_rounded(
-    dtype: str,
-    make: Callable[[Sample, Callable[[Any], Any]], Truth],
-    sample: Sample,
-    *,
-    hidden: bool,
-) -> Truth | None:
+def _if_rounded(words: str, dtype: str, sample: Sample) -> Truth | None:
     """Return rows with something rounded to a dtype; None if data of as few digits hide it."""
     spare = SIGNIFICAND_BITS[sample.dtype] - SIGNIFICAND_BITS[dtype]
-    if spare < 0 or (hidden and not spare):
+    if spare < 0 or (spare == 0 and not words.startswith(NOT_HIDDEN)):
         return None
-    return make(sample, lambda y: np.asarray(y).astype(DTYPES[dtype]).astype(np.float64))
-
-
-def _by_table(sample: Sample, table: Array, unsure: Array | float = 0.0) -> Truth:
-    """Return rows by other frequencies, which may be off by so much."""
-    rope = sample.rope.with_inv_freq(table)
-    oracle = replace(sample.oracle, rotary_at=lambda _: rope, uncertainty=unsure)
-    return oracle.truth(sample.x, sample.m, sample.dtype)
-
-
-def _measured_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
-    """Yield one factor of all rows, and the frequencies that they show."""
-    for times in _common_factors(samples):
-        yield Cause(
-            words=f"{{rows}} are {times:.6g} times as long as they should be",
-            expected=functools.partial(_stretch, times),
-        )
-    measured = _measure_frequencies(samples)
-    for words, table, unsure in () if measured is None else _tables(samples[0].rope, *measured):
-        yield Cause(words=words, expected=functools.partial(_by_table, table=table, unsure=unsure))
+    return ROUNDED[words](sample, lambda y: np.asarray(y).astype(DTYPES[dtype]).astype(np.float64))
 
 
 def _common_factors(samples: Sequence[Sample]) -> tuple[float, ...]:
@@ -396,11 +360,6 @@ def _common_factors(samples: Sequence[Sample]) -> tuple[float, ...]:
         squares += weight * float((each.right.rows**2).sum())
     times = products / squares if squares else 0.0
     return float(f"{times:.{DIGITS}g}"), times
-
-
-def _stretch(times: float, sample: Sample) -> Truth:
-    right = sample.right
-    return Truth(rows=times * right.rows, tolerance=abs(times) * right.tolerance)
 
 
 def _measure_frequencies(samples: Sequence[Sample]) -> tuple[Array, Array] | None:
@@ -431,54 +390,8 @@ def _measure_frequencies(samples: Sequence[Sample]) -> tuple[Array, Array] | Non
         more = np.where(known & (size > 0), (m / unit) ** 2 * size / size.mean(), 0.0)
         weight += more
         off = np.angle(product * np.exp(-1j * theta * m)) / m
-        theta += np.where(more > 0, off * more / np.maximum(weight, 1e-300), 0.0)
+        theta += np.where(more > 0, off * more / np.maximum(weight, TINY), 0.0)
     return theta, 1 / np.sqrt(weight)
-
-
-def _tables(rope: Rotary, theta: Array, unsure: Array) -> Iterator[tuple[str, Array, Any]]:
-    """Yield what other frequencies may be, the table, and how far it may be off."""
-    expected, weight = rope.diagonal_inv_freq, unsure**-2
-    if (theta > 0).all() and len(theta) > 1:
-        exponent = -np.arange(len(theta)) / len(theta)
-        of_each = (exponent * theta) ** 2 * weight
-        power = (of_each * np.log(theta))[1:] / exponent[1:]
-        base = float(np.exp(power.sum() / of_each.sum()))
-        words = "{rows} are rotated by base "
-        yield from (
-            (words + _compare_base(each, rope), each**exponent, off * unsure)
-            for each, off in ((float(f"{base:.{DIGITS}g}"), 0), (base, 1))
-        )
-    times = float((theta * expected * weight).sum() / (expected**2 * weight).sum())
-    for each, off in ((float(f"{times:.{DIGITS}g}"), 0), (times, 1)):
-        yield f"positions are multiplied by {each:.6g}", each * expected, off * unsure
-    pair = int((np.abs(theta - expected) / unsure).argmax())
-    words = f"pair {pair} rotates by {theta[pair]:.6g} per position, expected {expected[pair]:.6g}"
-    mistake = find_mistake(rope, np.abs(theta), unsure)
-    words = words if mistake is None else f"{mistake}; {words}"
-    yield f"{{rows}} have other frequencies: {words}", np.abs(theta), unsure
-
-
-def _compare_base(base: float, rope: Rotary) -> str:
-    """Return a base, and what is expected: a scaled table is no power of its own base."""
-    formula = rope.formula
-    if formula is None:
-        return f"{base:.10g}"
-    scaled = "" if formula.is_plain else f"{formula.title} of base "
-    return f"{base:.10g}, expected {scaled}{formula['base']:.10g}"
-
-
-def find_mistake(rope: Rotary, theta: Array, unsure: Array) -> str | None:
-    """Return the mistake that gives such frequencies, in words; None if none known does."""
-    if rope.axes > 1:
-        return None
-    seen = Frequencies(
-        theta=theta,
-        uncertainty=unsure,
-        relative=np.maximum(table_roundings(rope) * SINGLE, ALIKE) * np.ones(len(theta)),
-        head_dim=rope.head_dim,
-        axis=np.zeros(len(theta), dtype=np.int64),
-    )
-    return explain_frequencies(seen, rope)
 
 
 def _from_sources(sample: Sample) -> Truth | None:
@@ -491,11 +404,10 @@ def _from_sources(sample: Sample) -> Truth | None:
         return None
     index, times = found
     source = replace(sample, x=sample.vectors[index] * times[:, None])
-    count, length = sample.positions.shape[:2]
-    sequences = range(min(count, MOST_SEQUENCES))
-    tried = [source.right, *(source.at(sample.place(index % length, each)) for each in sequences)]
+    sequences = range(min(len(sample.positions), MOST_SEQUENCES))
+    tried = [source.right, *(source.at(sample.place(index, each)) for each in sequences)]
     tried += [Truth(rows=-each.rows, tolerance=each.tolerance) for each in tried]
-    return _best(sample, tried)
+    return sample.nearest(tried)
 
 
 def _find_sources(sample: Sample) -> tuple[NDArray[np.int64], Array] | None:
@@ -503,12 +415,12 @@ def _find_sources(sample: Sample) -> tuple[NDArray[np.int64], Array] | None:
     (a, b), (c, d) = sample.rope.pairs_in.T, sample.rope.pairs_out.T
     known = np.hypot(sample.vectors[:, a], sample.vectors[:, b])
     shown = np.hypot(sample.got[:, c], sample.got[:, d]) / sample.rope.attention_factor
-    length, of_known = (np.maximum(np.linalg.norm(y, axis=1), 1e-300) for y in (shown, known))
+    length, of_known = (np.maximum(np.linalg.norm(y, axis=1), TINY) for y in (shown, known))
     same = (shown / length[:, None]) @ (known / of_known[:, None]).T
     rows = np.arange(len(shown))
     index = same.argmax(axis=1)
-    index = np.where(same[rows, sample.own] >= same[rows, index] - ALIKE**2, sample.own, index)
-    if (same[rows, index] < 1 - ALIKE**2 / 2).any():
+    index = np.where(same[rows, sample.own] >= same[rows, index] - ROUNDING**2, sample.own, index)
+    if (same[rows, index] < 1 - ROUNDING**2 / 2).any():
         return None
     times = 2.0 ** np.round(np.log2(length / of_known[index]))
     return index, times
@@ -523,7 +435,7 @@ def _describe_sources(samples: Sequence[Sample]) -> str:
         if found is None:
             return ""
         index, times = found
-        length = sample.positions.shape[1]
+        length = sample.length
         # A roll takes the vector of the last row for the first.
         half = length // 2
         shifts |= set(((index - sample.row + half) % length - half).tolist())

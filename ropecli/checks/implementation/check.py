@@ -116,7 +116,7 @@ def check(options: Options) -> Verdict:
         >>> verdict.passed
         False
         >>> print(verdict.diagnosis)
-        other frequencies: base 10000, expected 500000; ...
+        base 10000, expected 500000; ...
     """
     begin = time.perf_counter()
     try:

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ropecli.arrays import Array
-from ropecli.checks.accuracy import table_roundings
 from ropecli.checks.expectation import MUST
 from ropecli.checks.identify import Identification
-from ropecli.checks.implementation.causes import find_mistake
+from ropecli.checks.identify.differences import CLOSE, compare_positions, list_differences
+from ropecli.checks.identify.mistakes import ALIKE
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
-from ropecli.checks.implementation.laws.recognition import describe_scale
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
-from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT, short
+from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT
 from ropecli.checks.implementation.oracle import computed_in_half
 from ropecli.checks.implementation.probe import describe_non_finite
 from ropecli.checks.implementation.rows import CALL_FAILED
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Check, Explains
 from ropecli.rotary.rotary import Rotary
-from ropecli.units import SINGLE
 
-#: Relative difference of factors, and of a step, that is worth a sentence. bfloat16, whose unit is
-#: 2^-8, shows them to 1e-4 over the 2,304 rows that are looked at; factors of real types are
-#: further apart, the least of them 0.07 ln 1.1, 7e-3.
-CLOSE = 1e-3
 #: Bases of released models, from axial encodings of images to contexts of millions of tokens.
 LEAST_BASE, LARGEST_BASE = 10.0, 1e12
 #: Coordinates that a partial rotary does not leave alone on purpose: the least share that models
@@ -50,7 +42,6 @@ OF_THEIR_OWN = {
 #: Checks that compare with the encoding expected, and those whose calls have heads or a batch.
 OF_WHAT_IS_EXPECTED = {"axes", "original length"}
 OF_LARGE_CALLS = {"batched positions", "left padding", *WHOLE_DESIGN}
-SURE = 1e-4  #: Relative difference of frequencies that are said to be the same.
 
 
 def diagnose(
@@ -103,11 +94,9 @@ def _cause(
         text = f"{found.precision} under {subject.dtype} data: compute them in float32 at least"
         return "precision", text
     if "convention" in failed and subject.expect is not None and found is not None:
-        stretched = _changed_pass_through(subject)
-        more = [] if stretched is None else [stretched]
+        sentences = _differences(found, subject.expect, subject.offset)
         if explains.get("every shape"):  # of which what was found may be the rotation
-            more.append(_sentence(failed["every shape"]))
-        sentences = _differences(subject.expect, found, subject.offset) + more
+            sentences.append(_sentence(failed["every shape"]))
         if sentences:
             return "convention", "; ".join(sentences)
     if "keys" in failed and (failed["keys"].note or "").startswith(FEWER_HEADS):
@@ -179,22 +168,17 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
 
 def _describe_axes(rotary: Rotary) -> list[str]:
     """Say that each axis has the frequencies of a head of its own, if all have one base."""
-    sizes, bases = [], []
-    if rotary.axis is None:
+    axes = [np.array([theta for theta in row if theta]) for row in rotary.frequencies]
+    if rotary.axis is None or min(map(len, axes)) < 2:
         return []
-    for row in rotary.frequencies:
-        logs = -np.log([theta for theta in row if theta])
-        index = np.arange(len(logs))
-        if len(logs) < 2:
+    index = [np.arange(len(table)) / len(table) for table in axes]
+    bases = [float(table[-1] ** (-1 / at[-1])) for table, at in zip(axes, index, strict=True)]
+    for table, at, base in zip(axes, index, bases, strict=True):
+        if not np.allclose(table, base**-at, rtol=ALIKE, atol=0):
             return []
-        step = float((index * logs).sum() / (index**2).sum())
-        if np.abs(logs - step * index).max() > SURE:
-            return []
-        sizes.append(2 * len(logs))
-        bases.append(float(np.exp(step * len(logs))))
     if np.ptp(bases) > CLOSE * min(bases):
         return []
-    base, listed = float(f"{np.mean(bases):.4g}"), "/".join(map(str, sizes))
+    base, listed = float(f"{np.mean(bases):.4g}"), "/".join(str(2 * len(table)) for table in axes)
     return [f"axes of {listed} coordinates, each with the frequencies of base {base:g}"]
 
 
@@ -203,37 +187,12 @@ def _no_rotation(subject: Subject, failed: Mapping[str, Check]) -> str:
     text = failed["rotation"].note or "it is not a RoPE in any convention"
     if subject.evidence.identified is not None and subject.evidence.identified.recognised:
         return text
-    if subject.evidence.identified is not None:
-        text = f"it is not a rotation by position: {text}"
-    more = _changed_pass_through(subject) or _zeros(subject)
-    if more is None and subject.axes > 1:
-        more = "the angles of its pairs are not proportional to the axes of the position"
-    return text if more is None else f"{text}; {more}"
-
-
-def _zeros(subject: Subject) -> str | None:
-    """Describe coordinates that come back as 0."""
-    rows = subject.evidence.first_rows
-    if rows is None or rows.any(axis=0).all():
-        return None
-    lost = np.flatnonzero(~rows.any(axis=0))
-    return f"coordinates {lost[0]} to {lost[-1]} come back as 0"
-
-
-def _changed_pass_through(subject: Subject) -> str | None:
-    """Describe a change of coordinates that should pass through."""
-    rows = subject.evidence.first_rows
-    if subject.expect is None or rows is None:
-        return None
-    still = np.setdiff1d(np.arange(subject.dim), subject.expect.pairs_in)
-    x, y = short(subject).x[:, still], rows[:, still]
-    if not len(still) or (np.abs(y - x) <= 2 * subject.repeat_tolerance(x)).all():
-        return None
-    factor = float((x * y).sum() / (x * x).sum())
-    if (np.abs(y - factor * x) <= 2 * subject.repeat_tolerance(x)).all():
-        return f"coordinates that are not rotated are multiplied by {factor:.6g}"
-    first, last = int(still[0]), int(still[-1])
-    return f"coordinates expected to pass through, {first} to {last}, do not"
+    if subject.evidence.identified is None:
+        return text
+    text = f"it is not a rotation by position: {text}"
+    if subject.axes > 1 and "not copied" not in text:
+        text += "; the angles of its pairs are not proportional to the axes of the position"
+    return text
 
 
 def _sentence(check: Check) -> str:
@@ -247,198 +206,10 @@ def _sentence(check: Check) -> str:
     return f"{meaning}: {detail}" if detail else meaning
 
 
-def _differences(expect: Rotary, found: Identification, offset: float) -> list[str]:
-    """Describe each difference in a sentence, the most important one first."""
-    rope = found.rotary
-    if rope is None:
+def _differences(found: Identification, expect: Rotary, offset: float) -> list[str]:
+    if found.rotary is None:
         return []
-    texts = [_compare_coordinates(expect, rope) or _compare_pairs(expect, rope)]
-    if expect.axis is None:
-        texts += [_compare_tables_of_axes(expect, rope), _compare_attention_factors(expect, rope)]
-        return [text for text in texts if text]
-    if rope.direction != expect.direction:
-        texts.append(
-            f"it turns {_direction_name(rope)}, expected {_direction_name(expect)}: negate the "
-            "sines, or swap the pairs"
-        )
-    texts += [
-        _compare_axes(expect, rope),
-        _compare_positions(found, offset),
-        _compare_frequencies(expect, rope, found),
-    ]
-    texts.append(_compare_attention_factors(expect, rope))
-    return [text for text in texts if text]
-
-
-def _compare_attention_factors(expect: Rotary, rope: Rotary) -> str | None:
-    factor, wanted = rope.attention_factor, expect.attention_factor
-    if math.isclose(factor, wanted, rel_tol=CLOSE):
-        return None
-    fix = f"multiply cos and sin by {wanted / factor:.6g}"
-    if math.isclose(factor, 1.0, rel_tol=CLOSE):
-        fix = "multiply cos and sin by it"
-    elif math.isclose(factor, wanted**2, rel_tol=CLOSE):
-        fix = "it is applied twice"
-    return f"attention factor {factor:.6g}, expected {wanted:.6g}: {fix}"
-
-
-def _compare_coordinates(expect: Rotary, rope: Rotary) -> str | None:
-    same_dim = rope.rotary_dim == expect.rotary_dim
-    if same_dim and rope.rotary_offset == expect.rotary_offset:
-        return None
-    where = f"{_layout_name(rope)}, " if rope.layout != expect.layout else ""
-    return (
-        f"it rotates {where}{rope.rotary_dim} coordinates from {rope.rotary_offset} on, expected a "
-        f"rotary dim of {expect.rotary_dim} from {expect.rotary_offset} on"
-        + (f", {_layout_name(expect)}" if where else "")
-        + f" (pairs {rope.input_pairs[0]}, ..., expected {expect.input_pairs[0]}, ...)"
-    )
-
-
-def _compare_pairs(expect: Rotary, rope: Rotary) -> str | None:
-    # The two coordinates of a pair may come in either order: that is a direction.
-    if {frozenset(pair) for pair in rope.input_pairs} != {
-        frozenset(pair) for pair in expect.input_pairs
-    }:
-        first, wanted = rope.input_pairs[0], expect.input_pairs[0]
-        fix = (
-            "(2i, 2i+1)" if expect.layout == "interleaved" else f"(i, i + {wanted[1] - wanted[0]})"
-        )
-        if expect.layout == "custom" or rope.layout == "custom":
-            return (
-                f"it pairs coordinates {first}, ..., expected pairs {wanted}, ... "
-                f"({_layout_name(expect)})"
-            )
-        return (
-            f"it rotates {_layout_name(rope)}, expected {_layout_name(expect)}: permute the q/k "
-            f"weights or pair {fix}"
-        )
-    if rope.reorders != expect.reorders or rope.output_pairs != expect.output_pairs:
-        if rope.reorders and not expect.reorders:
-            return (
-                f"it reads pairs {_layout_name(rope)} and writes them elsewhere "
-                f"({_written_order(rope)}), expected where they were read"
-            )
-        return f"it writes pairs {_written_order(rope)}, expected {_written_order(expect)}"
-    return None
-
-
-def _written_order(rope: Rotary) -> str:
-    first, second = rope.output_pairs[0]
-    if second - first == rope.rotary_dim // 2:
-        return "half-split"
-    return "interleaved" if second - first == 1 else f"at ({first}, {second}), ..."
-
-
-def _compare_axes(expect: Rotary, rope: Rotary) -> str | None:
-    if rope.axis is None or expect.axis is None:
-        return _more_axes(expect, rope)
-    if len(rope.axis) != len(expect.axis) or rope.axis == expect.axis:
-        return None
-    pair = next(i for i, (a, b) in enumerate(zip(rope.axis, expect.axis, strict=True)) if a != b)
-    return (
-        f"pair {pair} follows axis {rope.axis[pair]} of the position, expected {expect.axis[pair]}"
-    )
-
-
-def _more_axes(expect: Rotary, rope: Rotary) -> str | None:
-    pair = int(np.count_nonzero(rope.frequencies, axis=0).argmax())
-    if rope.axis is not None or expect.axis is None or pair >= len(expect.axis):
-        return None
-    return f"pair {pair} follows several axes of the position, expected axis {expect.axis[pair]}"
-
-
-def _compare_tables_of_axes(expect: Rotary, rope: Rotary) -> str | None:
-    """Describe the difference where several axes rotate a pair."""
-    wanted, got = _signed_table(expect), np.zeros_like(_signed_table(expect))
-    where = {pair: i for i, pair in enumerate(expect.input_pairs)}
-    for pair, column in zip(rope.input_pairs, _signed_table(rope).T, strict=True):
-        sign = 1 if pair in where else -1  # either coordinate may be the first one
-        place = where.get(pair if sign == 1 else (pair[1], pair[0]))
-        if place is not None:
-            got[: len(column), place] = sign * column
-    for words, table in _mistaken_tables(wanted):
-        if (np.abs(got - table) <= SURE * np.abs(wanted).max(axis=0)).all():
-            return words
-    axis, column = divmod(int(np.abs(got - wanted).argmax()), wanted.shape[1])
-    return (
-        f"pair {column} rotates by {got[axis, column]:.6g} per position along axis {axis}, "
-        f"expected {wanted[axis, column]:.6g}"
-    )
-
-
-def _signed_table(rope: Rotary) -> Array:
-    return np.array(rope.frequencies) * (1 if rope.direction == "forward" else -1)
-
-
-def _mistaken_tables(table: Array) -> Iterator[tuple[str | None, Array]]:
-    """Yield the table of several axes as it should be, and as common mistakes make it."""
-    yield None, table
-    yield "it turns the other way: negate the sines, or swap the pairs", -table
-    yield "the axes of the position are exchanged", table[::-1]
-    for axis in range(len(table)):
-        own = np.arange(len(table))[:, None] == axis
-        yield f"axis {axis} of the position is left out", np.where(own, 0.0, table)
-        yield f"axis {axis} of the position rotates the other way", np.where(own, -table, table)
-
-
-def _compare_positions(found: Identification, offset: float) -> str | None:
-    if found.position_step is not None and abs(found.position_step - 1) > CLOSE:
-        return describe_scale(found.position_step)
-    if found.position_offset is not None and abs(found.position_offset - offset) > CLOSE:
-        return f"positions have an offset of {found.position_offset:g}, expected {offset:g}"
-    return None
-
-
-def _compare_frequencies(expect: Rotary, rope: Rotary, found: Identification) -> str | None:
-    here, there = rope.diagonal_inv_freq, expect.diagonal_inv_freq
-    if len(here) != len(there):
-        text = _compare_formulas(expect, rope)
-        return None if rope.formula is None else text
-    allowed = (table_roundings(expect) * SINGLE + 1e-5) * np.abs(there)
-    if (np.abs(here - there) <= allowed).all():
-        return None
-    pair = int((np.abs(here - there) / np.maximum(np.abs(there), 1e-300)).argmax())
-    unsure = np.zeros(len(here)) if found.uncertainty is None else found.uncertainty
-    text = find_mistake(expect, here, unsure) or _compare_formulas(expect, rope)
-    return (
-        f"other frequencies: {text or 'as measured'}; pair {pair} turns by {here[pair]:.6g} "
-        f"per position, expected {there[pair]:.6g}"
-    )
-
-
-def _compare_formulas(expect: Rotary, rope: Rotary) -> str | None:
-    """Describe base and rope type, or the parameters of the same type that differ."""
-    if rope.formula is not None and rope.rope_type == expect.rope_type:
-        ours, theirs = dict(rope.parameters), dict(expect.parameters)
-        differ = [
-            f"{key} {_short_repr(ours.get(key))}, expected {_short_repr(theirs.get(key))}"
-            for key in sorted({*ours, *theirs} - {"dim"})
-            if _short_repr(ours.get(key)) != _short_repr(theirs.get(key))
-        ]
-        return "; ".join(differ) or None
-    return f"the frequencies are those of {_formula_name(rope)}, expected {_formula_name(expect)}"
-
-
-def _formula_name(rope: Rotary) -> str:
-    if rope.formula is None:
-        return "no known type"
-    given = dict(rope.parameters)
-    names = ("factor", "original_max_position_embeddings", "truncate")
-    own = "".join(
-        f", {key} {_short_repr(given[key])}" for key in names if given.get(key) is not None
-    )
-    base = "" if rope.base is None else f", base {rope.base:.10g}"
-    return f"{rope.rope_type}{base}{own}"
-
-
-def _short_repr(value: object) -> str:
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _direction_name(rope: Rotary) -> str:
-    return "forward" if rope.direction == "forward" else "in reverse"
-
-
-def _layout_name(rope: Rotary) -> str:
-    return {"half": "half-split", "custom": "pairs of its own"}.get(rope.layout, rope.layout)
+    step, shift = found.position_step or 1.0, found.position_offset
+    moved = compare_positions(step, offset if shift is None else shift, offset, CLOSE)
+    differ = list_differences(found.rotary, expect, found.uncertainty, details=True)
+    return differ if moved is None else [*differ, moved]

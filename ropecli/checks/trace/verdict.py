@@ -23,7 +23,7 @@ from ropecli.checks.positions.check import PositionIds
 from ropecli.checks.positions.check import judge as judge_positions
 from ropecli.checks.positions.recover import recover_positions
 from ropecli.checks.positions.rows import Called
-from ropecli.checks.trace.differences import EXPECTED, list_differences
+from ropecli.checks.trace.differences import EXPECTED, differences_of
 from ropecli.checks.trace.tensors import (
     CALLS,
     ModelCall,
@@ -370,7 +370,7 @@ class _Judgement:
                 single += [(table, each) for each in group]
                 continue
             found = self._identify(group, table)
-            wrong = list_differences(found, table)
+            wrong = differences_of(found, table)
             if wrong and self._restarts(group, table):
                 wrong = ["positions restart at 0 with a cache"]
             elif wrong:
@@ -492,7 +492,7 @@ class _Judgement:
             part = [v for v in group if (self.seen.calls[v.call].count == 1) is single]
             if not part or len(part) == len(group):
                 return []
-            words = list_differences(self._identify(part, rope), rope)
+            words = differences_of(self._identify(part, rope), rope)
             if words and self._restarts(part, rope):
                 words = ["positions are always 0" if single else "positions restart at 0"]
             wrong.append(words)

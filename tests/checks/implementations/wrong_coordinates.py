@@ -46,7 +46,7 @@ for name, thread, target, means, says in (
     ("turned back", "trymirai/lalamo#268", rotation(-THETA), intended.HALF, "reversed"),
     # theta^(-2i/head_dim) where theta^(-2i/rotary_dim) belongs.
     ("exponents over the head", "pie-project/pie#603", rotation(THETA[:8]), intended.PARTIAL,
-     "frequencies"),
+     "exponents over 64 coordinates"),
     ("partial factor dropped", "AI-Hypercomputer/maxtext#4616", HALVES, intended.PARTIAL, "64"),
     # The rotary dim halved twice: its first half turns.
     ("half of the rotary dim", "vllm-project/vllm#43770", rotation(inv_freq(8)), intended.PARTIAL,
@@ -111,7 +111,10 @@ def first_head_permuted(x: Array, positions: Array) -> Array:
     return y
 
 
-@wrong("written in halves", "vllm-project/vllm#26995", "convention", "half", intended.INTERLEAVED)
+@wrong(
+    "written in halves", "vllm-project/vllm#26995", "convention", "pairs written to (i, i + 32)",
+    intended.INTERLEAVED,
+)  # fmt: skip
 def written_in_halves(x: Array, positions: Array) -> Array:
     """Read interleaved and turned, but left in the order of halves."""
     y = NEIGHBOURS(x, positions)

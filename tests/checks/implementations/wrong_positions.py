@@ -70,7 +70,7 @@ MOVED: list[tuple[str, str, str | tuple[str, ...], str, Callable[[Array], Array]
 for name, thread, laws, says, change in MOVED:
     untold(name, thread, laws, says)(rotation(THETA, positions=change))
 
-wrong("counted from one", "PrimeIntellect-ai/prime-rl#3466", "convention", "offset")(
+wrong("counted from one", "PrimeIntellect-ai/prime-rl#3466", "convention", "off by +1")(
     rotation(THETA, positions=lambda m: m + 1)
 )
 # The scale 2 for the rope type dynamic, where 1 belongs.

@@ -62,9 +62,9 @@ for name, thread, target, means, says in (
     ("llama3 dropped", "unslothai/unsloth#6197", rotation(inv_freq(DIM, 500_000.0)),
      intended.LLAMA3, "llama3"),
     ("llama3 without blend", "ggml-org/llama.cpp#8650", rotation(without_blend()),
-     intended.LLAMA3, "frequencies"),
+     intended.LLAMA3, "high_freq_factor 1, expected 4"),
     ("YaRN upside down", "Lightning-AI/litgpt#2202", rotation(upside_down(), factor=FACTOR),
-     intended.YARN, "frequencies"),
+     intended.YARN, "upside down"),
     # (s b)^e where s b^e belongs.
     ("factor in the power", "apache/tvm#18576",
      rotation(1 / (8 * 10_000.0) ** (np.arange(0, DIM, 2) / DIM)), intended.LINEAR, "base"),
@@ -88,7 +88,7 @@ for name, thread, target, means, says in (
     # Exponents over d/2 - 1, as in tensor2tensor's sinusoids.
     ("one pair fewer", "facebookresearch/fairseq#4648",
      rotation(10_000.0 ** (-np.arange(DIM // 2) / (DIM // 2 - 1)), interleaved),
-     intended.INTERLEAVED, "frequencies"),
+     intended.INTERLEAVED, "exponents over one pair fewer"),
 ):  # fmt: skip
     expected(name, thread, says=says, intended=means)(target)
 
@@ -139,7 +139,7 @@ on_a_part = partial(
     wrong,
     thread="raullenchai/Rapid-MLX#1225",
     laws=("convention", "rotation"),
-    says="not rotated",
+    says="not copied",
     intended=intended.YARN_PARTIAL,
 )
 

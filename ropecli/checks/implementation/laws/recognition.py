@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
+from ropecli.checks.identify.differences import describe_pair
+from ropecli.checks.identify.mistakes import describe_scale
 from ropecli.checks.implementation.call import Call, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.laws.positions import edge_positions, fill_up, judge_calls
 from ropecli.checks.implementation.oracle import Oracle, computed_in_half, sequence_length
@@ -94,10 +96,8 @@ def _differ_from_tables(subject: Subject, found: Identification) -> str | None:
     if not wrong.any():
         return None
     pair = int(wrong.argmax())
-    return (
-        f"it does not rotate by the tables that it is given: pair {pair} turns by "
-        f"{got[pair]:.6g} per position, where they have {wanted[pair]:.6g}"
-    )
+    words = "it does not rotate by the tables that it is given"
+    return f"{words}: {describe_pair(pair, got, wanted)}"
 
 
 def _position_scale(found: Identification) -> float:
@@ -108,12 +108,6 @@ def _position_scale(found: Identification) -> float:
     if rope is None or rope.axes > 1:
         return 1.0
     return _beyond_half_a_turn(np.abs(rope.diagonal_inv_freq))
-
-
-def describe_scale(scale: float) -> str:
-    """Say what is wrong with such positions, and why."""
-    times = "twice" if scale == 2 else f"{scale:g} times"
-    return f"positions count {times}: multiplied by {scale:g} before they turn"
 
 
 def _beyond_half_a_turn(theta: NDArray[np.float64]) -> float:
