@@ -534,7 +534,7 @@ TABLE: tuple[tuple[Any, ...], ...] = (
     (Place("after float16", "after .*float16|dtype of the first call|float16",
       lambda c: "float16" in c.before.dtypes and c.dtype != "float16", "class", HALF), FLOAT16,
       FACTOR, NEXT),
-    (Place("the call in which a table grows", "grow|cache|table",
+    (Place("the call in which a table grows", "grow|cache|table|kept between calls",
       lambda c: (c.before.calls > 0) & (c.m >= c.before.capacity), "class"), NOT_TURNED, ZEROS,
       FIRST_POSITION),
     (Place("a result kept until the next call", "buffer|first result|overwr", lambda c: True,
@@ -551,7 +551,8 @@ TABLE: tuple[tuple[Any, ...], ...] = (
       lambda c: c.fewer, "both"), NOT_TURNED, FACTOR, NEXT),
     (Place("tokens of k further apart", r"(\bk\b|keys).*(fewer|heads)|(fewer|heads).*(\bk\b|keys)",
       lambda c: c.fewer and c.token > 0, "both"), OF_QUERIES),
-    (Place("q alone", r"\bq\b|queries|keys", lambda c: c.part == "q", "both"), FACTOR, NEXT),
+    (Place("q alone", r"\bq\b|queries|keys|shifted by 1", lambda c: c.part == "q", "both"),
+      FACTOR, NEXT),
     # Users of released kernels met these, in the thread that is named, and others like them.
     (Place("one token, sequences from the second",  # ml-explore/mlx#3949
       "sequences.*2nd|one token|decode|token", lambda c: (c.length == 1) & (c.sequence > 0)),
@@ -606,7 +607,7 @@ TABLE: tuple[tuple[Any, ...], ...] = (
     (Place("more than 32 heads in sequences of more than 64", "32 heads.*64|64.*32 heads",
       lambda c: c.heads > 32 and c.length > 64), ZEROS),
     (Place("exactly 3,000 rows", "3,?000", lambda c: c.length == 3000), FACTOR),
-    (Place("after a thousand calls", "call", lambda c: c.before.calls >= 1000, "class"), NEXT),
+    (Place("after five hundred calls", "call", lambda c: c.before.calls >= 500, "class"), NEXT),
     # Launches, offsets, tables, buffers and state.
     (Place("a last row that fills no block of 128", "last (row|n mod)",
       lambda c: (c.row == c.length - 1) & (c.length % 128 == 1)), NOT_TURNED),

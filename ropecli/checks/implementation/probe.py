@@ -28,11 +28,11 @@ def probe(subject: Subject) -> Subject:
     """Make the first calls, before any long one, and return the subject with its rotation."""
     evidence = subject.evidence
     try:
-        first = subject.rows(state.short(subject))
+        first, again = (subject.rows(state.short(subject)) for _ in range(2))
     except (ImplementationError, Unsupported) as error:
         return replace(subject, evidence=replace(evidence, why_unidentified=str(error)))
     why = describe_non_finite(first)
-    evidence = replace(evidence, first_rows=first, why_unidentified=why)
+    evidence = replace(evidence, first_rows=first, again=again, why_unidentified=why)
     # Rows that are not finite here may be the rest of a tile: other lengths are tried as well.
     for dtype in _dtypes_to_probe(subject):
         evidence, found = _identify(subject, evidence, dtype)

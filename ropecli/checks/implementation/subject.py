@@ -47,7 +47,8 @@ class Evidence:
     """Rows of the first calls, and the rotation that they show."""
 
     dtype: str  #: Dtype of the data that showed it.
-    first_rows: Array | None = None  #: Result of the very first call.
+    first_rows: Array | None = None  #: Result of the very first call,
+    again: Array | None = None  #: and of the second one, which is the same call.
     #: Rows before and after that showed the rotation, and their positions.
     rows: tuple[Array, Array, Array] | None = None
     identified: Identification | None = None  #: The RoPE that they are rotated by.

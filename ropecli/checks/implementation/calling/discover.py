@@ -419,6 +419,9 @@ class Search:
                 and in_other_order(each.axes_of_x, first.axes_of_x)
             )
             taken += [each for each in reordered if _first_meant([each], meaning)[0]]
+            if "h" not in first.axes_of_x:  # heads side by side may run as a wider one
+                folded, _ = _first_meant([x for x in alike if "h*d" in x.axes_of_x], meaning)
+                taken += [] if folded is None else [folded]
         not_judged: list[Convention] = []
         for conventions in by_count.values():
             near = sorted(conventions, key=lambda each: not _is_like(each, first or found))

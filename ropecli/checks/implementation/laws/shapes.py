@@ -55,7 +55,8 @@ FEWER = 32  #: and what it is divided by if that is to be fast.
 RUN = 128  #: Positions in each of the short calls.
 SECOND = 12  #: Tokens of the second sequence of a decoder.
 LOOKED_AT = 4  #: Wrong gradients checked against their rows.
-KEY_HEADS = ((4, 2), (4, 1), (6, 2), (1, 1), (4, 4))  #: Heads of queries and of keys.
+#: Heads of queries and of keys, which some code takes although they do not divide those of queries.
+KEY_HEADS = ((4, 2), (4, 1), (6, 2), (1, 1), (4, 4), (5, 2))
 FEWER_HEADS = "wrong with grouped-query attention (fewer key heads)"
 AS_ROWS_DO = ", as the rows themselves do"
 NEIGHBOURS = 5  #: Positions before a wrong one with which it is tried again.
@@ -355,7 +356,7 @@ def keys(subject: Subject) -> Outcome:
     for heads, key_heads in KEY_HEADS if "k" in names else ((4, 4), (1, 1)):
         call = call_at(subject, places, heads=heads, key_heads=key_heads, salt=5)
         taken = survey.make(call)
-        if not taken and refused is None:
+        if not taken and refused is None and heads % key_heads == 0:
             error = survey.refusals[-1] if survey.refusals else survey.unsupported
             refused = f"refuses {key_heads} heads of keys with {heads} of queries: {error}"
     if survey.calls and "k" not in survey.arrays and not survey.failed:

@@ -48,6 +48,7 @@ SCALES = tuple(sign * 2.0**n for n in range(8) for sign in (1, -1))
 SAMPLED = 24  #: Rows that are kept of each call: wrong ones, right ones, and where both meet.
 #: Share of the rows that must be wrong for an error of all, and its largest size.
 UNIFORM, SMALL = 0.7, 2.0**-6
+OFTEN = 1 / 8  #: Share of calls that are wrong for a reason that others share.
 NO_PATTERN = "the wrong rows share no simple pattern"
 AT_TIMES = "a call that is wrong is right when it is made again: something is kept between calls"
 KEPT_FIRST = "the positions of the first call of that shape are kept"
@@ -224,6 +225,11 @@ class Survey:
         """True if some calls with several tokens were wholly right."""
         return any(each.call.length > 1 and each.first is None for each in self._seen)
 
+    @property
+    def _is_often_wrong(self) -> bool:
+        """True if so many calls are wrong that others are for the same reason."""
+        return sum(each.first is not None for each in self._seen) >= OFTEN * len(self._seen)
+
     def wrong_calls(self, count: int) -> list[Call]:
         """Return some calls with wrong rows, the smallest ones."""
         calls = {id(each.call): each.call for each in self._seen if each.first is not None}
@@ -315,11 +321,11 @@ class Survey:
             plain = note == NO_PATTERN
             cause = None if self.note else self._cause("the wrong rows" if plain else "they")
             vague = plain or note.startswith("some of")
-            if vague and any(map(self._is_right, self.wrong_calls(KEPT))):
-                note, cause = AT_TIMES, None
+            if any(map(self._is_right, self.wrong_calls(KEPT))):
+                note, cause = AT_TIMES if vague else f"{note}: {AT_TIMES}", None
             if cause is not None:
                 note = cause if plain else f"{note}: {cause}"
-                explains = "every call" if vague else explains
+                explains = "every call" if vague and self._is_often_wrong else explains
         return Outcome(
             passed=None if not self.calls else not self.failed,
             max_error=self.max_error,
@@ -340,7 +346,7 @@ class Survey:
             return replace(outcome, note=self.unsupported or outcome.note)
         if outcome.passed:
             return replace(outcome, note=outcome.note or (CHANGES if self.changes else None))
-        if self.note or outcome.note == AT_TIMES:
+        if self.note or str(outcome.note).endswith(AT_TIMES):
             return outcome
         return replace(outcome, note=self._describe_one(), explains="")
 
