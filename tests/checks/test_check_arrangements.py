@@ -357,3 +357,39 @@ def test_interleaved_pairs_with_tables_for_halves_are_wrong() -> None:
     assert failures(judge_small(interleaved_pairs, tables="interleaved", **given)) == []
     verdict = judge_small(interleaved_pairs, tables="half", **given)
     assert "cos and sin are laid out for the other layout" in str(verdict.diagnosis)
+
+
+def every_second_head(x: Array, positions: Array) -> Array:
+    """Heads side by side in the last axis, of which every second one comes back as 0."""
+    dim = 2 * len(SMALL_THETA)
+    heads = x.reshape(*x.shape[:-1], -1, dim).swapaxes(-2, -3)
+    y = turn_small(heads, positions)
+    y[..., 1::2, :, :] = 0
+    return y.swapaxes(-2, -3).reshape(x.shape)
+
+
+def test_heads_side_by_side_are_judged_where_one_head_runs_too() -> None:
+    verdict = judge_shapes(every_second_head)
+    assert "b s h*d" in verdict.arrangements
+    assert "heads 2n + 1" in str(assert_failed(verdict, "every shape").note)
+
+
+class SecondSequence:
+    """A decoder whose second sequence of two begins late."""
+
+    def prefill(self, x: Array) -> Array:
+        self.length = 0
+        return self.step(x)
+
+    def step(self, x: Array) -> Array:
+        places = self.length + np.arange(x.shape[-2])
+        y = turn_small(x, places)
+        if x.ndim > 2:
+            y[1::2] = turn_small(x[1::2], places + 1)
+        self.length += x.shape[-2]
+        return y
+
+
+def test_a_decoder_is_judged_in_batches() -> None:
+    verdict = judge_shapes(SecondSequence, form="decoder")
+    assert "sequences" in str(assert_failed(verdict, "every shape").note)

@@ -355,7 +355,7 @@ class Search:
         """
         meaning = functools.cache(functools.partial(self._meaning, dtype))
         taken, others, shown = [found], list[Convention](), True
-        if "axes_of_x" not in self.given and not self.given.get("step"):
+        if "axes_of_x" not in self.given:
             taken, others = self._find_axes_of_x(found, meaning)
             shown = _first_meant(taken[:1], meaning)[0] is not None
             if "axes_of_positions" not in self.given:
@@ -419,15 +419,13 @@ class Search:
                 and in_other_order(each.axes_of_x, first.axes_of_x)
             )
             taken += [each for each in reordered if _first_meant([each], meaning)[0]]
-            if "h" not in first.axes_of_x:  # heads side by side may run as a wider one
-                folded, _ = _first_meant([x for x in alike if "h*d" in x.axes_of_x], meaning)
-                taken += [] if folded is None else [folded]
+            taken += _with_heads_side_by_side(first, alike, meaning)
         not_judged: list[Convention] = []
         for conventions in by_count.values():
             near = sorted(conventions, key=lambda each: not _is_like(each, first or found))
             best, run = _first_meant(near, meaning)
             if best is not None:
-                taken.append(best)
+                taken += [best, *_with_heads_side_by_side(best, near, meaning)]
             else:
                 run.sort(key=lambda each: not _extends(each.axes_of_x, found.axes_of_x))
                 not_judged += run[:1]
@@ -500,6 +498,16 @@ class Search:
         if doubtful and (one_head is None or not _has_heads(results[-1], one, one_head)):
             level, right = SHAPED, 0.0
         return Trial(convention=convention, level=level, right=right, dtype=dtype_of_result)
+
+
+def _with_heads_side_by_side(
+    taken: Convention, alike: Sequence[Convention], meaning: Meaning
+) -> list[Convention]:
+    """Return one of as many axes with heads in the last one, if it is meant where one head runs."""
+    if "h" in taken.axes_of_x:
+        return []
+    folded, _ = _first_meant([each for each in alike if "h*d" in each.axes_of_x], meaning)
+    return [] if folded is None else [folded]
 
 
 def _first_meant(
