@@ -135,13 +135,15 @@ class Survey:
 
     def make(self, call: Call) -> bool:
         """Make a call and check it; return False if it was refused, or is not expressible."""
-        if self.deaths >= MOST_DEATHS:
-            return False
         try:
-            response = self.instance_for(call).call(call)
+            return self.deaths < MOST_DEATHS and self._make(call)
         except OutOfTime as error:
             error.found = self.outcome() if self.failed else None
             raise
+
+    def _make(self, call: Call) -> bool:
+        try:
+            response = self.instance_for(call).call(call)
         except Unsupported as error:
             self.unsupported = str(error)
             self._look_for_lost_gradient(call, error)
