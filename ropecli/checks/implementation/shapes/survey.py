@@ -374,9 +374,12 @@ class Survey:
 
     def _is_right(self, call: Call) -> bool:
         """Return True if a call is right, made again of the same instance."""
-        again = Survey(self.subject, checked=self.checked)
-        again.instance = self.instance_for(call)
-        return again.make(replace(call, arrangement=None)) and not again.failed
+        try:
+            again = Survey(self.subject, checked=self.checked)
+            again.instance = self.instance_for(call)
+            return again.make(replace(call, arrangement=None)) and not again.failed
+        except OutOfTime:  # nothing more is found out
+            return False
 
     def _keeps_first_positions(self) -> bool:
         """Return True if a new shape is right the first time, and wrong at other positions."""
