@@ -150,7 +150,7 @@ def _compare_tables(
         return None, ""
     pair = int((apart / np.maximum(np.abs(theirs), TINY)).argmax())
     example = describe_pair(pair, ours, theirs)
-    mistake = find_mistake(expected, ours, unsure)
+    mistake = find_mistake(expected, ours, unsure, ALIKE)
     if mistake is None or (formulas and mistake.startswith(COMMON_FACTOR)):
         mistake = formulas
     return (mistake, f"; {example}") if mistake else (f"other frequencies: {example}", "")
