@@ -361,6 +361,8 @@ def test_interleaved_pairs_with_tables_for_halves_are_wrong() -> None:
 
 def every_second_head(x: Array, positions: Array) -> Array:
     """Heads side by side in the last axis, of which every second one comes back as 0."""
+    if x.ndim != 3:
+        raise ValueError(f"expected (batch, tokens, heads times dim), got {x.shape}")
     dim = 2 * len(SMALL_THETA)
     heads = x.reshape(*x.shape[:-1], -1, dim).swapaxes(-2, -3)
     y = turn_small(heads, positions)

@@ -66,9 +66,8 @@ def test_it_is_tried_on_the_device_that_its_error_names(
     assert "ran on cuda: it needs it, and raises on the CPU" in verdict.notes
 
 
-def test_a_device_that_is_not_there_is_advice_alone() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("there is such a device")
+def test_a_device_that_is_not_there_is_advice_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frameworks.Torch, "has_device", lambda *_: False)
     with pytest.raises(CallError, match="give the device that it needs with device, such as cuda"):
         ropecli.check(rotate, isolated=False, **SMALL)
 

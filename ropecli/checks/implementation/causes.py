@@ -188,7 +188,7 @@ def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
 
 
 def find_position_mistake(samples: Sequence[Sample]) -> Cause | None:
-    """Return the mistake in positions that explains wrong rows, or None."""
+    """Return the mistake in positions that explains all rows of some calls, or None."""
     causes = _position_causes(samples) if samples else ()
     return next((each for each in causes if all(map(each.explains, samples))), None)
 
