@@ -19,6 +19,7 @@ from judging import FEW_LAWS, SMALL_THETA, failures, turn_small
 
 import ropecli
 from ropecli.checks.implementation.check import Verdict
+from ropecli.errors import RopecliError
 
 RIGHT = """
 import os
@@ -143,25 +144,33 @@ def test_what_can_not_be_unpickled_runs_here_with_a_note() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_of_one_check_is_left_for_the_next(tmp_path: Path, source: str) -> None:
+def test_nothing_of_one_check_is_left_for_the_next(tmp_path: Path) -> None:
     """A module that counts its calls begins with none each time."""
-    file = tmp_path / "counts.py"
     more = (
-        "\ncalls = []\n"
+        "\ncalls, most = [], MOST\n"
         "def counted(x, positions):\n"
         "    calls.append(0)\n"
-        "    if len(calls) > 100:\n"
+        "    if len(calls) > most:\n"
         "        raise RuntimeError('more calls than of one check')\n"
-        "    np.seterr(all='raise')\n"
         "    return rotate(x, positions)\n"
     )
-    file.write_text(source + more)
+    source = RIGHT.replace("{pid}", "-1") + more
+    file = tmp_path / "counts.py"
+    file.write_text(source.replace("MOST", "10**9"))
     module = load(file, "counts")
     try:
+        assert failures(judge(module.counted, isolated=False)) == []
+        of_one_check = len(module.calls)
+        assert of_one_check
+        file.write_text(source.replace("MOST", str(of_one_check * 3 // 2)))
+        module = load(file, "counts")
         for _ in range(2):
             assert failures(judge(f"{file}:counted")) == []
             assert failures(judge(module.counted)) == []
         assert module.calls == []
+        assert failures(judge(module.counted, isolated=False)) == []
+        with pytest.raises(RopecliError, match="more calls than of one check"):
+            judge(module.counted, isolated=False)
     finally:
         del sys.modules["counts"]
 
