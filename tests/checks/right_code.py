@@ -666,12 +666,13 @@ def passes(mutant: Mutant, base: Base) -> Verdict | None:
             verdict = base.judge(plant(mutant, base), dtypes=dtypes_of(mutant), **asked)
         except CallError:
             return None
-        if not verdict.passed or _is_left_out(mutant.place, verdict):
+        if not verdict.passed or _is_left_out(mutant.place, base, verdict):
             return None  # it fails, or is said not to be judged in these axes
     return verdict
 
 
-def _is_left_out(place: Place, verdict: Verdict) -> bool:
-    """Return True if calls of as many axes as those of a place are said not to be judged."""
-    texts = [option.split(maxsplit=1)[1].strip('"') for option in verdict.not_judged]
-    return any(f"{len(text.split())} axes" in place.name for text in texts)
+def _is_left_out(place: Place, base: Base, verdict: Verdict) -> bool:
+    """Return True if calls of a place's axes, or of all that code takes, are said not judged."""
+    texts = {option.split(maxsplit=1)[1].strip('"') for option in verdict.not_judged}
+    of_place = any(f"{len(text.split())} axes" in place.name for text in texts)
+    return of_place or {*itertools.chain(*base.axes.values())} <= texts

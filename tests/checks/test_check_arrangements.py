@@ -301,6 +301,7 @@ def counted_on(x: Array, offset: int = 0) -> Array:
             (tables_of_sequences, "with own positions"),
             (one_table, "sequences of a batch from the 2nd on come out wrong in calls of three"),
             (one_list, "in calls of three axes"),
+            (folded_heads, "heads from the 2nd on come out wrong"),
         ),
     ],
 )
@@ -309,21 +310,27 @@ def test_a_call_that_returns_the_shape_of_x_is_judged(target: Any, words: str) -
     assert words in str(assert_failed(verdict, "every shape").note)
 
 
-@pytest.mark.parametrize(
-    ("target", "axes", "words"),
-    [
-        (two_axes, "s d", "nothing is rotated"),
-        *slow_rows((folded_heads, "b s h*d", "heads from the 2nd on come out wrong")),
-    ],
-)
-def test_what_does_not_show_that_it_is_meant_is_judged_if_its_axes_are_given(
-    target: Any, axes: str, words: str
-) -> None:
-    verdict = judge_shapes(target)
+def test_what_does_not_show_that_it_is_meant_is_judged_if_its_axes_are_given() -> None:
+    verdict = judge_shapes(two_axes)
     assert verdict.passed
-    assert axes not in verdict.arrangements
-    verdict = judge_shapes(target, axes_of_x=axes, select=("rotation", "every shape"))
-    assert words in str(verdict.diagnosis)
+    assert "s d" not in verdict.arrangements
+    verdict = judge_shapes(two_axes, axes_of_x="s d", select=("rotation", "every shape"))
+    assert "nothing is rotated" in str(verdict.diagnosis)
+
+
+@pytest.mark.parametrize("dim", [2, 8])
+def test_the_first_coordinates_of_one_wide_head_may_be_rotated_alone(dim: int) -> None:
+    """Of several heads in one axis, that would be the first one."""
+    theta = 1e4 ** -(np.arange(0, dim, 2) / dim)
+
+    def fixed(x: Array, positions: Array) -> Array:
+        return np.concatenate([turn(x[..., :dim], positions, theta), x[..., dim:]], axis=-1)
+
+    def wide(x: Array, positions: Array) -> Array:
+        return turn(x, positions, 1e4 ** -(np.arange(0, x.shape[-1], 2) / x.shape[-1]))
+
+    for each in (fixed, wide):
+        assert failures(judge_shapes(each, head_dim=dim)) == []
 
 
 def test_what_runs_and_is_not_judged_is_listed() -> None:

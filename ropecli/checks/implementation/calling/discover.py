@@ -431,7 +431,9 @@ class Search:
                 not_judged += run[:1]
         if not taken:
             return [found], not_judged
-        return taken, [*([found] if first is None else []), *not_judged]
+        if found.axes_of_x not in {each.axes_of_x for each in taken}:
+            not_judged.insert(0, found)
+        return taken, not_judged
 
     def _is_meant(self, convention: Convention, dtype: str) -> bool:
         """Return True if a call shows that it is meant."""
