@@ -377,7 +377,8 @@ class Survey:
         try:
             again = Survey(self.subject, checked=self.checked)
             again.instance = self.instance_for(call)
-            return again.make(replace(call, arrangement=None)) and not again.failed
+            made = again.make(replace(call, arrangement=None))
+            return made and not again.failed and not again.changes
         except OutOfTime:  # nothing more is found out
             return False
 
