@@ -51,6 +51,24 @@ def test_rows_at_the_position_of_the_first_are_named() -> None:
     assert "every row is rotated by the position of the first" in (verdict.diagnosis or "")
 
 
+def by_index(x: Array, positions: Array) -> Array:
+    return turn(x, np.broadcast_to(np.arange(x.shape[-2]), np.shape(positions)))
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        ("offset positions", "either the positions are ignored: rows are rotated by their index, "
+         "or positions are counted from the first row's"),
+        ("gaps in positions", "either only the first position counts: rows are rotated from there "
+         "by index, or the positions are ignored: rows are rotated by their index"),
+    ],
+)  # fmt: skip
+def test_mistakes_that_the_rows_do_not_tell_apart_are_both_named(law: str, words: str) -> None:
+    """Consecutive positions less the first one are indices, and gaps may begin at 0."""
+    assert str(judge_once(by_index, select=law).diagnosis).endswith(f": {words}")
+
+
 @pytest.mark.parametrize(
     ("expect", "exponents", "words"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ UNSURE = 0.1  #: Radians up to which measured frequencies predict a phase.
 DIGITS = 4  #: Significant digits of a factor that was meant.
 #: Relative difference of the lengths of pairs that rounding leaves; other vectors differ by 1.
 ROUNDING = 2.0**-5
+MOST_NAMED = 3  #: Causes that are named where several fit.
 MOST_SEQUENCES = 16  #: Sequences of a call whose positions are tried.
 
 
@@ -171,6 +172,12 @@ class Cause:
         fits = ~truth.wrong(sample.got)[:, columns]
         return bool(fits.mean() >= NEARLY if self.nearly else fits.all())
 
+    def explains_all(
+        self, samples: Sequence[Sample], columns: NDArray[np.bool_] | slice = slice(None)
+    ) -> bool:
+        """Return True if the rows of all samples are as expected, in these columns."""
+        return all(self.explains(each, columns) for each in samples)
+
 
 def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
     """Return a clause that says what wrong rows are instead; None if no cause explains all."""
@@ -180,17 +187,31 @@ def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
     off = np.any([each.right.wrong(each.got).any(axis=0) for each in samples], axis=0)
     numbers = np.flatnonzero(off)
     for columns in (slice(None), off)[: 1 if off.all() or not off.any() else 2]:
-        for cause in _causes(samples):
-            if all(cause.explains(sample, columns) for sample in samples):
-                where = f"in coordinates {numbers[0]} to {numbers[-1]} alone, "
-                return ("" if columns is not off else where) + cause.words.format(rows=rows)
+        cause = _first_that_fits(_causes(samples), samples, columns)
+        if cause is not None:
+            where = f"in coordinates {numbers[0]} to {numbers[-1]} alone, "
+            return ("" if columns is not off else where) + cause.words.format(rows=rows)
     return None
 
 
 def find_position_mistake(samples: Sequence[Sample]) -> Cause | None:
     """Return the mistake in positions that explains all rows of some calls, or None."""
-    causes = _position_causes(samples) if samples else ()
-    return next((each for each in causes if all(map(each.explains, samples))), None)
+    return _first_that_fits(_position_causes(samples), samples) if samples else None
+
+
+def _first_that_fits(
+    causes: Iterable[Cause],
+    samples: Sequence[Sample],
+    columns: NDArray[np.bool_] | slice = slice(None),
+) -> Cause | None:
+    """Return the first cause that explains all rows; what positions are taken for, with others."""
+    fitting = (each for each in causes if each.explains_all(samples, columns))
+    first = next(fitting, None)
+    if first is None or first.words not in POSITIONS.keys() - FACTS:
+        return first
+    others = [each.words for each in fitting if each.words in POSITIONS.keys() - FACTS]
+    named = ", or ".join(dict.fromkeys([first.words, *others][:MOST_NAMED]))
+    return replace(first, words=f"either {named}" if others else named)
 
 
 def _causes(samples: Sequence[Sample]) -> Iterator[Cause]:
@@ -261,6 +282,15 @@ POSITIONS: dict[str, Callable[..., Array]] = {
         f"positions are rounded to {name}": lambda s, to=DTYPES[name]: s.m.astype(to).astype(float)
         for name in ("bfloat16", "float16", "float32")
     },
+}
+#: What is true of rows whatever the reason: no other words are needed beside it.
+FACTS = {
+    "{rows} are rotated by the positions of the first sequence",
+    "{rows} are not rotated",
+    "{rows} are rotated by their position + 1",
+    "{rows} are rotated by their position - 1",
+    "{rows} are rotated backwards",
+    "{rows} are rotated twice, or by twice the position",
 }
 
 
