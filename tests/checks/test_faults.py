@@ -31,7 +31,7 @@ ESCAPED = [
     "turned as its neighbour: the last row of sequences of more than one token",
 ]
 MIXED = [PLANTED[i] for i in np.random.default_rng(0).permutation(len(PLANTED))]
-QUICKLY, SLOWLY = 3, 40  #: Planted faults of each tier.
+QUICKLY, SLOWLY = 3, 12  #: Planted faults of each tier.
 
 
 def test_there_are_enough() -> None:

@@ -179,12 +179,15 @@ FACTORS = 1e-6
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "name" not in metafunc.fixturenames:
-        return
-    wanted = "not oracle" not in metafunc.config.getoption("markexpr")
+    if "name" in metafunc.fixturenames:
+        wanted = "not oracle" not in metafunc.config.getoption("markexpr")
+        metafunc.parametrize("name", classes()[::2] if wanted else ["of the library"])
+
+
+def classes() -> list[str]:
+    """The names of the classes; `tests/soak/test_transformers_soak.py` has those left out here."""
     left_out = {*WITHOUT, *OFF, *APART, "RoFormerConfig", "GPTJConfig", "CodeGenConfig"}
-    names = [n for n in cases() if n not in left_out] if wanted else ["of the library"]
-    metafunc.parametrize("name", names)
+    return [name for name in cases() if name not in left_out]
 
 
 def test_class(name: str) -> None:
