@@ -179,8 +179,8 @@ def test_a_program_is_named_by_its_command(
     )
     command = f"{sys.executable} {kernel} {{x}} {{positions}} {{out}}"
     verdict = check_here(
-        None, command=command, **SHORT, select="convention", call="program(x, positions)",
-        save_failure="case.npz",
+        None, command=command, **SHORT, select="convention", axes_of_x="s d",
+        call="program(x, positions)", save_failure="case.npz",
     )  # fmt: skip
     assert failures(verdict) == ["convention"]
     with np.load("case.npz") as held:
