@@ -62,9 +62,18 @@ FEW = ("one vector", "a head of another offset", "heads of another layout")
 
 
 @pytest.mark.parametrize("name", mark_slow(PARTING, quick=FEW))
-@pytest.mark.parametrize("given", [WHERE, *slow(None)], ids=["positions", "no positions"])
-@pytest.mark.parametrize("dtype", ["float32", *slow("float64", "bfloat16")])
-def test_vectors_that_part(name: str, given: Array | None, dtype: str) -> None:
+def test_vectors_that_part(name: str) -> None:
+    """`tests/soak/test_identify_soak.py` has all dtypes, with and without positions."""
+    assert_parts(name, WHERE, "float32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("given", "dtype"), [(None, "float32"), (WHERE, "bfloat16")])
+def test_vectors_that_part_without_positions_or_digits(given: Array | None, dtype: str) -> None:
+    assert_parts("heads of another layout", given, dtype)
+
+
+def assert_parts(name: str, given: Array | None, dtype: str) -> None:
     change, count, where = PARTING[name]
     before = normals(2, 4, 64, 16, dtype=dtype)
     found = identify(before, change(before), given)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import test_identify_conventions as conventions
 import test_identify_family as family
+import test_identify_parting as parting
 import test_identify_refusals as refusals
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
@@ -21,6 +22,13 @@ LAYOUTS = ("half", "interleaved")
 @pytest.mark.parametrize("name", ["default", "linear", "llama3", "yarn"])
 def test_rope_types_are_found_through_half_precision(name: str, dtype: str) -> None:
     family.test_rope_types_are_found_through_half_precision(name, dtype)
+
+
+@pytest.mark.parametrize("name", parting.PARTING)
+@pytest.mark.parametrize("given", [parting.WHERE, None], ids=["positions", "no positions"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_vectors_that_part(name: str, given: Any, dtype: str) -> None:
+    parting.assert_parts(name, given, dtype)
 
 
 @pytest.mark.parametrize("way", family.WAYS)
