@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,11 @@ def test_a_private_name_is_found(code: str) -> None:
 
 def test_private_names_of_others_are_theirs() -> None:
     assert not own_privates("import os\nos._exit\nself._mine\nresult._asdict()")
+
+
+def test_ci_starts_nothing_for_an_argument_that_it_does_not_know() -> None:
+    command = ["bash", str(ROOT / ".ci" / "run"), "--help"]
+    run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
+    assert run.returncode == 2
+    assert run.stderr == "error: .ci/run takes no arguments, got: --help\n"
+    assert run.stdout == ""
