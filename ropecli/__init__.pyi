@@ -33,9 +33,6 @@ from ropecli.analyses.linear import Attention as Attention
 from ropecli.analyses.linear import Linear as Linear
 from ropecli.analyses.linear import RowSum as RowSum
 from ropecli.analyses.linear import linear as linear
-from ropecli.analyses.linear_cost import Cost as Cost
-from ropecli.analyses.linear_cost import LinearCost as LinearCost
-from ropecli.analyses.linear_cost import linear_cost as linear_cost
 from ropecli.analyses.policy import Policy as Policy
 from ropecli.analyses.precision import PolicyPrecision as PolicyPrecision
 from ropecli.analyses.precision import Precision as Precision

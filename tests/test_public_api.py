@@ -241,7 +241,6 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (findings[0], "error R012: rope_scaling.attn_factor: It has no effect"),
         (ropecli.frequency_table(wide, context_length=100), "2 of 4 pairs never"),
         (model, "config.json: dim 64, base 500000, yarn factor 4; llama, as "),
-        (ropecli.linear_cost(x, x, x, rope, rows=2), "20.31 % of the terms"),
         (ropecli.vectors()[0], "default-interleaved: rotation"),
         (ropecli.verify_encoding("alibi"), "PASS  alibi: "),
         (ropecli.info(), "ropecli          "),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ropecli.cli.command import Help, command, option
-from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
+from ropecli.cli.options import EncodingOptions, Seed, TableOptions
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def linear(
     *,
     rope: Annotated[EncodingOptions, Help(dim="Head dim, even. [default: 64, or that of --q]")],
     seed: Seed = 0,
-    output: Annotated[
-        OutputOptions,
-        Help(output="Measured time and memory against N: .png .svg .pdf .csv .json."),
-    ],
+    output: Annotated[TableOptions, Help(output="Output of each token: .csv .md .tex .json.")],
 ) -> None:
     """\b
     Examples:
@@ -50,17 +47,15 @@ def linear(
         denominator, smallest    1.733e+04    85.52
           if it were rotated          7150    85.52
       ropecli linear --length 65536 --feature-map exp
-      ropecli linear --length 16384 -o cost.png
       ropecli linear --q q.npy --k k.npy --v v.npy --model config.json
       ropecli linear --feature-map my_maps:squared --json
 
     Run RoPE in linear attention (RoFormer Eq. 19). Show weights below zero, rows that do not
     sum to 1, the smallest denominator with and without rotation, how well the sums in O(N)
-    agree with the weights in O(N^2), and how closely the weights match softmax attention.
-    With -o, measure time and memory of both and of softmax attention (Eq. 2).
+    agree with the weights in O(N^2), and how closely the weights match softmax attention
+    (Eq. 2). With -o, write the output of each token.
     """
     from ropecli.analyses.linear import linear as analyse
-    from ropecli.analyses.linear_cost import linear_cost
     from ropecli.files.function import in_reach, load_function
 
     arrays = _read(q, k, v, length=length, dim=rope.dim)
@@ -71,8 +66,7 @@ def linear(
         arrays = _random(length, encoding.rope.head_dim, seed)
     with in_reach(feature_map), output.working():
         phi = load_function(feature_map) if ":" in feature_map else feature_map
-        run = analyse if output.output is None else linear_cost
-        result = run(*arrays, encoding.rope, feature_map=phi, rows=rows)
+        result = analyse(*arrays, encoding.rope, feature_map=phi, rows=rows)
     output.note(*encoding.notes)
     resolved = {
         "length": len(arrays[0]),

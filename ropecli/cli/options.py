@@ -414,52 +414,22 @@ def named_files(value: object) -> Iterator[Path]:
             yield locate(value)
 
 
+FORM = "Form of -o in place of its suffix, e.g. md."
 FIGURE = "Figure"  #: Heading of the options of figures.
 LOOK = ("width", "height", "dpi", "log_x", "title", "style")  #: Options that change a figure.
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions(FileOptions):
-    """The options of a command that prints a result, and writes its figure or its numbers."""
+class TableOptions(FileOptions):
+    """The options of a command that prints a result, and writes its numbers."""
 
-    needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
+    needs: ClassVar[dict[str, str]] = {"format": "output"}
     output: Path | None = option(
-        "FILE",
-        "Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
-        "-o",
-        "--output",
+        "FILE", "Table (.csv .md .tex) or .json by suffix; - for stdout.", "-o", "--output"
     )
     force: Force = False
-    format: str | None = option("FORM", "Form of -o in place of its suffix, e.g. md.")
-    width: float | None = option("INCHES", "Width of the figure.", under=FIGURE)
-    height: float | None = option("INCHES", "Height of the figure.", under=FIGURE)
-    dpi: float | None = option("N", "Pixels per inch of a .png. [default: 150]", under=FIGURE)
-    log_x: bool = flag("--log-x", "Logarithmic horizontal axis.", under=FIGURE)
-    title: str | None = option("TEXT", "Title of the figure.", under=FIGURE)
-    style: str | None = option(
-        "STYLE", "Matplotlib style, e.g. grayscale, or a .mplstyle file.", under=FIGURE
-    )
-    suffixes: ClassVar[tuple[str, ...]] = (
-        *(".png", ".svg", ".pdf"),
-        *(".csv", ".md", ".tex", ".json"),
-    )
-
-    def __post_init__(self) -> None:
-        if self.output is None:
-            return
-        from ropecli.render.save import FIGURES
-
-        write = self.parsed.parameters.get("write")
-        if write is not None and os.path.realpath(write) == os.path.realpath(self.output):
-            raise ArgumentError(f"-o and --write are the same file: {write}")
-        super().__post_init__()
-        look = [name for name in LOOK if getattr(self, name) not in (None, False)]
-        if self._suffix in FIGURES:
-            self._look  # noqa: B018  # refuses sizes before anything is computed
-        elif look:
-            raise ArgumentError(
-                f"--{look[-1].replace('_', '-')} applies only to figures, not to {self.output}"
-            )
+    format: str | None = option("FORM", FORM)
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".md", ".tex", ".json")
 
     @property
     def _form(self) -> str | None:
@@ -479,11 +449,13 @@ class OutputOptions(FileOptions):
 
         return self._suffix in TABLES
 
-    @property
-    def _look(self) -> Look:
-        from ropecli.render.figure import Look
-
-        return Look(**{name: getattr(self, name) for name in LOOK})
+    def __post_init__(self) -> None:
+        if self.output is None:
+            return
+        write = self.parsed.parameters.get("write")
+        if write is not None and os.path.realpath(write) == os.path.realpath(self.output):
+            raise ArgumentError(f"-o and --write are the same file: {write}")
+        super().__post_init__()
 
     def _content(self, result: Any, parameters: dict[str, Any], options: dict[str, Any]) -> bytes:
         from ropecli.render.save import content_of
@@ -497,6 +469,56 @@ class OutputOptions(FileOptions):
             arguments=self.parsed.arguments,
             options=options,
         )
+
+    @property
+    def _look(self) -> Look:
+        from ropecli.render.figure import Look
+
+        return Look()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(TableOptions):
+    """The options of a command that prints a result, and writes its figure or its numbers."""
+
+    needs: ClassVar[dict[str, str]] = dict.fromkeys(("format", *LOOK), "output")
+    output: Path | None = option(
+        "FILE",
+        "Figure (.png .svg .pdf), table (.csv .md .tex) or .json by suffix; - for stdout.",
+        "-o",
+        "--output",
+    )
+    force: Force = False
+    format: str | None = option("FORM", FORM)
+    width: float | None = option("INCHES", "Width of the figure.", under=FIGURE)
+    height: float | None = option("INCHES", "Height of the figure.", under=FIGURE)
+    dpi: float | None = option("N", "Pixels per inch of a .png. [default: 150]", under=FIGURE)
+    log_x: bool = flag("--log-x", "Logarithmic horizontal axis.", under=FIGURE)
+    title: str | None = option("TEXT", "Title of the figure.", under=FIGURE)
+    style: str | None = option(
+        "STYLE", "Matplotlib style, e.g. grayscale, or a .mplstyle file.", under=FIGURE
+    )
+    suffixes: ClassVar[tuple[str, ...]] = (".png", ".svg", ".pdf", *TableOptions.suffixes)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.output is None:
+            return
+        from ropecli.render.save import FIGURES
+
+        look = [name for name in LOOK if getattr(self, name) not in (None, False)]
+        if self._suffix in FIGURES:
+            self._look  # noqa: B018  # refuses sizes before anything is computed
+        elif look:
+            raise ArgumentError(
+                f"--{look[-1].replace('_', '-')} applies only to figures, not to {self.output}"
+            )
+
+    @property
+    def _look(self) -> Look:
+        from ropecli.render.figure import Look
+
+        return Look(**{name: getattr(self, name) for name in LOOK})
 
 
 @dataclass(frozen=True, kw_only=True)

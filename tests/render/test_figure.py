@@ -21,8 +21,6 @@ from pictures import assert_legible
 
 import ropecli
 from ropecli import Rotary, __version__, decay, rotation
-from ropecli.analyses.linear import linear
-from ropecli.analyses.linear_cost import FORMS, Cost, LinearCost
 from ropecli.render.figure import COLOURS, LINES, Look, curve_style, figure_bytes, with_style
 from ropecli.render.frequencies import wavelengths_figure
 
@@ -35,21 +33,10 @@ Q, K = np.random.default_rng(4).standard_normal((2, 16))
 frequencies = with_style(wavelengths_figure)
 
 
-def cost() -> Figure:
-    once = dict.fromkeys(("seconds", "fastest", "slowest"), (1e-6,))
-    costs = tuple(
-        Cost(form=form, sequence_length=(8,), rows=(8,), peak_bytes=(64,), **once) for form in FORMS
-    )
-    ones = np.ones((2, 16))
-    attention = linear(ones, ones, ones, ROPE)
-    return LinearCost(attention=attention, rope=ROPE, costs=costs).figure()
-
-
 FIGURES: dict[str, Callable[[], Figure]] = {
     "decay": lambda: decay(ROPE, max_distance=64).figure(),
     "scores": lambda: decay(ROPE, max_distance=64, q=Q, k=K).figure(),
     "frequencies": lambda: frequencies([("p", ROPE)], [("c", 2048)]),
-    "cost": cost,
     "rotation": lambda: rotation(Q, ROPE).figure(),
 }
 

@@ -11,7 +11,6 @@ import pytest
 from golden import assert_golden
 from matplotlib.figure import Figure
 from pictures import assert_clear, assert_legible, least_difference, outline
-from render.costs import costs
 
 import ropecli
 from ropecli import Rotary
@@ -50,7 +49,6 @@ RESULTS: dict[str, Callable[[], Figure]] = {
         similarity=ropecli.similarity(PLAIN, max_distance=64, positions=32),
     ).figure(),
     "FrequencyTable": lambda: _several(ropecli.frequency_table, context_length=4096),
-    "LinearCost": lambda: ropecli.linear_cost(Q, K, V, PLAIN).figure(),
     "MixedKeys": lambda: ropecli.cache_mix(DYNAMIC, prefill=64, decode=128).figure(),
     "Model": lambda: _model(rope_scaling=YARN).figure(),
     "PositionIds": lambda: ropecli.positions(range(64), lengths=[20, 44]).figure(),
@@ -136,9 +134,6 @@ OUTLINES: dict[str, Callable[[], Figure]] = {
     "expected-several": lambda: _expected_score("alibi").figure(
         _expected_score("rope"), bound=BOUND
     ),
-    "linear": lambda: costs((64, 128, 256, 512), 128).figure(),
-    "linear-extrapolated": lambda: costs((64, 128), 3).figure(),
-    "linear-one": lambda: costs((64,), 64).figure(),
     "precision": lambda: ropecli.precision(Rotary(8), context_length=70_000).figure(),
     "precision-none": lambda: ropecli.precision(PLAIN, "float64", context_length=9).figure(),
     "precisions": lambda: ropecli.precision(PLAIN, context_length=500).figure(
