@@ -17,8 +17,6 @@ from ropecli.analyses.construct import construct as construct
 from ropecli.analyses.decay import Bound as Bound
 from ropecli.analyses.decay import Decay as Decay
 from ropecli.analyses.decay import decay as decay
-from ropecli.analyses.decay_map import DecayMap as DecayMap
-from ropecli.analyses.decay_map import decay_map as decay_map
 from ropecli.analyses.expected import Expected as Expected
 from ropecli.analyses.expected import expected_score as expected_score
 from ropecli.analyses.frequencies import FrequencyTable as FrequencyTable

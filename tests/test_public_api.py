@@ -231,10 +231,6 @@ def results(folder: Path) -> list[tuple[Any, str]]:
             ropecli.decay(rope, max_distance=3, q=[1.0, 2, 3, 4], k=[4.0, 3, 2, 1]),
             "The score reaches ",
         ),
-        (
-            ropecli.decay_map(ropecli.rope("axial", head_dim=64), max_distance=4),
-            "Half of the score is gone nowhere within 4 along axis 0, axis 1",
-        ),
         (ropecli.diff(model, other), "Different: "),
         (ropecli.examples(), "name "),
         (ropecli.expected_score(ropecli.encoding("alibi"), max_distance=4), "alibi: from "),

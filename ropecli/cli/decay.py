@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ropecli.cli.command import Help, command, flag, option
@@ -26,7 +25,6 @@ OF_BOUND = (
     needs={"q": "k", "k": "q", "q_row": "q", "k_row": "k", "at": "q", "positions": "encoding"},
     excludes={
         "figure2": ("q", "k", "contributions"),
-        "axes": (*OF_BOUND, "encoding"),
         "encoding": OF_BOUND,
     },
 )
@@ -47,9 +45,6 @@ def decay(
     k_row: int | None = option("N", "Row of a --k file with several vectors."),
     at: float | None = option(
         "R", "Distance at which each pair of --q and --k is shown. [default: 0]"
-    ),
-    axes: int | None = option(
-        "2", "Map the score over the distances of two axes, of axial RoPE by default."
     ),
     *,
     rope: Annotated[
@@ -89,24 +84,19 @@ def decay(
       ropecli decay --model example:llama-3.1-8b --max-dist 4096
       ropecli decay --dim 16 --contributions -o contributions.png
       ropecli decay --encoding all --dim 16 -o expected.png
-      ropecli decay --axes 2 --dim 64 -o map.png
 
     Show how RoPE's relative upper bound falls with distance. It is the factor of the bound of
     RoFormer Eq. 37 that depends on distance alone, the curve of its Figure 2. With --q and --k,
     also show the score of those vectors (Eq. 35), how tight both bounds of Eq. 37 and
     Cauchy-Schwarz are on it, the part of each pair, the sums S_j of Eq. 36, and the error of
     interpolating between positions. With --encoding sinusoidal, also show the inner products of
-    sinusoidal codes and their limit for many dims. With --axes 2, map the score of a vector with
-    its copy over the distances on a plane.
+    sinusoidal codes and their limit for many dims.
     """
     from ropecli.analyses.decay import decay as analyse
     from ropecli.cli.encoding import read_vector
     from ropecli.numbers import at_least
 
     at_least("seed", seed, 0)
-    if axes is not None:
-        _show_map(axes, rope, max_dist, output)
-        return
     frame = _frame(start, max_dist, step, figure2=figure2)
     if figure2 and reduce not in (None, "mean"):
         raise ArgumentError("--reduce cannot be combined with --figure2")
@@ -147,30 +137,8 @@ def decay(
         "k_row": None if key is None else key.row,
         "at": None if query is None else at or 0.0,
     }
-    parameters = output.parameters("encoding", "positions", "seed", "axes", **resolved)
+    parameters = output.parameters("encoding", "positions", "seed", **resolved)
     output.show_all(curves, parameters, figure2=figure2)
-
-
-def _show_map(
-    axes: int, rope: EncodingListOptions, max_dist: float | None, output: OutputOptions
-) -> None:
-    """Show the score over the distances of two axes."""
-    from ropecli.analyses.decay_map import decay_map
-
-    if axes != 2:
-        raise ArgumentError(f"--axes must be 2, got {axes}")
-    given = rope.model or rope.rope_type
-    (named, *others) = (rope if given else replace(rope, rope_type="axial")).encodings(dim=64)
-    if others:
-        raise ArgumentError("--axes takes one --dim, --base, --model or --layer")
-    output.note(*named.notes)
-    last = 32 if max_dist is None else int(max_dist)
-    if max_dist is not None and last != max_dist:
-        raise ArgumentError(f"--axes requires an integer --max-dist, got {max_dist:g}")
-    result = decay_map(named.rope, max_distance=last, name=named.name)
-    resolved = rope.as_parameters([named]) | {"max_dist": last}
-    unused = (*OF_BOUND, "encoding", "positions", "seed")
-    output.show(result, output.parameters(*unused, **resolved))
 
 
 def _show_expected(
@@ -220,7 +188,7 @@ def _show_expected(
         "dim": rope.head_dim,
         "base": rope.base,
     }
-    unused = (*OF_BOUND, "axes", *(() if codes else ("positions",)))
+    unused = (*OF_BOUND, *(() if codes else ("positions",)))
     parameters = output.parameters(*unused, **resolved)
     output.show(ExpectedCurves(curves=tuple(curves), bound=bound, similarity=codes), parameters)
 

@@ -69,7 +69,6 @@ PAGES = {
     "decay": [
         "--encoding t5 --dim 4 --max-dist 20",
         "--encoding all --dim 4 --max-dist 20",
-        "--axes 2 --dim 8 --max-dist 20",
         "--encoding sinusoidal --dim 8 --max-dist 100",
         "--encoding sinusoidal --dim 8 --rope-type linear --set factor=2 --max-dist 9",
         "--q 1,2,3,4 --k 4,-3,2,1 --max-dist 9 --at 2",

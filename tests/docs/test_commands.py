@@ -29,7 +29,6 @@ MORE_RUNS = {
     "base-bound": [["--scan", "--dim", "8", "--context", "10", "--grid", "3"]],
     "decay": [
         ["--encoding", "sinusoidal", "--dim", "2", "--max-dist", "1"],
-        ["--axes", "2", "--dim", "4", "--max-dist", "1"],
     ],
 }
 

@@ -34,9 +34,6 @@ RESULTS: dict[str, Callable[[], Figure]] = {
     "Construct": lambda: ropecli.construct(PLAIN, context_length=256).figure(),
     "Decay": lambda: _several(ropecli.decay, max_distance=64),
     "Decay of vectors": lambda: _several(ropecli.decay, max_distance=64, q=Q[0], k=K[0], at=3),
-    "DecayMap": lambda: ropecli.decay_map(
-        ropecli.rope("axial", head_dim=64), max_distance=8
-    ).figure(),
     "Difference": lambda: ropecli.diff(_model(), _model(rope_scaling=YARN)).figure(),
     "Difference, none": lambda: ropecli.diff(_model(), _model()).figure(),
     "Expected": lambda: ropecli.expected_score(ropecli.encoding("t5"), max_distance=64).figure(),

@@ -98,11 +98,11 @@ def test_another_table_or_axis_keeps_the_rest() -> None:
 
 #: Code that makes and reads rope types. Golden vectors are a list of arguments of `rope`, and
 #: `scale` compares methods, most of them a rope type with some values. `positions` has an option of
-#: the name mrope, and `decay --axes 2` is of axial RoPE where nothing else is said.
+#: the name mrope.
 KNOWING = (
     *("rotary/types/", "models/", "checks/vectors/recipes.py"),
     *("analyses/scale.py", "render/scale.py"),
-    *("checks/positions/", "cli/positions.py", "cli/decay.py"),
+    *("checks/positions/", "cli/positions.py"),
 )
 #: Also the name of a command, an ordinary word, the name of an encoding.
 AMBIGUOUS = {"linear", "default", "xpos"}
