@@ -196,6 +196,7 @@ def test_the_base_alone_is_required_where_it_alone_is_given(tmp_path: Path) -> N
 CONFIG = {"model_type": "llama", "rope_theta": 5e5, "head_dim": DIM, "hidden_size": 4 * DIM}
 
 
+@pytest.mark.slow
 def test_a_model_is_required_as_a_stack_reads_it(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     model = tmp_path / "config.json"
@@ -205,6 +206,7 @@ def test_a_model_is_required_as_a_stack_reads_it(tmp_path: Path) -> None:
     assert "base 10000, expected 500000" in result["diagnosis"]
 
 
+@pytest.mark.slow
 def test_what_only_an_unknown_class_decides_can_not_fail(tmp_path: Path) -> None:
     model = tmp_path / "config.json"
     model.write_text(json.dumps(CONFIG | {"model_type": "nemotron_x"}))

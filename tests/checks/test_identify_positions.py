@@ -236,6 +236,7 @@ def test_coordinates_that_were_divided_are_named_where_indices_were_given() -> N
     assert value_of(found.position_step) == pytest.approx(2 * np.pi, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_refusals_name_the_positions_that_were_tried() -> None:
     before = normals(2, 96, 32, dtype="float32")
     after = rotate(before, PLAIN, np.arange(96) % 37)

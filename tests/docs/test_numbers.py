@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from helpers import ROOT, slow_rows
+from helpers import ROOT
 
 from ropecli import Rotary, base_bound, base_scan, decay, linear
 
@@ -90,7 +90,8 @@ def worst(base: float, context: int) -> float:
     return float(found.lowest.min())
 
 
-@pytest.mark.parametrize(("name", "context"), [("1k", 1024), *slow_rows(("2k", 2048))])
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "context"), [("1k", 1024), ("2k", 2048)])
 def test_the_largest_base_that_fails(name: str, context: int) -> None:
     """`tests/soak/test_numbers_soak.py` has longer contexts."""
     assert_largest_base_that_fails(name, context)

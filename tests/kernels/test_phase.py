@@ -115,6 +115,7 @@ def test_errors_are_those_of_plain_numpy(
     assert np.abs(got[finite] - expected[finite]).max(initial=0) <= tolerance
 
 
+@pytest.mark.slow
 def test_threads_change_no_bit() -> None:
     on_threads = kernel_errors("float32", "bfloat16", "float32", "float16", 1.0, 1000)
     with on_this_thread():

@@ -383,6 +383,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, name: str) -> 
     assert below
 
 
+@pytest.mark.slow
 def test_arrays_that_fill_pipes_in_both_directions() -> None:
     """While it prints more than a pipe holds."""
 

@@ -137,6 +137,7 @@ def test_a_budget_that_ends_after_the_first_rows_leaves_what_they_show(
     assert failures(verdict) == ["rotation"]
 
 
+@pytest.mark.slow
 def test_work_to_explain_rows_that_are_refused_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a sample of many rows cannot show to be a rotation is not looked for in parts of it."""
     rows: list[int] = []
