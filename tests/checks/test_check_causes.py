@@ -55,6 +55,7 @@ def by_index(x: Array, positions: Array) -> Array:
     return turn(x, np.broadcast_to(np.arange(x.shape[-2]), np.shape(positions)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "words"),
     [

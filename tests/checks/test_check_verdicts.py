@@ -136,6 +136,7 @@ def test_a_part_that_is_left_alone_on_purpose_is_not_unusual(width: int) -> None
     assert check_here(all_but(width), **options).findings == ()
 
 
+@pytest.mark.slow
 def test_a_table_promises_no_negative_positions() -> None:
     """Rows of a table that clamps or fills, or of a formula that ignores the sign."""
     table = np.arange(SMALL_CONTEXT)

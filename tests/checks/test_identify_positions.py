@@ -131,6 +131,7 @@ def test_the_start_of_one_axis_alone_is_found() -> None:
     assert value_of(found.positions).tolist() == (where + np.array([0, 5])).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("spread", [False, True])
 def test_frequencies_of_several_axes(dtype: str, spread: bool) -> None:

@@ -225,6 +225,7 @@ def assert_one_answer(table: Table) -> None:
     assert answers(table) == dict.fromkeys(("check", "identify", "encode --check"), table.right)
 
 
+@pytest.mark.slow
 @settings(settings.get_profile("few"))
 @given(tables())
 def test_three_commands_give_one_answer(table: Table) -> None:

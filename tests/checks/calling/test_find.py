@@ -261,6 +261,7 @@ def by_parts(x: Any, cos: Any, sin: Any, position_ids: Any) -> Any:
     return np.concatenate(turned, axis=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", [None, 2])
 def test_what_takes_tables_and_positions_is_asked_for_what_makes_the_tables(
     axes: int | None,

@@ -60,6 +60,7 @@ def source() -> str:
     return RIGHT.replace("{pid}", str(os.getpid()))
 
 
+@pytest.mark.slow
 def test_closures_lambdas_and_objects_run_in_another_process() -> None:
     class Local:
         def __init__(self) -> None:
