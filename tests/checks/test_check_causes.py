@@ -21,6 +21,7 @@ SAMPLED = {
     "backwards, keys",
     "float16 vectors, odd rows",
     "by index, an offset",
+    "at half the position, long sequences",
     "base 500000, later heads",
 }
 

@@ -10,7 +10,7 @@ import pytest
 from faults import MUTANTS, TWINS, Mutant, assert_named, assert_twin_passes
 from helpers import for_each, slow
 from judging import check_here, refusals
-from right_code import FIXED, FREE, PLANTED, SMALL, Base, made_wrong, passes
+from right_code import FIXED, FREE, PLANTED, SMALL, Base, made_wrong, passes, plant
 
 #: One of each kind, of which the quick tier tries one.
 QUICK = ["factor: float16 only"]
@@ -67,6 +67,16 @@ def test_faults_in_right_code_are_seen(mutant: Mutant) -> None:
 def test_right_code_without_a_fault_passes(base: Base) -> None:
     """The zoo has tests of its own."""
     assert refusals(base.judge(base.target, ignore=())) == []
+
+
+@pytest.mark.slow
+def test_axes_that_were_found_and_do_not_show_that_they_are_meant_are_listed() -> None:
+    """One token of each sequence is right, which is also a call in other axes, and shows those."""
+    mutant = next(each for each in PLANTED if each.name == "zeroed: all but the first row")
+    base = next(each for each in made_wrong(mutant) if each.name == "x, freqs_cis in b s h*d")
+    verdict = base.judge(plant(mutant, base), select="rotation")
+    assert "b s h*d" not in verdict.arrangements
+    assert verdict.not_judged == ('--axes-of-x "b s h*d"',)
 
 
 def assert_seen(mutant: Mutant, base: Base) -> None:

@@ -283,7 +283,7 @@ POSITIONS: dict[str, Callable[..., Array]] = {
         for name in ("bfloat16", "float16", "float32")
     },
 }
-#: What is true of rows whatever the reason: no other words are needed beside it.
+#: Those that are true whatever the reason, and are named alone.
 FACTS = {
     "{rows} are rotated by the positions of the first sequence",
     "{rows} are not rotated",

@@ -87,10 +87,10 @@ class Trials:
                 directions = directions_of(size)
                 if directions is None:
                     continue
-                needed = 2 if may_be_one else 1
-                if _is_meant(got, factors, places, directions, heads_needed=needed):
+                seen = got, factors, places, directions
+                if _is_meant(*seen, heads_needed=2 if may_be_one else 1):
                     return MEANT
-                if may_be_one and self._is_one_of_several(got, factors, places, directions):
+                if may_be_one and self._is_one_of_several(*seen):
                     return MEANT
         return came
 
