@@ -327,7 +327,10 @@ def test_the_first_coordinates_of_one_wide_head_may_be_rotated_alone(dim: int) -
         return np.concatenate([turn(x[..., :dim], positions, theta), x[..., dim:]], axis=-1)
 
     def wide(x: Array, positions: Array) -> Array:
-        return turn(x, positions, 1e4 ** -(np.arange(0, x.shape[-1], 2) / x.shape[-1]))
+        """The first pair of neighbours turns as that of a head of any width."""
+        theta = 1e4 ** -(np.arange(0, x.shape[-1], 2) / x.shape[-1])
+        angle = positions[..., None] * theta
+        return interleaved(x, np.cos(angle), np.sin(angle)).astype(x.dtype)
 
     for each in (fixed, wide):
         assert failures(judge_shapes(each, head_dim=dim)) == []
