@@ -12,10 +12,9 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import FileError
@@ -25,12 +24,11 @@ from ropecli.files.arrays import read_part
 from ropecli.files.cluster import Cluster, check_shareable, connect
 from ropecli.files.encoded import Encoded, EncodedArray
 from ropecli.files.formats.base import Reader, Sink
-from ropecli.files.formats.pipe import StdinSource, StdoutSink, as_path
+from ropecli.files.formats.pipe import as_path
 from ropecli.files.formats.registry import output_format
 from ropecli.files.formats.stored import Box, Stored, box_shape
 from ropecli.files.formats.zarr import ZARR
 from ropecli.files.output import check_output, open_output
-from ropecli.files.pipeline import overlap_steps
 from ropecli.files.session import Job, Session, open_session
 
 Progress = Callable[[int, int], None]
@@ -157,34 +155,15 @@ class Plan:
 
     def _rotate(self, sink: Sink) -> Written:
         """Read, rotate and write block after block; yield each once it is written."""
-        jobs = self.session.arrays
-        readers: dict[int, Reader] = {}
-
-        def like(block: _Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
-            return box_shape(block.box), jobs[block.array].axes.stored.dtype.newbyteorder("=")
-
-        def read(block: _Block, before: NDArray[Any]) -> None:
-            if block.array not in readers:
-                readers.clear()  # the one before is done: it may hold a file open
-                stored = jobs[block.array].axes.stored
-                readers[block.array] = self.session.source.reader(stored)
-            readers[block.array].read(block.box, before)
-
-        def rotate(block: _Block, before: NDArray[Any], after: NDArray[Any]) -> NonFiniteCounts:
-            return jobs[block.array].rotate(block.box, before, after)
-
-        def write(block: _Block, after: NDArray[Any]) -> None:
-            sink.write(self._arrays[block.array].name, block.box, after)
-
-        return overlap_steps(
-            self._blocks(),
-            like=like,
-            read=read,
-            rotate=rotate,
-            write=write,
-            endless_read=isinstance(self.session.source, StdinSource),
-            endless_write=isinstance(sink, StdoutSink),
-        )
+        for number, job in enumerate(self.session.arrays):
+            array = self._arrays[number]
+            reader = self.session.source.reader(job.axes.stored)
+            for box in job.blocks(array.chunks):
+                before = read_part(reader, box)
+                after = np.empty_like(before)
+                counts = job.rotate(box, before, after)
+                sink.write(array.name, box, after)
+                yield _Block(number, box), counts
 
     def _rotate_on(self, cluster: Cluster, sink: Sink) -> Written:
         """Let workers read, rotate and write; a block is of whole chunks of the output."""

@@ -114,7 +114,7 @@ def test_failing_disk(
         ("preadv", KeyboardInterrupt(), 130),
     ],
 )
-def test_any_exception_of_a_thread_ends_the_run(
+def test_any_exception_ends_the_run(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
