@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.errors import FileError
-from ropecli.files.formats.base import MemoryReader, Reader, Source
+from ropecli.files.formats.base import Reader, Source
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, short, whole
 
@@ -34,7 +34,7 @@ def open_array(
             raise FileError(
                 f"{path} holds {len(chosen)} tensors that match, name one of {list_names(chosen)}"
             )
-        yield random_access(source.reader(accept(source.arrays[chosen[0]])))
+        yield source.reader(accept(source.arrays[chosen[0]]))
 
 
 def choose(source: Source, pattern: str | None) -> list[str]:
@@ -58,11 +58,6 @@ def choose(source: Source, pattern: str | None) -> list[str]:
             f"{source.path} holds no tensor {pattern!r}; expected one of {list_names(names)}"
         )
     return matching
-
-
-def random_access(reader: Reader) -> Reader:
-    """Return a reader of the same array whose parts may be read in any order, and again."""
-    return MemoryReader(reader.stored, read_whole(reader)) if reader.in_order else reader
 
 
 def read_part(reader: Reader, box: Box) -> NDArray[Any]:

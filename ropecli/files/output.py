@@ -1,4 +1,4 @@
-"""The output: a file or folder that appears whole or not at all, or standard output."""
+"""The output: a file, a folder or standard output that gets all of the data or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ropecli.files.atomic import (
     replacing_folder,
     resolve_target,
 )
-from ropecli.files.formats.pipe import check_stdout, is_pipe
+from ropecli.files.formats.pipe import check_stdout, is_pipe, stdout_file
 from ropecli.files.formats.zarr import ZARR, foreign_files
 
 
@@ -35,7 +35,8 @@ def check_output(
 def open_output(target: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
     """Yield the part file or folder that becomes the output if the block ends well."""
     if is_pipe(target):
-        yield Path(target)
+        with stdout_file() as part:
+            yield part
         return
     part = part_of(resolve_target(target))
     replacement: contextlib.AbstractContextManager[object]

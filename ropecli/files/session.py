@@ -59,6 +59,7 @@ def open_session(job: Job) -> Iterator[Session]:
             for each in arrays
         )
         for each in axes:
+            source.check(each.stored)
             if each.sequence_axis is None and job.positions is None and not job.offset:
                 raise FileError(
                     f"{each.stored.label} has shape {each.stored.shape}, a single vector",

@@ -16,7 +16,7 @@ import numpy as np
 from ropecli.analyses.usage import Usage, expected_lengths
 from ropecli.arrays import Array, Index
 from ropecli.errors import ArgumentError, FileError
-from ropecli.files.arrays import random_access, read_part, read_whole
+from ropecli.files.arrays import read_part, read_whole
 from ropecli.files.formats.base import Reader, Source
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import is_readable, short
@@ -79,7 +79,7 @@ class _Weights:
         if stored.shape not in shapes:
             expected = " or ".join(map(str, shapes))
             raise FileError(f"{stored.label} has shape {stored.shape}; expected {expected}: {why}")
-        return random_access(self.sources[name].reader(stored))
+        return self.sources[name].reader(stored)
 
     def vector(self, name: str, shapes: Sequence[tuple[int, ...]], why: str) -> Array | None:
         """Read a bias, or the weight or bias of a norm; None without one."""

@@ -10,10 +10,11 @@ import h5py
 import numpy as np
 import pytest
 from files.folders import names, refusal_of
-from files.formats import BFLOAT16, native, read_hdf5, write_hdf5, write_zarr
+from files.formats import BFLOAT16, native, read_hdf5, write_hdf5
 from helpers import assert_same_bits, random_array, run_python, soon
 
 from ropecli import Rotary, encode_file, rotate
+from ropecli.files.formats import packed
 
 ROPE = Rotary(head_dim=8)
 LAYOUTS: list[dict[str, Any]] = [
@@ -61,18 +62,6 @@ def test_all_else_is_kept(tmp_path: Path) -> None:
         assert file[file["reference"][()]].name == "/layer/0/q"
 
 
-@pytest.mark.parametrize("shape", [(20, 8), (0, 8)])
-def test_chunks_larger_than_the_array_become_as_large(
-    tmp_path: Path, shape: tuple[int, ...]
-) -> None:
-    x = random_array(*shape)
-    path = write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(64, 4))
-    encode_file(path, tmp_path / "y.h5", ROPE)
-    assert_same_bits("y", got=read_hdf5(tmp_path / "y.h5", "x"), expected=rotate(x, ROPE))
-    with h5py.File(tmp_path / "y.h5") as file:
-        assert file["x"].chunks == ((20, 4) if shape[0] else None)
-
-
 def test_elements_in_other_files_are_never_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(640))
@@ -99,7 +88,7 @@ def test_shapes_that_nobody_stored_are_refused(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file.create_dataset("sparse", (2**40, 8), "f4", chunks=(1024, 8))
         file.create_dataset("empty", (0, 2**62), "f4", chunks=(8, 8), maxshape=(None, 2**62))
-    refusals = {"sparse": "more than 200 times as many", "empty": "more elements than an array has"}
+    refusals = {"sparse": "half of it; files in .npy", "empty": "more elements than an array has"}
     with soon():
         for name, words in refusals.items():
             message = refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, tensor=name)
@@ -238,23 +227,21 @@ def two_chunks(tmp_path: Path) -> tuple[Path, list[int], list[int]]:
     return path, places, [content.index(struct.pack("<Q", place)) for place in places]
 
 
-def test_pieces_that_share_their_bytes_are_copied_as_the_library_reads_them(
-    two_chunks: Any, tmp_path: Path
-) -> None:
+def test_pieces_that_share_their_bytes_are_not_written(two_chunks: Any, tmp_path: Path) -> None:
     path, places, said = two_chunks
     new = struct.pack("<Q", places[0] + 32)
-    damaged = edit(path, said[1], struct.pack("<Q", places[1]), new)
-    expected = rotate(read_hdf5(damaged, "q"), ROPE)
-    encode_file(damaged, tmp_path / "y.h5", ROPE)
-    assert_same_bits("chunks", got=read_hdf5(tmp_path / "y.h5", "q"), expected=expected)
+    chunks = edit(path, said[1], struct.pack("<Q", places[1]), new)
+    expected = rotate(read_hdf5(chunks, "q"), ROPE)
+    encode_file(chunks, tmp_path / "y.npy", ROPE)
+    assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=expected)
+    assert "share their bytes" in refusal_of(encode_file, chunks, tmp_path / "y.h5", ROPE)
     whole = write_hdf5(tmp_path / "x.h5", {"q": random_array(10, 8)})
     with h5py.File(whole) as file:
         place = struct.pack("<QQ", file["q"].id.get_offset(), 10 * 8 * 4)
     header = whole.read_bytes().index(place)
     damaged = edit(whole, header, place, struct.pack("<QQ", header - 64, 10 * 8 * 4))
-    expected = rotate(read_hdf5(damaged, "q"), ROPE)
-    encode_file(damaged, tmp_path / "y.h5", ROPE, force=True)
-    assert_same_bits("the header", got=read_hdf5(tmp_path / "y.h5", "q"), expected=expected)
+    assert refusal_of(encode_file, damaged, tmp_path / "y.h5", ROPE)
+    assert names(tmp_path) == ["damaged.h5", "x.h5", "y.npy"]
 
 
 def test_chunk_that_ends_too_soon_is_refused(two_chunks: Any, tmp_path: Path) -> None:
@@ -277,7 +264,8 @@ def test_floats_that_numpy_lacks_are_only_read(tmp_path: Path) -> None:
         h5py.h5d.create(file.id, b"q", bfloat16, h5py.h5s.create_simple((10, 8)))
         file["q"][:] = x
     message = refusal_of(encode_file, path, tmp_path / "y.h5", ROPE)
-    assert "q holds floats of a type that NumPy lacks; write a file of another format" in message
+    assert "floats of a type that NumPy lacks" in message
+    assert "write a file of another format" in message
     encode_file(path, tmp_path / "y.npy", ROPE)
     assert_same_bits("y", got=np.load(tmp_path / "y.npy"), expected=rotate(x, ROPE))
 
@@ -319,3 +307,32 @@ def test_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
     ran = run_python(FUZZ.format(tests=tests, folder=str(tmp_path), first=0, last=40))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert 8 < int(ran.stdout) < 32
+
+
+def test_the_user_block_is_kept(tmp_path: Path) -> None:
+    path, x = tmp_path / "x.h5", random_array(4, 8)
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["q"] = x
+    content = b"words" + path.read_bytes()[5:]
+    path.write_bytes(content)
+    encode_file(path, tmp_path / "y.h5", ROPE)
+    assert (tmp_path / "y.h5").read_bytes()[:512] == content[:512]
+    assert_same_bits("y", got=read_hdf5(tmp_path / "y.h5", "q"), expected=rotate(x, ROPE))
+
+
+def test_what_needs_more_than_half_of_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_hdf5(tmp_path / "x.h5", {"q": random_array(100, 8)})  # 3,200 bytes of elements
+    for size, refused in ((2 * 3_200, False), (2 * 3_200 - 1, True)):
+        monkeypatch.setattr(packed, "memory", lambda size=size: size)
+        if refused:
+            said = refusal_of(encode_file, path, tmp_path / "z.npy", ROPE)
+            assert "q needs 3,200 bytes of memory, expected at most 3,199, half of it" in said
+        else:
+            encode_file(path, tmp_path / "y.npy", ROPE)
+    copied = path.stat().st_size
+    monkeypatch.setattr(packed, "memory", lambda: 2 * 3_200)
+    said = refusal_of(encode_file, path, tmp_path / "z.h5", ROPE)
+    assert f"z.h5 needs {3_200 + copied:,} bytes of memory" in said
+    assert names(tmp_path) == ["x.h5", "y.npy"]

@@ -12,19 +12,13 @@ import pytest
 from files.folders import names, refusal_of, save, written
 from files.formats import native, read_npz
 from files.hostile import archive, bomb, npy, pickled_array, saved_bytes
-from helpers import assert_same_bits, random_array, slow, soon
+from helpers import assert_same_bits, random_array, soon
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files import array_job
-from ropecli.files.formats.npz import NpzSource
 
 ROPE = Rotary(head_dim=8)
-PACKED = {
-    "stored": zipfile.ZIP_STORED,
-    "deflated": zipfile.ZIP_DEFLATED,
-    "bzip2": zipfile.ZIP_BZIP2,
-    "lzma": zipfile.ZIP_LZMA,
-}
+PACKED = {"stored": zipfile.ZIP_STORED, "deflated": zipfile.ZIP_DEFLATED}
 
 
 def rotate_as_stored(x: Any, **options: Any) -> Any:
@@ -51,7 +45,7 @@ def content_of(path: Path) -> dict[str, bytes]:
         return {name: file.read(name) for name in file.namelist()}
 
 
-@pytest.mark.parametrize("packed", ["stored", "deflated", *slow("bzip2", "lzma")])
+@pytest.mark.parametrize("packed", PACKED)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_every_order_and_packing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, packed: str
@@ -120,16 +114,13 @@ def test_arrays_without_a_header_of_zip64(tmp_path: Path) -> None:
     assert_same_bits("q", got=read_npz(tmp_path / "y.npz", "q"), expected=expected)
 
 
-def test_headers_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_a_member_that_is_no_array_keeps_no_other_from_being_rotated(tmp_path: Path) -> None:
     members = {"bad.npy": b"no array", "q.npy": Q}
     path = written(tmp_path, archive(members), "x.npz")
     encode_file(path, tmp_path / "y.npz", ROPE, tensor="q")
     assert content_of(tmp_path / "y.npz")["bad.npy"] == b"no array"
-    with NpzSource(path) as source:
-        assert (list(source.arrays), len(source.arrays)) == (["bad", "q"], 2)
-        assert source.arrays["q"].shape == (3, 8)
     said = refusal_of(encode_file, path, tmp_path / "z.npz", ROPE, tensor="bad")
-    assert said == f"{path}: bad starts with b'no arr'; expected a .npy file"
+    assert f"{path}: bad starts with b'no arr'; expected a .npy file" in said
 
 
 def test_positions_in_an_archive(tmp_path: Path) -> None:
@@ -157,7 +148,7 @@ def test_a_damaged_byte_is_noticed_wherever_it_is(
         data = bytearray(content)
         data[place] ^= 4
         said = rejection(tmp_path, bytes(data), tensor=chosen)
-        assert said.startswith("cannot read : q: "), place
+        assert "cannot read : q: " in said, place
 
 
 def encrypted_archive() -> bytes:
@@ -174,7 +165,7 @@ def twice(name: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (encrypted_archive(), ": q.npy is encrypted"),
+        (encrypted_archive(), "q.npy is packed or encrypted as NumPy does not do it"),
         (twice("q.npy"), " holds 'q.npy' twice"),
         (twice("note"), " holds 'note' twice"),
         (archive({".npy": Q}), "holds an array without a name"),
@@ -188,13 +179,15 @@ def test_what_is_no_archive_of_named_arrays(tmp_path: Path, content: bytes, word
 
 
 @pytest.mark.parametrize("name", ["q.npy", "k.npy", "note"])
-def test_members_packed_in_an_unknown_way_are_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("packing", [9, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_packed_as_numpy_does_not_are_refused(
+    tmp_path: Path, name: str, packing: int
+) -> None:
     content = bytearray(archive({"q.npy": Q, "k.npy": Q, "note": b"a few words"}))
     local, index = content.index(name.encode()) - 30, content.rindex(name.encode()) - 46
-    content[local + 8] = content[index + 10] = 9  # Deflate64, which Python cannot unpack
+    content[local + 8] = content[index + 10] = packing
     said = rejection(tmp_path, bytes(content), tensor="q")
-    label = name.removesuffix(".npy")
-    assert said == f"cannot read : {label}: That compression method is not supported"
+    assert f": {name} is packed or encrypted as NumPy does not do it" in said
 
 
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:
@@ -209,37 +202,18 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("packed", ["deflated", *slow("bzip2", "lzma")])
-def test_bombs_are_refused_before_they_go_off(tmp_path: Path, packed: str) -> None:
-    for claimed, words in ((None, "at most 200 times as many"), (len(Q), "Bad CRC-32")):
-        content = bomb(Q, PACKED[packed], 17 << 22, claimed=claimed)
-        with soon():
-            assert words in rejection(tmp_path, content)
-
-
-def test_members_that_share_their_bytes_count_each(tmp_path: Path) -> None:
-    content = archive({"q.npy": saved_bytes(np.zeros((1 << 18, 8), "f4"))})  # 8 MiB
-    index, end = content.index(b"PK\1\2"), content.index(b"PK\5\6")
-    entries = b""
-    for number in range(100):
-        entry = bytearray(content[index:end])
-        entry[46:] = f"{number:05}.npy".encode()
-        entry[28:30] = struct.pack("<H", 9)
-        entries += bytes(entry)
-    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 100, 100, len(entries), index, 0)
-    said = rejection(tmp_path, content[:index] + entries + last, tensor="*")
-    assert "to 838,873,600 bytes, expected at most 200 times as many" in said
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(65_535, "holds no tensor"), (200_000, "expected at most 4,194,304")]
-)
-def test_long_indexes(tmp_path: Path, count: int, words: str) -> None:
-    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, *[0] * 8, 5, *[0] * 6)
-    entries = b"".join(entry + f"{number:05x}".encode() for number in range(count))
-    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *[count % 65_536] * 2, len(entries), 0, 0)
+def test_a_member_that_is_larger_than_it_says_is_refused(tmp_path: Path) -> None:
+    content = bomb(Q, zipfile.ZIP_DEFLATED, 17 << 22, claimed=len(Q))
     with soon():
-        assert words in rejection(tmp_path, entries + last)
+        assert "Bad CRC-32" in rejection(tmp_path, content)
+
+
+def test_a_long_index(tmp_path: Path) -> None:
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, *[0] * 8, 5, *[0] * 6)
+    entries = b"".join(entry + f"{number:05x}".encode() for number in range(65_535))
+    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65_535, 65_535, len(entries), 0, 0)
+    with soon():
+        assert "holds no tensor" in rejection(tmp_path, entries + last)
 
 
 @pytest.mark.parametrize("what", ["index", "size", "zip64"])
@@ -259,14 +233,3 @@ def test_indexes_that_point_nowhere(tmp_path: Path, what: str) -> None:
         content[end + 12 : end + 16] = struct.pack("<L", end - index)
     with soon():
         assert rejection(tmp_path, bytes(content))
-
-
-def test_a_header_is_read_without_what_follows(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "x.npz", q=random_array(9_999, 8))
-    data = bytearray((tmp_path / "x.npz").read_bytes())
-    end = data.rindex(b"PK\1\2")
-    data[end - 9] ^= 255
-    path = written(tmp_path, bytes(data), "x.npz")
-    with NpzSource(path) as source:
-        assert source.arrays["q"].shape == (9_999, 8)
-    assert str(path) in refusal_of(encode_file, path, tmp_path / "y.npz", ROPE)

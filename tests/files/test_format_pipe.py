@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import errno
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,9 +24,6 @@ from safetensors.numpy import save as serialize
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files import array_job
-from ropecli.files.formats.pipe import StdoutSink
-from ropecli.files.formats.stored import Stored
-from ropecli.files.formats.stream import StreamReader
 
 ROPE = Rotary(head_dim=8)
 Bytes = pytest.CaptureFixture[bytes]
@@ -110,23 +108,6 @@ def test_a_stream_that_ends_too_soon(
     assert names(tmp_path) == []
 
 
-def test_a_stream_that_has_ended_is_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
-    counts, plain = [], os.readv
-
-    def count(fd: int, buffers: Any) -> int:
-        counts.append(plain(fd, buffers))
-        return counts[-1]
-
-    monkeypatch.setattr(os, "readv", count)
-    with feed_stdin(saved_bytes(random_array(20, 16, 8))[:129]):
-        refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE)
-        time.sleep(0.1)
-    assert counts.count(0) == 1
-
-
 def test_a_stream_cut_within_its_header(tmp_path: Path) -> None:
     content = saved_bytes(random_array(4, 8))
     for length in range(128):
@@ -170,54 +151,6 @@ def test_input_is_never_written_over(tmp_path: Path) -> None:
         said = refusal_of(encode_file, path, "-", ROPE)
     assert "same file" in said
     assert path.read_bytes() == before
-
-
-def shuffled_boxes() -> list[tuple[slice, ...]]:
-    """Return parts of an array of shape (6, 5, 4) that cover it, in any order."""
-    boxes: list[tuple[slice, ...]] = [
-        (slice(row, row + 2), slice(column, column + 1), slice(0, 4))
-        for row in range(0, 6, 2)
-        for column in range(5)
-    ]
-    np.random.default_rng(3).shuffle(boxes)
-    return boxes
-
-
-@pytest.mark.parametrize("dtype", ["<f4", ">f4"])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_parts_in_any_order(capfdbinary: Bytes, dtype: str, order: Any) -> None:
-    x = random_array(6, 5, 4, dtype=dtype, order=order)
-    stored = Stored(path=Path("-"), shape=x.shape, dtype=x.dtype, fortran_order=order == "F")
-    sink = StdoutSink(stored, b"header")
-    for box in shuffled_boxes():
-        sink.write("", box, np.ascontiguousarray(x[box]).astype("f4"))
-    sink.finish()
-    sink.close()
-    assert capfdbinary.readouterr().out == b"header" + x.tobytes("A")
-    boxes = shuffled_boxes()
-    if order == "C":  # one that comes first, before the others are asked for
-        first = (slice(0, 1), slice(0, 5), slice(0, 4))
-        boxes = [first, *(box for box in boxes[1:] if box[0].start)]
-    reader = StreamReader(io.BytesIO(x.tobytes("A")), stored)
-    for box in boxes:
-        out = np.empty(tuple(part.stop - part.start for part in box), "f4")
-        reader.read(box, out)
-        assert_same_bits(str(box), got=out, expected=np.array(x[box], "f4"))
-
-
-def test_blocks_in_order_do_not_wait(monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 2_048)  # a short vector counts as 128 bytes
-    seen: list[int] = []
-
-    def watch(done: int, total: int) -> None:
-        seen.append(os.fstat(1).st_size)  # the file in which stdout is caught
-
-    with feed_stdin(saved_bytes(random_array(20, 16, 8))):
-        encode_file("-", "-", ROPE, progress=watch)
-    assert len(seen) == 20
-    assert seen[0] >= 128 + 512
-    assert seen[0] <= 128 + 4 * 512  # when the first is told, at most three more are on their way
-    assert len(capfdbinary.readouterr().out) == seen[-1] == 128 + 20 * 512
 
 
 PROMISE = """
@@ -303,10 +236,32 @@ def test_an_output_that_does_not_wait(tmp_path: Path) -> None:
     assert bytes(found) == (tmp_path / "y.npy").read_bytes()
 
 
-def test_a_block_of_nothing_is_nothing(capfdbinary: Bytes) -> None:
-    stored = Stored(path=Path("-"), shape=(3, 8), dtype=np.dtype("<f4"))
-    sink = StdoutSink(stored, b"header")
-    sink.write("", (slice(0, 0), slice(0, 8)), np.ones((0, 8), "f4"))
-    sink.write("", (slice(0, 3), slice(0, 8)), np.ones((3, 8), "f4"))
-    sink.close()
-    assert capfdbinary.readouterr().out == b"header" + np.ones((3, 8), "f4").tobytes()
+def test_an_input_that_ends_too_soon_leaves_stdout_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes
+) -> None:
+    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
+    path = save(tmp_path, random_array(20, 16, 8))
+    real = os.preadv
+
+    def shrink(fd: int, into: Any, place: int) -> int:
+        return real(fd, into, place) if place < 2_000 else 0
+
+    monkeypatch.setattr(os, "preadv", shrink)
+    assert "became shorter" in refusal_of(encode_file, path, "-", ROPE)
+    assert capfdbinary.readouterr().out == b""
+
+
+@pytest.mark.parametrize("what", ["stdin", "stdout"])
+def test_a_full_folder_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes, what: str
+) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = save(tmp_path, random_array(20, 16, 8))
+    words = ("-", tmp_path / "y.npy") if what == "stdin" else (path, "-")
+    with feed_stdin(path.read_bytes()), monkeypatch.context() as patched:
+        patched.setattr(tempfile, "TemporaryFile", full)
+        said = refusal_of(encode_file, *words, ROPE)
+    assert said == f"cannot keep {what} in {tempfile.gettempdir()}: No space left on device"
+    assert capfdbinary.readouterr().out == b""

@@ -227,7 +227,7 @@ def test_without_the_library_one_line_says_which(
 # Mishaps.
 
 
-@each_format(".h5", ".zarr", ".pt")  # HDF5 may have read it before; .pt has a test of its own
+@each_format(".npz", ".h5", ".zarr", ".pt")  # which were read whole by then, but for stores
 def test_an_input_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: FileFormat
 ) -> None:

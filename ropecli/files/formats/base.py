@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from numpy.typing import NDArray
 
@@ -18,8 +18,6 @@ from ropecli.regular import open_regular
 
 class Reader(ABC):
     """One array of an open file."""
-
-    in_order = False  #: True if parts must be read in the order of the file, each once.
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored
@@ -47,6 +45,9 @@ class Source(ABC):
     path: Path
     arrays: Mapping[str, Stored]  #: By name; a file without names has one array, named "".
     not_copied = ""  #: What its library cannot copy into another file of the format.
+
+    def check(self, stored: Stored) -> None:  # noqa: B027 - none is too large by default
+        """Refuse an array that is too large to be read."""
 
     @abstractmethod
     def reader(self, stored: Stored) -> Reader:
@@ -102,7 +103,7 @@ class Format:
 
 
 @contextlib.contextmanager
-def closed_on_error(opened: Source | Sink) -> Iterator[None]:
+def closed_on_error(opened: Source | Sink | IO[bytes]) -> Iterator[None]:
     """Close `opened` if the block raises."""
     try:
         yield

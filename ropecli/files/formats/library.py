@@ -1,4 +1,4 @@
-"""Optional libraries and their errors, and bounds on what files expand to."""
+"""Optional libraries, and their errors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import importlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 from ropecli.errors import FileError
-from ropecli.files.formats.stored import Stored
 
 _LONGEST = 300  #: Letters of another library's message.
 _ERRNO = re.compile(r"errno = (\d+)")  #: In messages of HDF5.
-_SMALL = 1 << 26  #: Bytes that any file may expand to.
-_DENSEST = 200  #: Expansion of a larger file; embeddings reach ten.
 
 
 def import_library(library: str, path: Path, action: str) -> ModuleType:
@@ -76,25 +72,3 @@ def _reason(error: Exception) -> str:
     printable = "".join(letter if letter.isprintable() else "?" for letter in text)
     shown = printable if len(printable) <= _LONGEST else f"{printable[:_LONGEST]}..."
     return shown or type(error).__name__
-
-
-def check_density(label: str, packed: int, unpacked: int) -> None:
-    """Refuse what is far larger than the bytes from which it is unpacked."""
-    if _is_too_dense(packed, unpacked):
-        raise FileError(
-            f"{label} would expand from {packed:,} to {unpacked:,} bytes, "
-            f"expected at most {_DENSEST} times as many"
-        )
-
-
-def check_expansion(stored: Stored, packed: int) -> Stored:
-    """Return the array, unreadable if it is far larger than the bytes from which it is unpacked."""
-    if stored.unreadable or not _is_too_dense(packed, stored.nbytes):
-        return stored
-    unpacked = stored.nbytes
-    what = f"{unpacked:,} bytes unpacked from {packed:,}, more than {_DENSEST} times as many"
-    return replace(stored, unreadable=what)
-
-
-def _is_too_dense(packed: int, unpacked: int) -> bool:
-    return unpacked > max(_SMALL, _DENSEST * packed)

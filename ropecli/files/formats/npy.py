@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from numpy.lib import format as npy_format
 
@@ -21,7 +22,6 @@ from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
 from ropecli.files.formats.flat import FlatReader, FlatSink
 from ropecli.files.formats.stored import Stored, label_of
-from ropecli.files.formats.stream import Stream, read_up_to
 
 _LONGEST_HEADER = 10_000  #: Bytes; NumPy itself writes 118.
 #: Bytes that contain any header that is accepted.
@@ -33,6 +33,22 @@ _VERSIONS = {
     (2, 0): (4, npy_format.read_array_header_2_0),
     (3, 0): (4, npy_format.read_array_header_2_0),
 }
+
+
+class Stream(Protocol):
+    """Bytes that come in order."""
+
+    def readinto(self, into: memoryview, /) -> int | None:
+        """Fill what is available, waiting for at least a byte; return 0 at the end."""
+
+
+def read_up_to(stream: Stream, length: int) -> bytes:
+    """Return the next bytes of a stream; fewer than `length` only at its end."""
+    data = bytearray(length)
+    place = 0
+    while place < length and (count := stream.readinto(memoryview(data)[place:])):
+        place += count
+    return bytes(data[:place])
 
 
 class NpySource(FileSource):

@@ -1,173 +1,125 @@
-"""The format .npz: a zip archive of .npy files.
-
-An archive may claim anything of its members. Nothing is unpacked but in small steps, and not more
-than its size makes plausible.
-"""
+"""The format .npz: a zip archive of .npy files."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
+import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import IO, Any
 
-from numpy.lib.format import MAGIC_PREFIX
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 
+from ropecli.arrays import BFLOAT16
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, Format, Reader, Source, closed_on_error
-from ropecli.files.formats.library import check_density, translate_read_errors
-from ropecli.files.formats.npy import new_header, read_stream_header
-from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Stored, check_name, label_of, short
-from ropecli.files.formats.stream import PieceStream, StreamReader, read_up_to
+from ropecli.files.formats.base import Format, Source, closed_on_error
+from ropecli.files.formats.library import translate_read_errors
+from ropecli.files.formats.npy import read_stream_header
+from ropecli.files.formats.packed import Arrays, PackedSink, PackedSource
+from ropecli.files.formats.stored import Stored, check_name, label_of, short, unreadable
+from ropecli.regular import open_regular
 
 _MEMBER = ".npy"  #: What NumPy appends to the name of an array.
 _LONGEST_NAME = (1 << 16) - 1 - len(_MEMBER)  #: Bytes.
-_LONGEST_INDEX = 1 << 22  #: Bytes: 50,000 members or so.
 _ENCRYPTED = 1  #: Among the flags of a member.
-_STEP = 1 << 20  #: Bytes, packed and unpacked, that are taken at once.
-_HEADER_STEP = 1 << 14  #: The same while a header is read.
-#: Packed bytes taken at once where the library does not bound what they unpack to: of bzip2, 45
-#: bytes may hold 46 MB.
-_SHORT_STEP = 32
-_STEPS = {zipfile.ZIP_STORED: _STEP, zipfile.ZIP_DEFLATED: _STEP}
+#: Packings that NumPy writes. A few bytes of another one may expand to gigabytes at once.
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
-class NpzSource(FileSource):
-    """`Source` of an archive; headers of arrays are read when they are needed."""
+class _Source(PackedSource):
+    """An archive; its arrays are those that NumPy finds, with and without a suffix."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "a .npz file")
+        self.path = path
+        self._file = os.fdopen(open_regular(path, "a .npz file"), "rb")
         with closed_on_error(self), translate_read_errors(str(path)):
-            self.archive = zipfile.ZipFile(_BoundedFile(self.fd, closefd=False))
-            self.members = self._check_members(self.archive.infolist())
+            self.archive = zipfile.ZipFile(self._file)
+            self.members = self.archive.infolist()
+            if twice := _ambiguous_key([member.filename for member in self.members]):
+                raise FileError(f"{path} holds {short(repr(twice))} twice")
+            if any(member.filename == _MEMBER for member in self.members):
+                raise FileError(f"{path} holds an array without a name")
             self.array_members = {
                 member.filename.removesuffix(_MEMBER): member
                 for member in self.members
-                if self._is_array(member)
+                if member.filename.endswith(_MEMBER) or self._starts_as_array(member)
             }
-        self.arrays = _Arrays(self)
+            self.arrays = {name: self._describe(name) for name in self.array_members}
 
-    def _check_members(self, members: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-        if twice := _ambiguous_key([member.filename for member in members]):
-            raise FileError(f"{self.path} holds {short(repr(twice))} twice")
-        if any(member.filename == _MEMBER for member in members):
-            raise FileError(f"{self.path} holds an array without a name")
-        unpacked = sum(member.file_size for member in members)
-        check_density(str(self.path), os.fstat(self.fd).st_size, unpacked)
-        return members
-
-    def _is_array(self, member: zipfile.ZipInfo) -> bool:
-        """Return whether NumPy takes a member for an array, as it also does without a suffix."""
-        if member.filename.endswith(_MEMBER):
-            return True
-        if member.file_size < len(MAGIC_PREFIX):
-            return False
-        with contextlib.suppress(FileError):
-            start = read_up_to(self.unpack(member, _HEADER_STEP), len(MAGIC_PREFIX))
-            return start == MAGIC_PREFIX
-        return False
-
-    def reader(self, stored: Stored) -> Reader:
-        """Return the reader of an array."""
-        return StreamReader(self.elements(stored.name)[1], stored)
-
-    def elements(self, name: str, step: int = _STEP) -> tuple[Stored, PieceStream]:
-        """Return the description of an array, and the stream of its elements."""
-        member = self.array_members[name]
-        stream = self.unpack(member, step)
-        header = read_stream_header(self.path, stream, member.file_size, name=name)
-        return header.stored, stream
-
-    def unpack(self, member: zipfile.ZipInfo, step: int = _STEP) -> PieceStream:
-        """Return the content of a member, unpacked at most `step` bytes at a time."""
-        if member.flag_bits & _ENCRYPTED:
-            raise FileError(f"{self.path}: {short(member.filename)} is encrypted")
-        label = label_of(self.path, member.filename.removesuffix(_MEMBER))
-        with translate_read_errors(label):
-            stream = self.archive.open(member)
-        assert isinstance(stream, zipfile.ZipExtFile)
-        step = min(step, _STEPS.get(member.compress_type, _SHORT_STEP))
-        stream.MIN_READ_SIZE = stream.MAX_N = step
-        return PieceStream(_unpack(stream, label))
-
-
-def _unpack(stream: zipfile.ZipExtFile, label: str) -> Iterator[bytes]:
-    with translate_read_errors(label), stream:
-        while piece := stream.read1(-1):
-            yield piece
-
-
-class _BoundedFile(io.FileIO):
-    """A file that refuses the read with which `zipfile` would load an endless index."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > _LONGEST_INDEX:
-            raise ValueError(f"an index of {size:,} bytes, expected at most {_LONGEST_INDEX:,}")
-        return super().read(-1 if size is None else size)
-
-
-class _Arrays(Mapping[str, Stored]):
-    """Arrays by name, the header of each read when it is asked for: there may be thousands."""
-
-    def __init__(self, source: NpzSource) -> None:
-        self._source = source
-        self._found: dict[str, Stored] = {}
-
-    def __getitem__(self, name: str) -> Stored:
-        if name not in self._found:
-            self._found[name], _ = self._source.elements(name, _HEADER_STEP)
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._source.array_members)
-
-    def __len__(self) -> int:
-        return len(self._source.array_members)
-
-
-class _Sink(Spool):
-    """An archive; members of another one stay packed as they are there."""
-
-    def __init__(self, part: Path, arrays: Sequence[Stored], source: Source) -> None:
-        twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
-        if twice and not isinstance(source, NpzSource):
+    def open_member(self, member: zipfile.ZipInfo) -> zipfile.ZipExtFile:
+        """Open a member that is packed as NumPy packs."""
+        if member.flag_bits & _ENCRYPTED or member.compress_type not in _PACKINGS:
             raise FileError(
-                f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
-                f"{short(repr(twice))}"
+                f"{self.path}: {short(member.filename)} is packed or encrypted as NumPy does not "
+                "do it; expected a file of numpy.savez"
             )
-        super().__init__(part, arrays, source)
+        stream = self.archive.open(member)
+        assert isinstance(stream, zipfile.ZipExtFile)  # as it is open for reading
+        return stream
 
-    def finish(self) -> None:
-        """Write all members, in the order of the archive that was read and packed as there."""
-        with zipfile.ZipFile(self.part, "w") as archive:
-            source = self.source
-            if not isinstance(source, NpzSource):
-                for name in self.stored:
-                    self._pack(archive, zipfile.ZipInfo(name + _MEMBER), name)
-                return
-            archive.comment = source.archive.comment
-            ours = {source.array_members[name].filename: name for name in self.stored}
-            for member in source.members:
-                if member.filename in ours:
-                    self._pack(archive, _like(member), ours[member.filename])
-                else:
-                    _copy(archive, source, member)
+    def copy(self, member: zipfile.ZipInfo, archive: zipfile.ZipFile) -> None:
+        """Copy a member into another archive."""
+        label = label_of(self.path, member.filename.removesuffix(_MEMBER))
+        with (
+            translate_read_errors(label),
+            self.open_member(member) as old,
+            _begin(archive, _like(member)) as new,
+        ):
+            shutil.copyfileobj(old, new)
 
-    def _pack(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
-        with archive.open(info, "w", force_zip64=True) as packed:
-            packed.write(new_header(self.stored[name]))
-            for block in self.blocks(name):
-                packed.write(block)
+    def load(self, name: str) -> NDArray[Any]:
+        """Return an array."""
+        with self.open_member(self.array_members[name]) as stream:
+            array: NDArray[Any] = npy_format.read_array(stream, allow_pickle=False)
+        return array
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _starts_as_array(self, member: zipfile.ZipInfo) -> bool:
+        try:
+            with self.open_member(member) as stream:
+                return stream.read(len(npy_format.MAGIC_PREFIX)) == npy_format.MAGIC_PREFIX
+        except Exception:  # whatever zipfile raises for a member that is none of the arrays
+            return False
+
+    def _describe(self, name: str) -> Stored:
+        member = self.array_members[name]
+        try:
+            with translate_read_errors(short(name)), self.open_member(member) as stream:
+                return read_stream_header(self.path, stream, member.file_size, name=name).stored
+        except FileError as error:
+            return unreadable(self.path, name, f"what can't be read: {error}")
 
 
-def _copy(archive: zipfile.ZipFile, source: NpzSource, member: zipfile.ZipInfo) -> None:
-    stream = source.unpack(member)
-    with archive.open(_like(member), "w", force_zip64=True) as packed:
-        while part := read_up_to(stream, _STEP):
-            packed.write(part)
+def _write(part: Path, arrays: Arrays, source: Source) -> None:
+    """Write arrays, among the members of the archive that they come from."""
+    with zipfile.ZipFile(part, "w") as archive:
+        if not isinstance(source, _Source):
+            for name, array in arrays.items():
+                _write_array(archive, zipfile.ZipInfo(name + _MEMBER), array)
+            return
+        archive.comment = source.archive.comment
+        names = {member.filename: name for name, member in source.array_members.items()}
+        for member in source.members:
+            name = names.get(member.filename, "")
+            if name in arrays:
+                _write_array(archive, _like(member), arrays[name])
+                continue
+            source.copy(member, archive)
+
+
+def _write_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, array: NDArray[Any]) -> None:
+    with _begin(archive, member) as stream:
+        elements = array.view("V2") if array.dtype == BFLOAT16 else array
+        npy_format.write_array(stream, elements, allow_pickle=False)
+
+
+def _begin(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> IO[bytes]:
+    return archive.open(member, "w", force_zip64=True)
 
 
 def _like(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
@@ -201,4 +153,14 @@ def _as_stored(array: Stored) -> Stored:
     return array
 
 
-NPZ = Format(suffixes=(".npz",), named=True, open=NpzSource, create=_Sink, as_stored=_as_stored)
+def _create(part: Path, arrays: Sequence[Stored], source: Source) -> PackedSink:
+    twice = _ambiguous_key([array.name + _MEMBER for array in arrays])
+    if twice and not isinstance(source, _Source):
+        raise FileError(
+            f"cannot write {arrays[0].path}: NumPy would find two arrays under the name "
+            f"{short(repr(twice))}"
+        )
+    return PackedSink(part, arrays, source, write=_write)
+
+
+NPZ = Format(suffixes=(".npz",), named=True, open=_Source, create=_create, as_stored=_as_stored)

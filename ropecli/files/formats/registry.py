@@ -14,7 +14,7 @@ from ropecli.files.formats.hdf5 import HDF5
 from ropecli.files.formats.npy import NPY
 from ropecli.files.formats.npz import NPZ
 from ropecli.files.formats.parquet import PARQUET
-from ropecli.files.formats.pipe import PIPE, is_pipe
+from ropecli.files.formats.pipe import StdinSource, is_pipe
 from ropecli.files.formats.raw import RAW, raw
 from ropecli.files.formats.safetensors import SAFETENSORS
 from ropecli.files.formats.torch import TORCH
@@ -71,7 +71,7 @@ def open_input(
             raise FileError(
                 f"{path} has no header; shape and dtype are required", "pass `shape` and `dtype`"
             )
-        return PIPE.open(Path(path)) if is_pipe(path) else open_source(path)
+        return StdinSource() if is_pipe(path) else open_source(path)
     headed = [known for known in FORMATS if known is not RAW]
     if is_pipe(path) or any(suffix in known.suffixes for known in headed):
         what = "stdin is a .npy file" if is_pipe(path) else f"{os.fspath(path)} is a {suffix} file"
@@ -87,7 +87,7 @@ def output_format(
 ) -> Format:
     """Return the format of an output by its suffix; raw if it has the suffix of a raw input."""
     if is_pipe(path):
-        return PIPE
+        return NPY
     suffixes = {Path(input).suffix.lower(), *RAW.suffixes}
     if shape is not None and Path(path).suffix.lower() in suffixes:
         return raw(shape, dtype)

@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from pickle import UnpicklingError
@@ -20,15 +21,11 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import BFLOAT16, as_array
 from ropecli.errors import FileError
-from ropecli.files.formats.base import FileSource, Format, MemoryReader, closed_on_error
-from ropecli.files.formats.library import (
-    check_expansion,
-    translate_read_errors,
-    translate_write_errors,
-)
-from ropecli.files.formats.spool import Spool
-from ropecli.files.formats.stored import Box, Stored, in_c_order, unreadable
-from ropecli.regular import read_bytes
+from ropecli.files.formats.base import Format, Source
+from ropecli.files.formats.library import translate_read_errors
+from ropecli.files.formats.packed import Arrays, PackedSink, PackedSource, check_memory
+from ropecli.files.formats.stored import Stored, in_c_order, unreadable
+from ropecli.regular import read_bytes, regular_file
 
 #: Before it, a crafted file can run code in spite of `weights_only` (CVE-2025-32434).
 _OLDEST = (2, 6)
@@ -41,52 +38,38 @@ _BUDGET = 1 << 24
 _DEEPEST = 100  #: Levels of dictionaries.
 
 
-class _Source(FileSource):
+class _Source(PackedSource):
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "a .pt file")
-        with closed_on_error(self), translate_read_errors(str(path)):
+        self.path = path
+        with regular_file(path, "a .pt file") as fd, translate_read_errors(str(path)):
             _check_library(path, "reading")
-            size = os.fstat(self.fd).st_size
-            if read_bytes(path, self.fd, 0, min(4, size)) != _MAGIC:
+            size = os.fstat(fd).st_size
+            if read_bytes(path, fd, 0, min(4, size)) != _MAGIC:
                 raise FileError(f"{path} is not a file of PyTorch 1.6 or later")
+            check_memory(str(path), size)
             self.root = _load(path)
             self.tensors = _collect_tensors(self.root)
             self.arrays = {
-                name: check_expansion(_describe(path, name, tensor), size)
-                for name, tensor in self.tensors.items()
+                name: _describe(path, name, tensor) for name, tensor in self.tensors.items()
             }
 
-    def reader(self, stored: Stored) -> _Reader:
-        return _Reader(stored, as_array(stored.label, self.tensors[stored.name]), self.fd)
+    def load(self, name: str) -> NDArray[Any]:
+        """Return a tensor."""
+        return as_array(f"{self.path}: {name}", self.tensors[name])
 
 
-class _Reader(MemoryReader):
-    def __init__(self, stored: Stored, mapped: NDArray[Any], fd: int) -> None:
-        super().__init__(stored, mapped)
-        self._fd = fd
-        self._size = os.fstat(fd).st_size
+def _write(part: Path, arrays: Arrays, source: Source) -> None:
+    """Write tensors, in the structure of the .pt file that they come from."""
+    import torch
 
-    def read(self, box: Box, out: NDArray[Any]) -> None:
-        # To read a mapped page behind the end of its file ends the process.
-        if os.fstat(self._fd).st_size < self._size:
-            raise FileError(f"{self.stored.path} became shorter while it was being read")
-        super().read(box, out)
-
-
-class _Sink(Spool):
-    """A file with the structure of another .pt file, and other tensors in it."""
-
-    def finish(self) -> None:
-        import torch
-
-        tensors = {name: _as_tensor(self.map_elements(name)) for name in self.stored}
-        if isinstance(self.source, _Source):
-            root = _with_tensors(self.source.root, "", tensors)
-        else:
-            alone = list(self.source.arrays) == [""]
-            root = next(iter(tensors.values())) if alone else tensors
-        with translate_write_errors(self.output), self.part.open("wb") as stream:
-            torch.save(root, stream)
+    tensors = {name: _as_tensor(array) for name, array in arrays.items()}
+    if isinstance(source, _Source):
+        root = _with_tensors(source.root, "", tensors)
+    else:
+        alone = list(source.arrays) == [""]
+        root = next(iter(tensors.values())) if alone else tensors
+    with part.open("wb") as stream:
+        torch.save(root, stream)
 
 
 def _check_library(path: Path, action: str) -> None:
@@ -105,7 +88,7 @@ def _load(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError:  # whose text explains at length how to load the file nevertheless
         raise FileError(
             f"cannot read {path}: PyTorch refuses its pickle; "
@@ -209,5 +192,9 @@ def _as_stored(array: Stored) -> Stored:
 
 
 TORCH = Format(
-    suffixes=(".pt", ".pth"), named=True, open=_Source, create=_Sink, as_stored=_as_stored
+    suffixes=(".pt", ".pth"),
+    named=True,
+    open=_Source,
+    create=partial(PackedSink, write=_write),
+    as_stored=_as_stored,
 )
