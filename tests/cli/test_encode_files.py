@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from helpers import (
