@@ -122,7 +122,7 @@ def override(
         rest = f"; {join(others)} as in the file" if others else ""
         notes.insert(0, f"overrides are for {join(own)}{rest}")
     return Overridden(
-        description=replace(changed, read=lambda: tuple(after)),
+        description=replace(changed, read=lambda _: tuple(after)),
         notes=tuple(dict.fromkeys(notes)),
         unwritable=unwritable,
     )

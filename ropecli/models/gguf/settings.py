@@ -34,7 +34,7 @@ def describe_gguf(file: GgufFile) -> Description:
         format="gguf",
         model_type=Metadata(file).name,
         raw=file.metadata,
-        read=lambda: settings,
+        read=lambda _: settings,
     )
 
 
