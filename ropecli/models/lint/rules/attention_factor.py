@@ -24,10 +24,8 @@ from ropecli.rotary.factors import mscale, softmax_factor
 def attention_factor_range(entry: Subject, given: float) -> Iterator[Hit]:
     """An `attention_factor` of 0 or less."""
     if given <= 0:
-        yield Hit(
-            entry.key("attention_factor"),
-            f"cos and sin are multiplied by {shown(given)}, and scores by its square.",
-        )
+        message = f"cos and sin are multiplied by {shown(given)}, and scores by its square."
+        yield Hit(entry.key("attention_factor"), message)
 
 
 @Rule(
@@ -72,12 +70,10 @@ def attention_factor_elsewhere(entry: Subject, given: float) -> Iterator[Hit]:
     if not unread or not texts.get(FIRST):
         return
     if plain is not None and abs(plain.attention_factor - given) > 1e-3 * given:
-        yield Hit(
-            entry.key("attention_factor"),
-            f"{join_stacks(unread)} do not read it and use {shown(plain.attention_factor)} instead "
-            f"of {shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
-            "as large.",
-        )
+        message = f"{join_stacks(unread)} do not read it and use {shown(plain.attention_factor)} "
+        message += f"instead of {shown(given)}: scores are "
+        message += f"{shown((plain.attention_factor / given) ** 2)} times as large."
+        yield Hit(entry.key("attention_factor"), message)
 
 
 @Rule(

@@ -98,11 +98,9 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
         return
     slowest = 2 * math.pi * base ** ((dim - 2) / dim)
     if context > slowest or (base <= _USUAL and context > _LONG):
-        yield Hit(
-            entry.key_in_use("rope_theta"),
-            f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
-            f"{slowest:,.0f} positions, and the context is {shown(context)}.",
-        )
+        message = f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
+        message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
+        yield Hit(entry.key_in_use("rope_theta"), message)
 
 
 @Rule(
@@ -133,11 +131,9 @@ def base_holds_less(
     table = entry.table()
     held = None if table is None else _held(table, (head_dim - dim) // 2, context // _BEYOND)
     if held is not None and context > _BEYOND * held:
-        yield Hit(
-            entry.key_in_use("rope_theta"),
-            f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at distance "
-            f"{held + 1:,} the sum of the cosines is negative.",
-        )
+        message = f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at "
+        message += f"distance {held + 1:,} the sum of the cosines is negative."
+        yield Hit(entry.key_in_use("rope_theta"), message)
 
 
 def _held(table: Table, still: int, last: int) -> int | None:

@@ -46,10 +46,8 @@ def no_type(header: Subject, factor: float) -> Iterator[Hit]:
     """A factor other than 1, under its name or its old one, and no `rope.scaling.type`."""
     if header.rope_type is None and factor not in {0, 1}:
         name = FACTOR if header.values.get(FACTOR) is not None else "rope.scale_linear"
-        yield Hit(
-            header.key(name),
-            f"llama.cpp assumes linear: every pair rotates {shown(factor)} times slower.",
-        )
+        message = f"llama.cpp assumes linear: every pair rotates {shown(factor)} times slower."
+        yield Hit(header.key(name), message)
 
 
 @GgufRule(
@@ -125,10 +123,8 @@ def no_count(header: Subject) -> Iterator[Hit]:
 def original_beyond(header: Subject, original: int, context: int) -> Iterator[Hit]:
     """`rope.scaling.original_context_length` above `context_length`."""
     if original > context:
-        yield Hit(
-            header.key(ORIGINAL_LENGTH),
-            f"It is {shown(original)}, and context_length is {shown(context)}.",
-        )
+        message = f"It is {shown(original)}, and context_length is {shown(context)}."
+        yield Hit(header.key(ORIGINAL_LENGTH), message)
 
 
 @GgufRule(
@@ -149,11 +145,9 @@ def attn_factor(header: Subject, given: float) -> Iterator[Hit]:
         rope = _rotary(header)
         used = given if rope is None else rope.attention_factor
         product = f", {shown(given)} times {shown(used / given)}" if used != given else ""
-        yield Hit(
-            header.key("rope.scaling.attn_factor"),
-            f"cos and sin are multiplied by {shown(used)}{product}, and scores by "
-            f"{shown(used**2)}.",
-        )
+        message = f"cos and sin are multiplied by {shown(used)}{product}, and scores by "
+        message += f"{shown(used**2)}."
+        yield Hit(header.key("rope.scaling.attn_factor"), message)
 
 
 def _rotary(header: Subject) -> Rotary | None:
@@ -194,11 +188,9 @@ def no_original(header: Subject, context: int) -> Iterator[Hit]:
 def beyond(header: Subject, factor: float, original: int, context: int) -> Iterator[Hit]:
     """yarn whose `context_length` is above factor times the original length."""
     if factor and context > 1.01 * factor * original:
-        yield Hit(
-            header.key(FACTOR),
-            f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
-            f"{shown(context / original)}.",
-        )
+        message = f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
+        message += f"{shown(context / original)}."
+        yield Hit(header.key(FACTOR), message)
 
 
 @GgufRule(
@@ -215,10 +207,8 @@ def unknown_layout(header: Subject) -> Iterator[Hit]:
     """A `general.architecture` that llama.cpp does not have."""
     sections = tuple(int(n) for n in numbers(header.values.get(_SECTIONS)) or ())
     if gguf_architecture(header.path, sections).mode is None:
-        yield Hit(
-            "general.architecture",
-            f"llama.cpp has no {header.path!r:.60}; pairs (i, i + d/2) are assumed.",
-        )
+        message = f"llama.cpp has no {header.path!r:.60}; pairs (i, i + d/2) are assumed."
+        yield Hit("general.architecture", message)
 
 
 @GgufRule(
@@ -235,10 +225,8 @@ def other_size(header: Subject) -> Iterator[Hit]:
     if head is None and width and heads:
         head = width // heads
     if header.path in _WHOLE and count is not None and head and count != head:
-        yield Hit(
-            header.key("rope.dimension_count"),
-            f"It is {shown(count)}, and the head dim is {shown(head)}.",
-        )
+        message = f"It is {shown(count)}, and the head dim is {shown(head)}."
+        yield Hit(header.key("rope.dimension_count"), message)
 
 
 @GgufRule(
@@ -255,10 +243,8 @@ def sections_sum(header: Subject, dim: int) -> Iterator[Hit]:
     sections = numbers(header.values.get(_SECTIONS))
     if sections and sum(sections) != dim // 2:
         total = " + ".join(map(shown, sections))
-        yield Hit(
-            header.key(_SECTIONS),
-            f"{total} = {shown(sum(sections))}, and there are {dim // 2} pairs.",
-        )
+        message = f"{total} = {shown(sum(sections))}, and there are {dim // 2} pairs."
+        yield Hit(header.key(_SECTIONS), message)
 
 
 @GgufRule(
@@ -293,11 +279,9 @@ def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator
         return
     slowest = 2 * math.pi * base ** ((dim - 2) / dim)
     if context > slowest:
-        yield Hit(
-            header.key("rope.freq_base"),
-            f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
-            f"{slowest:,.0f} positions, and the context is {shown(context)}.",
-        )
+        message = f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
+        message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
+        yield Hit(header.key("rope.freq_base"), message)
 
 
 @GgufRule(
@@ -315,11 +299,9 @@ def no_divisors(header: Subject, context: int) -> Iterator[Hit]:
     plain = header.factor in {None, 0, 1} and _FREQS not in header.tensors
     usual = header.path == "llama" and header.numbers.get("rope.freq_base") == 500_000
     if usual and plain and context >= 131_072:
-        yield Hit(
-            header.key("rope.freq_base"),
-            f"{shown(context)} positions at base 500,000 without rope_freqs.weight: the "
-            "slowest pairs rotate 8 times as fast as in Llama 3.1.",
-        )
+        message = f"{shown(context)} positions at base 500,000 without rope_freqs.weight: the "
+        message += "slowest pairs rotate 8 times as fast as in Llama 3.1."
+        yield Hit(header.key("rope.freq_base"), message)
 
 
 @GgufRule(
@@ -369,11 +351,9 @@ def other_base(header: Subject) -> Iterator[Hit]:
     base = bases[0] if bases else None
     meant = _base_of(header.tensor(_FREQS), header.dim or 0)
     if meant is not None and base is not None and abs(base / meant - 1) > _SAME_BASE:
-        yield Hit(
-            header.key("rope.freq_base"),
-            f"The divisors are those of base {float(f'{meant:.3g}'):,.0f}, and the base is "
-            f"{shown(base)}.",
-        )
+        message = f"The divisors are those of base {float(f'{meant:.3g}'):,.0f}, and the base is "
+        message += f"{shown(base)}."
+        yield Hit(header.key("rope.freq_base"), message)
 
 
 def _base_of(divisors: list[float], dim: int) -> float | None:
@@ -410,11 +390,9 @@ def no_attention_factor(header: Subject, original: int, context: int) -> Iterato
         return
     if context > original >= 2:
         factor = longrope_factor(context / original, original)
-        yield Hit(
-            header.key("rope.scaling.attn_factor"),
-            f"cos and sin are multiplied by 1 instead of {shown(factor)}, and scores by 1 instead "
-            f"of {shown(factor**2)}.",
-        )
+        message = f"cos and sin are multiplied by 1 instead of {shown(factor)}, and scores by 1 "
+        message += f"instead of {shown(factor**2)}."
+        yield Hit(header.key("rope.scaling.attn_factor"), message)
 
 
 @GgufRule(
@@ -485,8 +463,6 @@ def no_log_multiplier(header: Subject) -> Iterator[Hit]:
     if header.path == "deepseek2" and header.values.get(name) is None:
         rope = _rotary(header)
         if rope is not None:
-            yield Hit(
-                header.key(name),
-                f"cos and sin are multiplied by {shown(rope.attention_factor)}, and the whole "
-                f"score by {shown(rope.softmax_factor)}.",
-            )
+            message = f"cos and sin are multiplied by {shown(rope.attention_factor)}, and the "
+            message += f"whole score by {shown(rope.softmax_factor)}."
+            yield Hit(header.key(name), message)

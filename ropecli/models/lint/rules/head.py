@@ -46,11 +46,9 @@ def odd(entry: Subject, dim: int) -> Iterator[Hit]:
 def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Hit]:
     """A `partial_rotary_factor` that leaves an odd number of coordinates."""
     if dim % 2 and dim != entry.head_dim:
-        yield Hit(
-            share[0],
-            f"{entry.head_dim} coordinates times {share[1]!r:.20} are {dim}: {dim + 1} rotate, "
-            f"with exponents over {dim}.",
-        )
+        message = f"{entry.head_dim} coordinates times {share[1]!r:.20} are {dim}: {dim + 1} "
+        message += f"rotate, with exponents over {dim}."
+        yield Hit(share[0], message)
 
 
 @Rule(
@@ -128,10 +126,8 @@ def two_shares(entry: Subject) -> Iterator[Hit]:
     rotated = int(entry.head_dim * share)
     for name, dim in entry.get_all("rotary_dim").items():
         if dim != rotated:
-            yield Hit(
-                entry.outer_key(name),
-                f"It is {dim!r:.20}, and {first} gives {rotated}; Transformers uses {SHARE}.",
-            )
+            message = f"It is {dim!r:.20}, and {first} gives {rotated}; Transformers uses {SHARE}."
+            yield Hit(entry.outer_key(name), message)
 
 
 @Rule(
@@ -172,11 +168,9 @@ def unread_rotary_dim(entry: Subject, dim: int) -> Iterator[Hit]:
     of_its_own = entry.keys.facts.get("ignores", ())  # MiniMax-M3 has such a key
     for name, value in entry.get_all("rotary_dim").items():
         if name in entry.keys.unread_keys and name not in of_its_own and value != dim:
-            yield Hit(
-                entry.outer_key(name),
-                f"The code of {entry.architecture.model_type} does not read it, and "
-                f"rotates {dim} coordinates, not {value!r:.20}.",
-            )
+            message = f"The code of {entry.architecture.model_type} does not read it, and rotates "
+            message += f"{dim} coordinates, not {value!r:.20}."
+            yield Hit(entry.outer_key(name), message)
 
 
 @Rule(
@@ -198,10 +192,9 @@ def default_share(entry: Subject) -> Iterator[Hit]:
         return
     whole_head = entry.effects_at({entry.outer_key(SHARE): 1.0}).get(FIRST, "")
     off = f" Without it, {whole_head}." if whole_head else ""
-    yield Hit(
-        entry.outer_key(SHARE),
-        f"The default of model_type {entry.architecture.model_type} is used: {shown(share)}.{off}",
-    )
+    message = f"The default of model_type {entry.architecture.model_type} is used: "
+    message += f"{shown(share)}.{off}"
+    yield Hit(entry.outer_key(SHARE), message)
 
 
 def _share_is_ignored(entry: Subject) -> bool:
@@ -258,11 +251,9 @@ def two_sections(entry: Subject) -> Iterator[Hit]:
     """Different `mrope_section` among the scaling keys and at the top level."""
     own, outer = entry.values.get("mrope_section"), entry.config.get("mrope_section")
     if own is not None and outer is not None and own != outer:
-        yield Hit(
-            entry.key("mrope_section"),
-            f"It is {own!r:.60} here and {outer!r:.60} at {entry.outer_key('mrope_section')}; "
-            "Transformers reads this one.",
-        )
+        message = f"It is {own!r:.60} here and {outer!r:.60} at "
+        message += f"{entry.outer_key('mrope_section')}; Transformers reads this one."
+        yield Hit(entry.key("mrope_section"), message)
 
 
 @Rule(
@@ -285,11 +276,9 @@ def left_over(entry: Subject) -> Iterator[Hit]:
         left = [i for i, a in enumerate(axis) if a == 3]
         if left:
             context = entry.context or 0
-            yield Hit(
-                key,
-                f"llama.cpp does not rotate pairs {', '.join(map(str, left))}: "
-                f"{table.inv_freq[left[0]] * context:.2g} rad at position {shown(context)}.",
-            )
+            message = f"llama.cpp does not rotate pairs {', '.join(map(str, left))}: "
+            message += f"{table.inv_freq[left[0]] * context:.2g} rad at position {shown(context)}."
+            yield Hit(key, message)
 
 
 def _sections(entry: Subject) -> Iterator[tuple[str, list[int]]]:

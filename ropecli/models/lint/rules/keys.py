@@ -273,10 +273,8 @@ def missing(entry: Subject, rope_type: str) -> Iterator[Hit]:
         return
     for name in NEEDED.get(rope_type, ()):
         if name not in entry.values:
-            yield Hit(
-                entry.key(name),
-                f"Rope type {rope_type} requires it.",
-            )
+            message = f"Rope type {rope_type} requires it."
+            yield Hit(entry.key(name), message)
 
 
 @Rule(

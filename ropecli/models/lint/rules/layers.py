@@ -56,11 +56,9 @@ def flat_scaling(entry: Subject, factor: float) -> Iterator[Hit]:
     if window:
         off = f" At the end of their window of {shown(window)} the fastest pair would be off by "
         off += f"{window * (1 - 1 / factor):.4g} rad."
-    yield Hit(
-        entry.key("factor"),
-        f"Transformers scales {', '.join(scaled)} by {shown(factor)} and {', '.join(plain)} not at "
-        f"all.{off}",
-    )
+    message = f"Transformers scales {', '.join(scaled)} by {shown(factor)} and {', '.join(plain)} "
+    message += f"not at all.{off}"
+    yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -76,10 +74,8 @@ def flat_scaling(entry: Subject, factor: float) -> Iterator[Hit]:
 def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Hit]:
     """A layer type of sliding windows with a rope type that scales."""
     if "sliding" in entry.layer and rope_type != "default" and factor not in {0, 1}:
-        yield Hit(
-            entry.key("factor"),
-            f"Sliding layers are scaled by {shown(factor)} and never see beyond their window.",
-        )
+        message = f"Sliding layers are scaled by {shown(factor)} and never see beyond their window."
+        yield Hit(entry.key("factor"), message)
 
 
 @PartRule(
@@ -180,10 +176,8 @@ def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> I
     """null as the scaling keys of a layer type."""
     for name, value in held.items():
         if value is None and name in types:
-            yield Hit(
-                part.key(f"{part.holder}.{name}"),
-                "It means no position, or a default, depending on the model's code.",
-            )
+            message = "It means no position, or a default, depending on the model's code."
+            yield Hit(part.key(f"{part.holder}.{name}"), message)
 
 
 @PartRule(
@@ -198,10 +192,8 @@ def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> I
 def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Hit]:
     """`no_rope_layers` with more zeros than ones."""
     if 2 * sum(flags) < len(flags):
-        yield Hit(
-            part.key("no_rope_layers"),
-            f"Only {sum(flags)} of {len(flags)} layers rotate: 1 means that a layer does.",
-        )
+        message = f"Only {sum(flags)} of {len(flags)} layers rotate: 1 means that a layer does."
+        yield Hit(part.key("no_rope_layers"), message)
 
 
 @PartRule(
@@ -220,11 +212,9 @@ def other_interval(part: Subject, flags: list[bool]) -> Iterator[Hit]:
         return
     wrong = [i for i, flag in enumerate(flags) if flag != bool((i + 1) % step)]
     if wrong:
-        yield Hit(
-            part.key("no_rope_layers"),
-            f"It differs from an interval of {step} in {len(wrong)} of {len(flags)} layers, first "
-            f"in layer {wrong[0]}.",
-        )
+        message = f"It differs from an interval of {step} in {len(wrong)} of {len(flags)} layers, "
+        message += f"first in layer {wrong[0]}."
+        yield Hit(part.key("no_rope_layers"), message)
 
 
 @PartRule(

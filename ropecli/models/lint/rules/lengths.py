@@ -46,12 +46,10 @@ def beyond(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     if entry.rope_type == "llama3" and not all(s.rotates for s in entry.layers):
         return
     if factor >= 1 and context > _BEYOND[entry.rope_type or ""] * factor * original:
-        yield Hit(
-            entry.key("factor"),
-            f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
-            f"{shown(context / original)}: beyond {shown(factor * original)} positions the model "
-            "runs past the length for which its frequencies are scaled.",
-        )
+        message = f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
+        message += f"{shown(context / original)}: beyond {shown(factor * original)} positions the "
+        message += "model runs past the length for which its frequencies are scaled."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -70,11 +68,9 @@ def short_of(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     """Linear or YaRN whose max_position_embeddings is below factor times the original length."""
     original = _original(entry)
     if original is not None and original <= context and context * _SLACK < factor * original:
-        yield Hit(
-            entry.key("factor"),
-            f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
-            f"{shown(context)}.",
-        )
+        message = f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
+        message += f"{shown(context)}."
+        yield Hit(entry.key("factor"), message)
 
 
 def _original(entry: Subject) -> int | None:
@@ -160,11 +156,9 @@ def misplaced_original(entry: Subject) -> Iterator[Hit]:
 def original_beyond(entry: Subject, original: int, context: int) -> Iterator[Hit]:
     """An original length above max_position_embeddings, or equal to it in llama3."""
     if original > context or (entry.rope_type == "llama3" and original == context):
-        yield Hit(
-            entry.key(ORIGINAL),
-            f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no position "
-            "is beyond the trained ones.",
-        )
+        message = f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no "
+        message += "position is beyond the trained ones."
+        yield Hit(entry.key(ORIGINAL), message)
 
 
 @Rule(
@@ -180,8 +174,6 @@ def two_originals(entry: Subject) -> Iterator[Hit]:
     inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
         same = sentence(f"With {shown(outer)} here too", entry.effects(**{ORIGINAL: outer}))
-        yield Hit(
-            entry.key(ORIGINAL),
-            f"It is {shown(inner)} here and {shown(outer)} at {entry.outer_key(ORIGINAL)}; "
-            f"Transformers uses {shown(entry.original or 0)}.{same}",
-        )
+        message = f"It is {shown(inner)} here and {shown(outer)} at {entry.outer_key(ORIGINAL)}; "
+        message += f"Transformers uses {shown(entry.original or 0)}.{same}"
+        yield Hit(entry.key(ORIGINAL), message)

@@ -73,11 +73,9 @@ def falling(entry: Subject) -> Iterator[Hit]:
         falls = [i for i in range(1, len(given)) if given[i] < given[i - 1]]
         if falls:
             i = falls[0]
-            yield Hit(
-                entry.key(name),
-                f"It decreases from {shown(given[i - 1])} to {shown(given[i])} at index {i}, "
-                f"the first of {len(falls)} places.",
-            )
+            message = f"It decreases from {shown(given[i - 1])} to {shown(given[i])} at index {i}, "
+            message += f"the first of {len(falls)} places."
+            yield Hit(entry.key(name), message)
 
 
 @Rule(
@@ -146,11 +144,9 @@ def exchanged(entry: Subject) -> Iterator[Hit]:
         return
     above = sum(a > b for a, b in zip(short, long, strict=True))
     if 2 * above > len(short):
-        yield Hit(
-            entry.key("short_factor"),
-            f"It is larger in {above} of {len(short)} pairs: up to {shown(max(short))}, and "
-            f"long_factor up to {shown(max(long))}.",
-        )
+        message = f"It is larger in {above} of {len(short)} pairs: up to {shown(max(short))}, and "
+        message += f"long_factor up to {shown(max(long))}."
+        yield Hit(entry.key("short_factor"), message)
 
 
 @Rule(
@@ -190,11 +186,9 @@ def other_factor(entry: Subject, factor: float, original: int, context: int) -> 
         return
     given, implied = entry.table(), entry.table(factor=ratio)
     if given is not None and implied is not None:
-        yield Hit(
-            entry.key("factor"),
-            f"With it the attention factor is {shown(given.attention_factor)}; the lengths, "
-            f"{shown(context)} / {shown(original)}, give {shown(implied.attention_factor)}.",
-        )
+        message = f"With it the attention factor is {shown(given.attention_factor)}; the lengths, "
+        message += f"{shown(context)} / {shown(original)}, give {shown(implied.attention_factor)}."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -215,8 +209,6 @@ def no_factor(entry: Subject, original: int, context: int) -> Iterator[Hit]:
     if table is None or not context or not original:
         return
     if table.attention_factor != 1:
-        yield Hit(
-            entry.key("factor"),
-            f"The attention factor {shown(table.attention_factor)} follows from "
-            f"max_position_embeddings / {ORIGINAL} = {shown(context / original)}.",
-        )
+        message = f"The attention factor {shown(table.attention_factor)} follows from "
+        message += f"max_position_embeddings / {ORIGINAL} = {shown(context / original)}."
+        yield Hit(entry.key("factor"), message)

@@ -26,10 +26,9 @@ from ropecli.models.stacks.vllm import DUAL_CHUNK
 def small_factor(entry: Subject, factor: float) -> Iterator[Hit]:
     """A factor above 0 and below 1."""
     if 0 < factor < 1:
-        yield Hit(
-            entry.key("factor"),
-            f"Frequencies are multiplied by {shown(1 / factor)}; a factor above 1 divides them.",
-        )
+        message = f"Frequencies are multiplied by {shown(1 / factor)}; a factor above 1 divides "
+        message += "them."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -78,12 +77,10 @@ def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     if factor <= 1 or entry.has("alpha") or table is None or table.base is None:
         return
     parted = sentence(f"At {shown(context)} positions", entry.partings(context))
-    yield Hit(
-        entry.type_key,
-        f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
-        f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they were "
-        f"rotated with.{parted}",
-    )
+    message = f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
+    message += f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they "
+    message += f"were rotated with.{parted}"
+    yield Hit(entry.type_key, message)
 
 
 @PartRule(
@@ -176,11 +173,9 @@ def beta_order(entry: Subject) -> Iterator[Hit]:
     fast, slow = entry.numbers.get("beta_fast") or 32.0, entry.numbers.get("beta_slow") or 1.0
     if fast < slow:
         place = "beta_fast" if entry.has("beta_fast") else "beta_slow"
-        yield Hit(
-            entry.key(place),
-            f"beta_fast is {shown(fast)} and beta_slow {shown(slow)}: fast pairs are slowed by "
-            f"the factor of {shown(entry.factor or 1.0)}, and slow ones are unchanged.",
-        )
+        message = f"beta_fast is {shown(fast)} and beta_slow {shown(slow)}: fast pairs are slowed "
+        message += f"by the factor of {shown(entry.factor or 1.0)}, and slow ones are unchanged."
+        yield Hit(entry.key(place), message)
 
 
 @Rule(
@@ -196,10 +191,8 @@ def beta_order(entry: Subject) -> Iterator[Hit]:
 def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Hit]:
     """llama3 whose `low_freq_factor` is above its `high_freq_factor`."""
     if low > high:
-        yield Hit(
-            entry.key("low_freq_factor"),
-            f"It is {shown(low)}, and high_freq_factor {shown(high)}.",
-        )
+        message = f"It is {shown(low)}, and high_freq_factor {shown(high)}."
+        yield Hit(entry.key("low_freq_factor"), message)
 
 
 @Rule(
@@ -219,11 +212,10 @@ def idle(entry: Subject, factor: float) -> Iterator[Hit]:
     if scaled is None or plain is None:
         return
     if factor > 1 and np.array_equal(scaled.inv_freq, plain.inv_freq):
-        yield Hit(
-            entry.key("factor"),
-            f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has more than "
-            f"high_freq_factor turns within {shown(entry.original or 0)} positions.",
-        )
+        message = f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has "
+        message += f"more than high_freq_factor turns within {shown(entry.original or 0)} "
+        message += "positions."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -240,7 +232,6 @@ def idle(entry: Subject, factor: float) -> Iterator[Hit]:
 def no_alpha(entry: Subject, factor: float) -> Iterator[Hit]:
     """Rope type dynamic with a factor of 1 and without alpha."""
     if factor == 1 and not entry.has("alpha"):
-        yield Hit(
-            entry.key("factor"),
-            f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges it.",
-        )
+        message = f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges "
+        message += "it."
+        yield Hit(entry.key("factor"), message)
