@@ -51,7 +51,7 @@ class Settings:
         shares = {"rotary_dim", "partial_rotary_factor"} & self.geometry.keys()
         return frozenset({*(starts & {"layout", "base"}), *([] if shares else ["rotary_dim"])})
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Its name within its part."""
         return self.name.removeprefix(self.part).removeprefix(".")

@@ -130,12 +130,12 @@ class Subject:
 
     # The part of a config.json.
 
-    @property
+    @cached_property
     def config(self) -> Mapping[str, Any]:
         """The keys of its part as the file has them."""
         return self.keys.config
 
-    @property
+    @cached_property
     def architecture(self) -> Architecture:
         """The facts of its part's model_type."""
         return self.keys.architecture
@@ -153,12 +153,12 @@ class Subject:
         """Return an integer under any of a key's names, from the part or its architecture."""
         return value_or_none(lambda: self.keys.integer(name))
 
-    @property
+    @cached_property
     def holder(self) -> str | None:
         """The key that holds the scaling keys of its part."""
         return next((name for name in HOLDERS if self.config.get(name)), None)
 
-    @property
+    @cached_property
     def held(self) -> dict[str, Any]:
         """The scaling keys of its part, or their objects by layer type."""
         given = self.config.get(self.holder or "")
@@ -186,7 +186,7 @@ class Subject:
         """The original length as the file has it."""
         return whole(self.values.get(ORIGINAL)) or whole(self.config.get(ORIGINAL))
 
-    @property
+    @cached_property
     def share(self) -> tuple[str, Any] | None:
         """The key of the share of the head, and its value, if the file has one."""
         if self.has(SHARE):

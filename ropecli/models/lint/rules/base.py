@@ -258,26 +258,21 @@ def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
 )
 def unread_base(part: Subject) -> Iterator[Hit]:
     """A base that differs from the one in use, under a key that the model_type ignores."""
-    architecture = part.architecture
-    given = {part.key(name): value for name, value in part.get_all("rope_theta").items()}
-    ignored = {part.key(name) for name in part.keys.unread_keys}
+    architecture, unread = part.architecture, part.keys.unread_keys
+    given = {k: (value, k in unread) for k, value in part.get_all("rope_theta").items()}
     for holder in HOLDERS:
         held = part.config.get(holder)
         if isinstance(held, dict) and held.get("rope_theta") is not None:
-            given[f"{part.key(holder)}.rope_theta"] = held["rope_theta"]
-            if architecture.fixes_base:
-                ignored.add(f"{part.key(holder)}.rope_theta")
-    counting = [number(value) for key, value in given.items() if key not in ignored]
+            given[f"{holder}.rope_theta"] = held["rope_theta"], architecture.fixes_base
+    counting = [number(value) for value, ignored in given.values() if not ignored]
     base = next((value for value in counting if value is not None), _USUAL)
     read = part.keys.read_name("rope_theta")
-    for key, value in given.items():
-        if key in ignored and number(value) != base:
-            yield Hit(
-                key,
-                f"The code of model_type {architecture.model_type} does not read it; the base is "
-                f"{base:.10g}, not {value!r:.30}.",
-                "" if architecture.fixes_base else f"Rename it to {read}.",
-            )
+    hint = "" if architecture.fixes_base else f"Rename it to {read}."
+    for key, (value, ignored) in given.items():
+        if ignored and number(value) != base:
+            message = f"The code of model_type {architecture.model_type} does not read it; the "
+            message += f"base is {base:.10g}, not {value!r:.30}."
+            yield Hit(part.key(key), message, hint)
 
 
 @Rule(
