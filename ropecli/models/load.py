@@ -52,9 +52,11 @@ def check_length(sequence_length: int | None) -> int | None:
 def describe(source: object) -> Description:
     """Read a file, with nothing computed yet."""
     name, keys = open_source(source)
-    described = (
-        describe_gguf(read_gguf(Path(name))) if keys is None else describe_config(name, keys)
-    )
+    if keys is None:
+        described = describe_gguf(read_gguf(Path(name)))
+        read_settings(described)  # which refuses a header with keys that cannot be used
+    else:
+        described = describe_config(name, keys)
     _check_label(name, described.model_type or "")
     return described
 

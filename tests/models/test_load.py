@@ -14,7 +14,7 @@ from models.configs import LLAMA_31
 
 import ropecli
 from ropecli import ArgumentTypeError, FileError, RopecliError, load_model
-from ropecli.models.source import key_places
+from ropecli.models.lint.text import key_places
 
 TEXT = json.dumps(LLAMA_31)
 

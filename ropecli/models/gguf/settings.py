@@ -27,14 +27,14 @@ _LLAMA4 = Temperature(beta=0.1, length=8192, shift=1)
 
 
 def describe_gguf(file: GgufFile) -> Description:
-    """Describe a GGUF whose header has been read."""
-    settings = gguf_settings(file)
+    """Describe a GGUF whose header has been read; its keys are checked when they are asked for."""
+    name = file.metadata.get("general.architecture")
     return Description(
         source=os.fspath(file.path),
         format="gguf",
-        model_type=Metadata(file).name,
+        model_type=name if isinstance(name, str) else None,
         raw=file.metadata,
-        read=lambda _: settings,
+        read=lambda _: gguf_settings(file),
     )
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ropecli.models.gguf import gguf_settings, read_gguf
+from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, rules
 from ropecli.models.lint.subjects import Subject, subjects
 from ropecli.models.load import describe_config
@@ -68,14 +68,7 @@ def _lint_config(raw: Mapping[str, Any]) -> tuple[Finding, ...]:
 
 def _lint_gguf(path: Path) -> tuple[Finding, ...]:
     gguf = read_gguf(path)
-    described = Description(
-        source=str(path),
-        format="gguf",
-        model_type=None,
-        raw=gguf.metadata,
-        read=lambda _: gguf_settings(gguf),
-    )
-    return _apply_rules(subjects(described, gguf))
+    return _apply_rules(subjects(describe_gguf(gguf), gguf))
 
 
 def _apply_rules(judged: list[Subject]) -> tuple[Finding, ...]:

@@ -331,8 +331,8 @@ def _dim(settings: Settings | None, head_dim: int | None, rope_type: str | None)
 
 def _gguf_subjects(file: Subject) -> list[Subject]:
     """Return the header of a GGUF, with its keys as llama.cpp reads them."""
-    name = file.values.get("general.architecture")
-    if not isinstance(name, str):
+    name = file.readings.described.model_type
+    if name is None:
         return []
     prefix, layers = f"{name}.", file.layers
     values = {k.removeprefix(prefix): v for k, v in file.values.items() if k.startswith(prefix)}
