@@ -397,30 +397,30 @@ def _override_gguf(
 
 
 def _with_foreign_type(
-    found: Settings, old: Settings, overrides: Overrides
+    settings: Settings, old: Settings, overrides: Overrides
 ) -> tuple[Settings, list[str]]:
     """Return settings with a rope type that their file cannot name."""
     scaling, notes = _scale(old.scaling, old, overrides)
-    scaling |= {"rope_theta": found.scaling["rope_theta"], CONTEXT: found.context_length}
+    scaling |= {"rope_theta": settings.scaling["rope_theta"], CONTEXT: settings.context_length}
     return replace(
-        found,
+        settings,
         rope_type=overrides.rope_type,
         scaling={key: value for key, value in scaling.items() if key not in _OF_CODE},
         original_context_length=scaling.get(ORIGINAL),
-        facts={key: value for key, value in found.facts.items() if key not in _OF_CODE},
+        facts={key: value for key, value in settings.facts.items() if key not in _OF_CODE},
         softmax=None,
         refused=None,
     ), notes
 
 
-def _with_layout(found: Settings, layout: str) -> Settings:
+def _with_layout(settings: Settings, layout: str) -> Settings:
     """Return settings with a layout."""
-    if "pairs_in" in found.geometry:
+    if "pairs_in" in settings.geometry:
         raise ArgumentError(
-            f"layer {found.name} has pairs that are not in one layout, got layout {layout}"
+            f"layer {settings.name} has pairs that are not in one layout, got layout {layout}"
         )
-    geometry = {key: value for key, value in found.geometry.items() if key != "output"}
-    return replace(found, geometry=geometry | {"layout": layout})
+    geometry = {key: value for key, value in settings.geometry.items() if key != "output"}
+    return replace(settings, geometry=geometry | {"layout": layout})
 
 
 # The effect.
@@ -440,17 +440,17 @@ def _place(after: list[Settings], old: Settings) -> int:
 
 
 def _check_effect(
-    stack: Stack, found: Settings, old: Settings, overrides: Overrides, *, alone: bool
+    stack: Stack, settings: Settings, old: Settings, overrides: Overrides, *, alone: bool
 ) -> None:
     """Refuse a value that the architecture does not read from its file for a kind of layer."""
-    rotary = stack.rotary(found, None)
+    rotary = stack.rotary(settings, None)
     base = rotary.base if rotary.formula is None else rotary.formula["base"]
     if overrides.base is not None and math.isclose(base or 0, overrides.base, rel_tol=1e-15):
         base = overrides.base
-    used = {"base": base, "rope_type": rotary.rope_type, "context": found.context_length}
+    used = {"base": base, "rope_type": rotary.rope_type, "context": settings.context_length}
     given = (overrides.base, overrides.rope_type, overrides.context_length)
     wanted: dict[str, Any] = {k: v for k, v in zip(used, given, strict=True) if v is not None}
-    read = {**found.geometry, **found.scaling, **used}
+    read = {**settings.geometry, **settings.scaling, **used}
     for name, value in {**wanted, **overrides.parameters}.items():
         if read.get(name) != value:
             shown, got = (f"{v:g}" if isinstance(v, float) else v for v in (value, read.get(name)))

@@ -75,7 +75,7 @@ class Subject:
         Fields that are None or False are missing.
         """
         types = self.config.get("layer_types")
-        known = {
+        facts = {
             **self.numbers,
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "known": self.architecture.known,
@@ -89,7 +89,7 @@ class Subject:
             "share": self.share,
             "stray": self.stray if self.of == "file" else None,
         }
-        return {k: value for k, value in known.items() if value is not None and value is not False}
+        return {k: value for k, value in facts.items() if value is not None and value is not False}
 
     def key(self, name: str) -> str:
         """Return the dotted path of one of its keys."""
@@ -238,14 +238,14 @@ def subjects(described: Description, gguf: GgufFile | None = None) -> list[Subje
     )
     if gguf is not None:
         rotates = any(each.rotates for each in readings.layers) or readings.problem is not None
-        found = _gguf_subjects(file)
+        below = _gguf_subjects(file)
     else:
-        found = [_part_subject(file, each) for each in value_or_none(lambda: described.parts) or ()]
+        parts = [_part_subject(file, part) for part in value_or_none(lambda: described.parts) or ()]
         # Sizes alone may be of any kind of network.
-        found = [each for each in found if _is_rotary(each) or each.get_all(CONTEXT)][:MOST_PARTS]
-        rotates = any(map(_is_rotary, found)) or (bool(found) and readings.problem is None)
-        found += [entry for part in found for entry in _scaling_subjects(part)]
-    return [replace(file, rotates=rotates), *(found if rotates else ())]
+        parts = [part for part in parts if _is_rotary(part) or part.get_all(CONTEXT)][:MOST_PARTS]
+        rotates = any(map(_is_rotary, parts)) or (bool(parts) and readings.problem is None)
+        below = [*parts, *(entry for part in parts for entry in _scaling_subjects(part))]
+    return [replace(file, rotates=rotates), *(below if rotates else ())]
 
 
 def _flags(given: object) -> list[bool] | None:
@@ -262,7 +262,7 @@ def _is_rotary(part: Subject) -> bool:
 
 
 def _part_subject(file: Subject, part: Part) -> Subject:
-    own = replace(
+    subject = replace(
         file,
         of="part",
         path=part.path,
@@ -273,7 +273,7 @@ def _part_subject(file: Subject, part: Part) -> Subject:
         layers=tuple(each for each in file.layers if each.part == part.name),
         context=value_or_none(lambda: part.keys.integer(CONTEXT)),
     )
-    return replace(own, nested=any(isinstance(value, dict) for value in own.held.values()))
+    return replace(subject, nested=any(isinstance(v, dict) for v in subject.held.values()))
 
 
 def _scaling_subjects(part: Subject) -> list[Subject]:
@@ -289,25 +289,25 @@ def _scaling_subjects(part: Subject) -> list[Subject]:
     by_layer = {each.kind: each for each in part.rotating}
     nested = {layer: value for layer, value in given.items() if isinstance(value, dict)}
     return [
-        replace(_scaling_subject(part, f"{path}.{layer}", own, by_layer.get(layer)), layer=layer)
-        for layer, own in islice(nested.items(), MOST_LAYER_TYPES)
+        replace(_scaling_subject(part, f"{path}.{layer}", entry, by_layer.get(layer)), layer=layer)
+        for layer, entry in islice(nested.items(), MOST_LAYER_TYPES)
     ]
 
 
 def _scaling_subject(
     part: Subject, path: str, values: Mapping[str, Any], settings: Settings | None
 ) -> Subject:
-    own = replace(part, of="scaling", path=path, values=values, settings=settings)
-    original = own.written_original
+    subject = replace(part, of="scaling", path=path, values=values, settings=settings)
+    original = subject.written_original
     if settings is None:
-        rope_type, base, head_dim = own.written_type, values.get("rope_theta"), None
+        rope_type, base, head_dim = subject.written_type, values.get("rope_theta"), None
     else:
         rope_type, base = settings.rope_type, settings.scaling.get("rope_theta")
         original = original and settings.original_context_length
         head_dim = whole(settings.geometry.get("head_dim"))
     name = value_or_none(lambda: canonical(rope_type)) if isinstance(rope_type, str) else None
     return replace(
-        own,
+        subject,
         rope_type=name,
         factor=number(values.get("factor")),
         base=positive(base),
