@@ -21,7 +21,7 @@ from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import find_stack
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import join, one_of
-from ropecli.numbers import length, positive
+from ropecli.numbers import length, number, positive
 from ropecli.rotary.pairs import NAMED
 from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
 
@@ -316,11 +316,11 @@ def _scale(
     if "factor" not in own or rope_type in _FACTOR_OPTIONAL or new.get("alpha") is not None:
         return new, notes
     context = overrides.context_length or settings.context_length
-    factor = new.get("factor")
-    if factor is not None:
-        if context is not None and before is not None and factor * before != context:
-            stretched = f"{factor * before:,.15g}"
-            notes.append(f"factor {factor:g} is for {stretched} positions, not for {context:,}")
+    if new.get("factor") is not None:
+        factor = number("factor", new["factor"])
+        reach = None if before is None else factor * before
+        if context is not None and reach not in (None, context):
+            notes.append(f"factor {factor:g} is for {reach:,.15g} positions, not for {context:,}")
     elif context is None or before is None or context <= before:
         above = "" if before is None else f" above {before:,}"
         advice = f"pass `set` factor=F, or `context` N{above}"
