@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ropecli.models.tables import read_table
+
+table = partial(read_table, __file__)  #: As it is written.
 
 #: Layout by the mode of ggml's rotation.
 LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}
@@ -19,11 +22,6 @@ class GgufArchitecture:
 
     mode: str | None  #: "none", "norm", "neox", "mrope" or "imrope"; None of an unknown one.
     facts: Mapping[str, Any]  #: Explained at the head of the table.
-
-
-def table() -> Mapping[str, Any]:
-    """The table as it is written."""
-    return read_table(__file__)
 
 
 def goes_by_sections(name: str) -> bool:

@@ -223,11 +223,7 @@ def two_holders(part: Subject) -> Iterator[Hit]:
     "rope_scaling, finds neither, and silently takes base 10000 and no scaling.",
     cure="For such code, write rope_theta and rope_scaling as well, with the same values.",
     requires=("text", "held"),
-    threads=(
-        "deepspeedai/DeepSpeed#8341",
-        "sgl-project/mini-sglang#13",
-        "InternLM/lmdeploy#4303",
-    ),
+    threads=("deepspeedai/DeepSpeed#8341", "sgl-project/mini-sglang#13", "InternLM/lmdeploy#4303"),
 )
 def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
     """`rope_parameters` alone, where the older form would rotate otherwise."""

@@ -126,11 +126,7 @@ def nested_truncate(entry: Subject) -> Iterator[Hit]:
     why="Some stacks always round the ends of YaRN's ramp to whole pairs. In gpt-oss, pair 17 "
     "is then off by 76 %: 0.90 rad at position 4,096.",
     cure="Check the stack that you run; a GGUF has no such key.",
-    threads=(
-        "vllm-project/vllm#28244",
-        "huggingface/transformers#42189",
-        "apache/tvm#18576",
-    ),
+    threads=("vllm-project/vllm#28244", "huggingface/transformers#42189", "apache/tvm#18576"),
     rope_types=("yarn",),
     requires=("flat",),
 )
