@@ -202,25 +202,26 @@ class _Writer:
         return "rope_parameters" if is_new else "rope_scaling"
 
     @property
-    def _scaling(self) -> dict[str, Any]:
+    def _given(self) -> dict[str, Any]:
         return self._keys.own(self._name) or {}
 
-    def _entry(self, kind: str, *, add: bool = True) -> dict[str, Any]:
-        """Return the scaling keys of a kind of layer, or those to be added."""
-        name, given = self._name, self._scaling
+    @property
+    def _held(self) -> tuple[str, dict[str, Any]]:
+        """The scaling keys and the key that holds them, or those of the class if there are none."""
         has_bases = self._keys.architecture.scaling_is_nested and self._keys.facts.get("bases")
-        if not given and self._usual and not has_bases:
-            name, given = "rope_parameters", deepcopy(self._usual)
-        if add:
-            self._config[name] = given
-        if not nested_entries(given, self._keys):
-            return given
-        entry = given.get(kind)
-        if not isinstance(entry, dict):
-            entry = deepcopy(self._usual.get(kind) or {"rope_type": PLAIN})
-        if add:
-            given[kind] = entry
-        return cast("dict[str, Any]", entry)
+        if not self._given and self._usual and not has_bases:
+            return "rope_parameters", deepcopy(self._usual)
+        return self._name, self._given
+
+    def _entry(self, kind: str) -> dict[str, Any]:
+        """Return the scaling keys of a kind of layer, or those to be added."""
+        _, held = self._held
+        entry = held.get(kind) if nested_entries(held, self._keys) else held
+        return entry if isinstance(entry, dict) else self._usual.get(kind) or {"rope_type": PLAIN}
+
+    def _write_entry(self, kind: str, entry: dict[str, Any]) -> None:
+        name, held = self._held
+        self._config[name] = held | {kind: entry} if nested_entries(held, self._keys) else entry
 
     def _write_base(self, settings: Settings, kind: str, base: float) -> None:
         for name in ("layer_rope_theta", "rope_theta"):  # one number for each layer
@@ -230,32 +231,32 @@ class _Writer:
                 changed = [base if old and i in layers else old for i, old in enumerate(listed)]
                 self._config[name] = changed
                 return
-        where, name = self._base_place(kind)
-        where[name] = base / BASE if name == "rope_ratio" else base
+        key = self._base_key(kind)
+        if key is None:
+            self._write_entry(kind, self._entry(kind) | {"rope_theta": base})
+        else:
+            self._config[key] = base / BASE if key == "rope_ratio" else base
 
-    def _base_place(self, kind: str) -> tuple[dict[str, Any], str]:
-        """Return the object and the key from which the base of a kind of layer is read."""
-        given, own_key = self._scaling, self._keys.facts.get("bases", {}).get(kind)
+    def _base_key(self, kind: str) -> str | None:
+        """Return the key of the part that holds a base; None if the scaling keys hold it."""
+        given, own_key = self._given, self._keys.facts.get("bases", {}).get(kind)
         if (
             nested_entries(given, self._keys)
             or (given.get("rope_theta") is not None and kind in ("all", FULL))
             or (self._keys.architecture.scaling_is_nested and own_key is None)
             or (self._usual.get("rope_theta") is not None and not given)
         ):
-            return self._entry(kind), "rope_theta"
-        key = own_key or self._base_key(kind)
-        if key is None and self._name == "rope_parameters":
-            return self._entry(kind), "rope_theta"
-        return self._config, key or self._keys.read_name("rope_theta")
-
-    def _base_key(self, kind: str) -> str | None:
-        """Return the key at the top level of the part that holds a base; None if there is none."""
+            return None
+        if own_key is not None:
+            return str(own_key)
         local = ("rope_local_base_freq", "local_rope_theta") if kind == SLIDING else ()
         for name in (*local, "global_rope_theta", "rope_theta"):
-            found = self._keys.find(name)
-            if found is not None and found[0] in self._config:
-                return "local_rope_theta" if local and name not in local else found[0]
-        return None if self._keys.real("rope_ratio") is None else "rope_ratio"
+            read = self._keys.find(name)
+            if read is not None and read[0] in self._config:
+                return "local_rope_theta" if local and name not in local else read[0]
+        if self._keys.real("rope_ratio") is not None:
+            return "rope_ratio"
+        return None if self._name == "rope_parameters" else self._keys.read_name("rope_theta")
 
     def _write_scaling(self, settings: Settings, kind: str) -> list[str]:
         overrides = self._overrides
@@ -263,9 +264,9 @@ class _Writer:
         outer = None if settings.nested else self._keys.integer(ORIGINAL)  # read there first
         if outer is not None:
             outer = parameters.pop(ORIGINAL, outer)
-        if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._scaling:
+        if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._given:
             self._config[self._name_in_file(SHARE)] = parameters.pop(SHARE)
-        old = self._entry(kind, add=False)
+        old = self._entry(kind)
         new, notes = _scale(old, settings, replace(overrides, parameters=parameters), outer)
         if outer is not None:
             self._config[ORIGINAL] = outer
@@ -273,14 +274,11 @@ class _Writer:
             spelled = [key for key in ("rope_type", "type") if key in old] or ["rope_type"]
             named = dict.fromkeys(spelled, overrides.rope_type)
             new = named | {key: value for key, value in new.items() if key not in spelled}
-        if new == old:
-            return notes
-        entry = self._entry(kind)
-        entry.clear()
-        entry.update(new)
         only_names = new.keys() <= {"rope_type", "type"}
-        if only_names and overrides.rope_type == PLAIN and not self._usual:
+        if new != old and only_names and overrides.rope_type == PLAIN and not self._usual:
             self._config[self._name] = None
+        elif new != old:
+            self._write_entry(kind, new)
         return notes
 
 
