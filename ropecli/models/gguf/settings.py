@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,9 @@ def _settings(keys: Metadata, blocks: Blocks) -> Settings:
     )
     if not blocks.rotates:
         return settings
-    placed = _geometry(keys, blocks)
-    rotation = scaling.rotation(placed.rotary_dim, placed.key_length)
-    rope_type, parameters = ggml.name_rope_type(
-        rotation, **_divisors(keys, blocks, placed.dimension_count // 2)
-    )
+    length, geometry, pairs, assumed = _geometry(keys, blocks)
+    rotation = scaling.rotation(geometry["rotary_dim"], length)
+    rope_type, parameters = ggml.name_rope_type(rotation, **_divisors(keys, blocks, pairs))
     score = _score_parameters(keys, rotation, scaling.log_multiplier)
     unknown: tuple[str, ...] = ()
     if keys.architecture.mode is None:
@@ -72,11 +70,11 @@ def _settings(keys: Metadata, blocks: Blocks) -> Settings:
     return replace(
         settings,
         rope_type=rope_type,
-        geometry=placed.parameters,
+        geometry=geometry,
         scaling={"rope_theta": rotation.base, **parameters, **score},
         softmax="mscale_all_dim" if score else None,
         original_context_length=_original(keys, rope_type, parameters),
-        assumed=(*unknown, *placed.assumed, *scaling.assumed),
+        assumed=(*unknown, *assumed, *scaling.assumed),
     )
 
 
@@ -149,19 +147,13 @@ def _temperature(keys: Metadata, blocks: Blocks, original: int) -> Temperature |
 # The place of the rotation in a head.
 
 
-@dataclass(kw_only=True)
-class Placement:
-    """The parameters of `ropecli.rope` that place the rotation, and what was assumed."""
+def _geometry(keys: Metadata, blocks: Blocks) -> tuple[int, dict[str, Any], int, tuple[str, ...]]:
+    """Return the place of the rotation of one kind of block.
 
-    key_length: int  #: Coordinates of a key as the loader counts them.
-    rotary_dim: int
-    dimension_count: int  #: As the key has it: an architecture may rotate fewer.
-    parameters: dict[str, Any]
-    assumed: tuple[str, ...]
-
-
-def _geometry(keys: Metadata, blocks: Blocks) -> Placement:
-    """Return the geometry of one kind of block."""
+    Returns:
+        Coordinates of a key as the loader counts them; the parameters of `ropecli.rope`; pairs of
+        rope.dimension_count, of which an architecture may rotate fewer; what was assumed.
+    """
     facts, mode = keys.facts, keys.architecture.mode
     assumed: tuple[str, ...] = ()
     trailing = facts.get("offset") == "trailing"
@@ -184,13 +176,7 @@ def _geometry(keys: Metadata, blocks: Blocks) -> Placement:
         parameters["rotary_offset"] = head_dim - rotary_dim
     if mode in {"mrope", "imrope"}:
         parameters |= _axes(keys, rotary_dim, interleaved=mode == "imrope")
-    return Placement(
-        key_length=length,
-        rotary_dim=rotary_dim,
-        dimension_count=count,
-        parameters=parameters,
-        assumed=assumed,
-    )
+    return length, parameters, count // 2, assumed
 
 
 def _by_window(keys: Metadata, name: str, blocks: Blocks) -> int | None:
