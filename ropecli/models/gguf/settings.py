@@ -64,7 +64,7 @@ def _settings(keys: Metadata, blocks: Blocks) -> Settings:
     rope_type, parameters = ggml.name_rope_type(rotation, **_divisors(keys, blocks, pairs))
     score = _score_parameters(keys, rotation, scaling.log_multiplier)
     unknown: tuple[str, ...] = ()
-    if keys.architecture.mode is None:
+    if keys.mode is None:
         why = f"no key of a GGUF gives it, and {keys.name!r} is not an architecture of llama.cpp"
         unknown = (f"layout half: {why}",)
     return replace(
@@ -103,7 +103,7 @@ def _original(keys: Metadata, rope_type: str, parameters: Mapping[str, Any]) -> 
 
 def _divisors(keys: Metadata, blocks: Blocks, count: int) -> dict[str, NDArray[np.float64] | None]:
     """Read the tensors that divide frequencies; blocks that rotate fewer use the first numbers."""
-    where = "all" if keys.architecture.mode is None else keys.facts.get("divisors")
+    where = "all" if keys.mode is None else keys.facts.get("divisors")
     used = where == "all" or (where == "full" and not blocks.sliding)
     tensors = {"freqs": FREQS, "long_factors": LONG, "short_factors": SHORT}
     return {
@@ -154,7 +154,7 @@ def _geometry(keys: Metadata, blocks: Blocks) -> tuple[int, dict[str, Any], int,
         Coordinates of a key as the loader counts them; the parameters of `ropecli.rope`; pairs of
         rope.dimension_count, of which an architecture may rotate fewer; what was assumed.
     """
-    facts, mode = keys.facts, keys.architecture.mode
+    facts, mode = keys.facts, keys.mode
     assumed: tuple[str, ...] = ()
     trailing = facts.get("offset") == "trailing"
     length = _key_length(keys, blocks)

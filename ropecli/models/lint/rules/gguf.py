@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.gguf import converter
-from ropecli.models.gguf.architectures import gguf_architecture
+from ropecli.models.gguf.architectures import mode_of
 from ropecli.models.lint.rule import GgufRule, Hit
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, numbers, shown, value_or_none, whole
@@ -206,7 +206,7 @@ def beyond(header: Subject, factor: float, original: int, context: int) -> Itera
 def unknown_layout(header: Subject) -> Iterator[Hit]:
     """A `general.architecture` that llama.cpp does not have."""
     sections = tuple(int(n) for n in numbers(header.values.get(_SECTIONS)) or ())
-    if gguf_architecture(header.path, sections).mode is None:
+    if mode_of(header.path, sections) is None:
         message = f"llama.cpp has no {header.path!r:.60}; pairs (i, i + d/2) are assumed."
         yield Hit("general.architecture", message)
 
