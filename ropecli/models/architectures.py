@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from ropecli.models.tables import read_table
+
+table = partial(read_table, __file__)  #: As it is written.
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 _TABLES = ("other", "parts", "released")  #: Tables that are not entries.
@@ -56,11 +59,6 @@ class Architecture:
             return ignored
         read = {*self.defaults, *self.facts.get("reads", ()), *self.facts.get("bases", {}).values()}
         return ignored | (of_some - read)
-
-
-def table() -> Mapping[str, Any]:
-    """The table as it is written."""
-    return read_table(__file__)
 
 
 def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Architecture:

@@ -16,22 +16,22 @@ from ropecli.models.entries import BASE, class_entries, layer_override
 from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
-from ropecli.models.parts import Part, off_switch, parts
+from ropecli.models.parts import Part, off_switch
 from ropecli.models.refusals import failure, refusal
-from ropecli.models.settings import INDEXER, Settings
+from ropecli.models.settings import INDEXER, Description, Settings
 from ropecli.names import quote
 from ropecli.numbers import number
 from ropecli.rotary.factors import Temperature
 
 
-def settings_of(config: Mapping[str, Any]) -> tuple[Settings, ...]:
+def settings_of(described: Description) -> tuple[Settings, ...]:
     """Return the settings of every kind of layer in a config.json."""
     found: list[Settings] = []
-    for part in parts(config):
+    for part in described.parts:
         found += _part_settings(part)
         check_kind_count(found)
     if not found:
-        raise NoRotaryError(f"no rotary position embedding found: {_without_rotary(config)}")
+        raise NoRotaryError(f"no rotary position embedding found: {_without_rotary(described.raw)}")
     return tuple(found)
 
 

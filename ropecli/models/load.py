@@ -52,9 +52,11 @@ def check_length(sequence_length: int | None) -> int | None:
 def describe(source: object) -> Description:
     """Read a file, with nothing computed yet."""
     name, keys = open_source(source)
-    described = (
-        describe_gguf(read_gguf(Path(name))) if keys is None else describe_config(name, keys)
-    )
+    if keys is None:
+        described = describe_gguf(read_gguf(Path(name)))
+        read_settings(described)  # which refuses a header with keys that cannot be used
+    else:
+        described = describe_config(name, keys)
     _check_label(name, described.model_type or "")
     return described
 
@@ -67,24 +69,26 @@ def describe_config(name: str, keys: Mapping[str, Any]) -> Description:
         format="config.json",
         model_type=model_type if isinstance(model_type, str) else None,
         raw=keys,
-        read=lambda: config.settings_of(keys),
+        read=config.settings_of,
     )
 
 
 def read_settings(described: Description, reading: str | None = None) -> tuple[Settings, ...]:
     """Return the settings of each kind of layer, as a stack reads them from a file."""
     stack = find_stack(described, reading)
+    if stack.name in described.readings:
+        return described.readings[stack.name]
     try:
-        found = stack.read(described)
+        settings = stack.read(described)
     except NoRotaryError as error:
         raise NoRotaryError(f"{described.source}: {error}") from None
     except FileError:  # which names the file
         raise
     except RopecliError as error:
         raise FileError(f"{described.source}: {error}") from None
-    for settings in found:
-        _check_label(described.source, settings.name)
-    return found
+    for kind in settings:
+        _check_label(described.source, kind.name)
+    return described.readings.setdefault(stack.name, settings)
 
 
 def _check_label(source: str, label: str) -> None:

@@ -21,7 +21,7 @@ from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import find_stack
 from ropecli.models.stacks.stack import Stack
 from ropecli.names import join, one_of
-from ropecli.numbers import length, positive
+from ropecli.numbers import length, number, positive
 from ropecli.rotary.pairs import NAMED
 from ropecli.rotary.types import PLAIN, ROPE_TYPES, canonical, own_parameters
 
@@ -102,27 +102,25 @@ def override(
     change = _override_gguf if is_gguf else _override_config
     changed, foreign, notes = change(described, chosen, overrides)
     after = list(read_settings(changed))
-    places = [_place(after, each) for each in chosen]
-    for place, old in zip(places, chosen, strict=True):
-        found = after[place]
+    for old in chosen:
+        place = _place(after, old)
         if foreign:
-            found, more = _with_foreign_type(found, old, overrides)
+            after[place], more = _with_foreign_type(after[place], old, overrides)
             notes += more
             unwritable = f"Transformers has no rope type {overrides.rope_type} for {kind}"
-        if overrides.layout is not None and found.geometry.get("layout") != overrides.layout:
-            found = _with_layout(found, overrides.layout)
+        if overrides.layout not in (None, after[place].geometry.get("layout")):
+            after[place] = _with_layout(after[place], overrides.layout)
             unwritable = unwritable or f"no key of the file gives the layout of {kind}"
-        after[place] = found
-        _check_effect(stack, found, old, overrides, alone=len(chosen) == 1)
-    same = _check_others(described, before, chosen, after)
-    rotating = [each for each in before if each.rotates]
+        _check_effect(stack, after[place], old, overrides, alone=len(chosen) == 1)
+    unchanged = _check_others(described, before, chosen, after)
+    rotating = [each.name for each in before if each.rotates]
     if len(rotating) > 1:
-        own = [each.name for each in rotating if each in chosen or each.name not in same]
-        others = [each.name for each in rotating if each.name not in own]
-        rest = f"; {join(others)} as in the file" if others else ""
-        notes.insert(0, f"overrides are for {join(own)}{rest}")
+        changed_names = [name for name in rotating if name not in unchanged]
+        others = [name for name in rotating if name in unchanged]
+        note = f"overrides are for {join(changed_names)}"
+        notes.insert(0, f"{note}; {join(others)} as in the file" if others else note)
     return Overridden(
-        description=replace(changed, read=lambda: tuple(after)),
+        description=replace(changed, read=lambda _: tuple(after)),
         notes=tuple(dict.fromkeys(notes)),
         unwritable=unwritable,
     )
@@ -132,14 +130,12 @@ def _chosen(
     described: Description, settings: tuple[Settings, ...], layer: str | None
 ) -> list[Settings]:
     """Return the kinds of layers that overrides are for, all of them with a rotation."""
-    if layer is not None:
-        named = [each for each in settings if each.name == layer]
-        if not named:
-            one_of("layer", layer, [each.name for each in settings])
-        rotating = [each for each in named if each.rotates]
-    else:
+    if layer is None:
         rotating = [each for each in settings if each.rotates and not each.is_indexer]
         rotating = [each for each in rotating if not each.part] or rotating
+    else:
+        one_of("layer", layer, [each.name for each in settings])
+        rotating = [each for each in settings if each.rotates and each.name == layer]
     if not rotating:
         which = "" if layer is None else f" {layer}"
         raise ArgumentError(
@@ -158,14 +154,12 @@ def _override_config(
     raw = deepcopy(dict(described.raw))
     foreign, notes = False, list[str]()
     for part in parts(raw):
-        own = [each for each in chosen if each.part == part.name]
-        if own:
-            taken = accepted_types(part.keys)
-            foreign |= overrides.rope_type is not None and (
-                taken is not None and overrides.rope_type not in taken
-            )
+        kinds = [each for each in chosen if each.part == part.name]
+        if kinds:
+            accepted = accepted_types(part.keys)
+            foreign |= accepted is not None and overrides.rope_type not in (None, *accepted)
             written = replace(overrides, rope_type=None, parameters={}) if foreign else overrides
-            notes += _Writer(part.keys, written).write(own)
+            notes += _Writer(part.keys, written).write(kinds)
     return describe_config(described.source, raw), foreign, notes
 
 
@@ -204,94 +198,87 @@ class _Writer:
     @property
     def _name(self) -> str:
         """The key of the scaling keys: of those in the file, or of those to be added."""
-        if self._keys.own("rope_scaling"):
-            return "rope_scaling"
-        return "rope_parameters" if "rope_parameters" in self._config else "rope_scaling"
+        is_new = not self._keys.own("rope_scaling") and "rope_parameters" in self._config
+        return "rope_parameters" if is_new else "rope_scaling"
 
     @property
-    def _scaling(self) -> dict[str, Any]:
+    def _given(self) -> dict[str, Any]:
         return self._keys.own(self._name) or {}
 
-    def _entry(self, kind: str, *, add: bool = True) -> dict[str, Any]:
+    @property
+    def _held(self) -> tuple[str, dict[str, Any]]:
+        """The scaling keys and the key that holds them, or those of the class if there are none."""
+        has_bases = self._keys.architecture.scaling_is_nested and self._keys.facts.get("bases")
+        if not self._given and self._usual and not has_bases:
+            return "rope_parameters", deepcopy(self._usual)
+        return self._name, self._given
+
+    def _entry(self, kind: str) -> dict[str, Any]:
         """Return the scaling keys of a kind of layer, or those to be added."""
-        name, given = self._name, self._scaling
-        if (
-            not given
-            and self._usual
-            and not (self._keys.architecture.scaling_is_nested and self._keys.facts.get("bases"))
-        ):
-            name, given = "rope_parameters", deepcopy(self._usual)
-        if add:
-            self._config[name] = given
-        if not nested_entries(given, self._keys):
-            return given
-        entry = given.get(kind)
-        if not isinstance(entry, dict):
-            entry = deepcopy(self._usual.get(kind) or {"rope_type": PLAIN})
-        if add:
-            given[kind] = entry
-        return cast("dict[str, Any]", entry)
+        _, held = self._held
+        entry = held.get(kind) if nested_entries(held, self._keys) else held
+        return entry if isinstance(entry, dict) else self._usual.get(kind) or {"rope_type": PLAIN}
+
+    def _write_entry(self, kind: str, entry: dict[str, Any]) -> None:
+        name, held = self._held
+        self._config[name] = held | {kind: entry} if nested_entries(held, self._keys) else entry
 
     def _write_base(self, settings: Settings, kind: str, base: float) -> None:
         for name in ("layer_rope_theta", "rope_theta"):  # one number for each layer
             listed = self._keys.own(name)
             if isinstance(listed, list) and listed:
-                own = range(len(listed)) if settings.layers is None else settings.layers
-                self._config[name] = [
-                    base if old and i in own else old for i, old in enumerate(listed)
-                ]
+                layers = range(len(listed)) if settings.layers is None else settings.layers
+                changed = [base if old and i in layers else old for i, old in enumerate(listed)]
+                self._config[name] = changed
                 return
-        where, name = self._base_place(kind)
-        where[name] = base / BASE if name == "rope_ratio" else base
+        key = self._base_key(kind)
+        if key is None:
+            self._write_entry(kind, self._entry(kind) | {"rope_theta": base})
+        else:
+            self._config[key] = base / BASE if key == "rope_ratio" else base
 
-    def _base_place(self, kind: str) -> tuple[dict[str, Any], str]:
-        """Return the object and the key from which the base of a kind of layer is read."""
-        given, own_key = self._scaling, self._keys.facts.get("bases", {}).get(kind)
+    def _base_key(self, kind: str) -> str | None:
+        """Return the key of the part that holds a base; None if the scaling keys hold it."""
+        given, own_key = self._given, self._keys.facts.get("bases", {}).get(kind)
         if (
             nested_entries(given, self._keys)
             or (given.get("rope_theta") is not None and kind in ("all", FULL))
             or (self._keys.architecture.scaling_is_nested and own_key is None)
             or (self._usual.get("rope_theta") is not None and not given)
         ):
-            return self._entry(kind), "rope_theta"
-        key = own_key or self._base_key(kind)
-        if key is None and self._name == "rope_parameters":
-            return self._entry(kind), "rope_theta"
-        return self._config, key or self._keys.read_name("rope_theta")
-
-    def _base_key(self, kind: str) -> str | None:
-        """Return the key at the top level of the part that holds a base; None if there is none."""
+            return None
+        if own_key is not None:
+            return str(own_key)
         local = ("rope_local_base_freq", "local_rope_theta") if kind == SLIDING else ()
         for name in (*local, "global_rope_theta", "rope_theta"):
-            found = self._keys.find(name)
-            if found is not None and found[0] in self._config:
-                return "local_rope_theta" if local and name not in local else found[0]
-        return None if self._keys.real("rope_ratio") is None else "rope_ratio"
+            read = self._keys.find(name)
+            if read is not None and read[0] in self._config:
+                return "local_rope_theta" if local and name not in local else read[0]
+        if self._keys.real("rope_ratio") is not None:
+            return "rope_ratio"
+        return None if self._name == "rope_parameters" else self._keys.read_name("rope_theta")
 
     def _write_scaling(self, settings: Settings, kind: str) -> list[str]:
         overrides = self._overrides
-        parameters, elsewhere = dict(overrides.parameters), dict[str, Any]()
-        if not settings.nested and self._keys.integer(ORIGINAL) is not None:  # read there first
-            elsewhere[ORIGINAL] = parameters.pop(ORIGINAL, self._keys.integer(ORIGINAL))
-        if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._scaling:
+        parameters = dict(overrides.parameters)
+        outer = None if settings.nested else self._keys.integer(ORIGINAL)  # read there first
+        if outer is not None:
+            outer = parameters.pop(ORIGINAL, outer)
+        if SHARE in parameters and self._name == "rope_scaling" and SHARE not in self._given:
             self._config[self._name_in_file(SHARE)] = parameters.pop(SHARE)
-        old = self._entry(kind, add=False)
-        wanted = replace(overrides, parameters=parameters)
-        new, notes = scaled_entry(old, settings, wanted, elsewhere)
-        self._config |= elsewhere
-        if overrides.rope_type is not None and overrides.rope_type != _type_of(settings):
+        old = self._entry(kind)
+        new, notes = _scale(old, settings, replace(overrides, parameters=parameters), outer)
+        if outer is not None:
+            self._config[ORIGINAL] = outer
+        if overrides.rope_type not in (None, _type_of(settings)):
             spelled = [key for key in ("rope_type", "type") if key in old] or ["rope_type"]
-            new = dict.fromkeys(spelled, overrides.rope_type) | {
-                key: value for key, value in new.items() if key not in spelled
-            }
-        if new == old:
-            return notes
-        entry = self._entry(kind)
-        entry.clear()
-        entry.update(new)
+            named = dict.fromkeys(spelled, overrides.rope_type)
+            new = named | {key: value for key, value in new.items() if key not in spelled}
         only_names = new.keys() <= {"rope_type", "type"}
-        if only_names and overrides.rope_type == PLAIN and not self._usual:
+        if new != old and only_names and overrides.rope_type == PLAIN and not self._usual:
             self._config[self._name] = None
+        elif new != old:
+            self._write_entry(kind, new)
         return notes
 
 
@@ -299,17 +286,14 @@ def _type_of(settings: Settings) -> str:
     return canonical(str(settings.rope_type))
 
 
-def scaled_entry(
-    entry: Mapping[str, Any],
-    settings: Settings,
-    overrides: Overrides,
-    elsewhere: Mapping[str, Any],
+def _scale(
+    entry: Mapping[str, Any], settings: Settings, overrides: Overrides, outer: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the scaling keys of a kind of layer with overrides, and notes on what follows.
 
     Another rope type drops the parameters of the old one. A type with an original context length
-    keeps the one of the file, or else the context length of the file. A type that needs a factor
-    and has none gets the ratio of the two.
+    keeps that of the file, which is `outer` where it counts outside the scaling keys, or else the
+    context length of the file. A type that needs a factor and has none gets the ratio of the two.
     """
     changes_type = overrides.fresh or overrides.rope_type not in (None, _type_of(settings))
     rope_type = overrides.rope_type or _type_of(settings)
@@ -321,25 +305,24 @@ def scaled_entry(
     notes: list[str] = []
     if not changes_type and overrides.context_length is None:
         return new, notes
-    before = elsewhere.get(ORIGINAL) or new.get(ORIGINAL) or settings.context_length
+    before = outer or new.get(ORIGINAL) or settings.context_length
     if ORIGINAL not in own:
         new = {key: value for key, value in new.items() if key != ORIGINAL or not changes_type}
-    elif before is not None and elsewhere.get(ORIGINAL) is None and new.get(ORIGINAL) is None:
+    elif before is not None and outer is None and new.get(ORIGINAL) is None:
         new[ORIGINAL] = before
         notes.append(f"{ORIGINAL} {before:,}, the context length of the file")
     if "factor" not in own or rope_type in _FACTOR_OPTIONAL or new.get("alpha") is not None:
         return new, notes
     context = overrides.context_length or settings.context_length
-    factor = new.get("factor")
-    if factor is not None:
-        if context is not None and before is not None and factor * before != context:
-            stretched = f"{factor * before:,.15g}"
-            notes.append(f"factor {factor:g} is for {stretched} positions, not for {context:,}")
+    if new.get("factor") is not None:
+        factor = number("factor", new["factor"])
+        reach = None if before is None else factor * before
+        if context is not None and reach not in (None, context):
+            notes.append(f"factor {factor:g} is for {reach:,.15g} positions, not for {context:,}")
     elif context is None or before is None or context <= before:
         above = "" if before is None else f" above {before:,}"
-        raise ArgumentError(
-            f"rope type {rope_type} needs factor", f"pass `set` factor=F, or `context` N{above}"
-        )
+        advice = f"pass `set` factor=F, or `context` N{above}"
+        raise ArgumentError(f"rope type {rope_type} needs factor", advice)
     else:
         new["factor"] = context / before
         notes.append(f"factor {new['factor']:g}, the context length {context:,} over {before:,}")
@@ -388,25 +371,23 @@ def _override_gguf(
     if overrides.context_length is not None:
         values["context_length"] = overrides.context_length
     notes: list[str] = []
-    named = keys.get("rope.scaling.type") == _GGUF_TYPES["yarn"]
+    named = keys.get("rope.scaling.type") == "yarn"
     if overrides.rope_type is not None or overrides.parameters or named:
         entry = {key: value for key, name in _GGUF_KEYS.items() if (value := keys.get(name))}
-        new, notes = scaled_entry(entry, chosen[0], overrides, {})
+        new, notes = _scale(entry, chosen[0], overrides)
         foreign = [key for key in new if key not in _GGUF_KEYS]
         if overrides.rope_type not in (None, *_GGUF_TYPES):
             foreign.insert(0, f"rope type {overrides.rope_type}")
         if foreign:
-            msg = f"a GGUF has rope types {', '.join(_GGUF_TYPES)} with {', '.join(_GGUF_KEYS)}, "
-            msg += f"got {', '.join(foreign)}"
-            raise ArgumentError(msg)
+            known = f"{', '.join(_GGUF_TYPES)} with {', '.join(_GGUF_KEYS)}"
+            raise ArgumentError(f"a GGUF has rope types {known}, got {', '.join(foreign)}")
         for key, name in _GGUF_KEYS.items():
             value = new.get(key)
             values[name] = float(value) if type(value) is int and key != ORIGINAL else value
         if overrides.rope_type is not None:
             values["rope.scaling.type"] = _GGUF_TYPES[overrides.rope_type]
-    own = {keys.key(name): value for name, value in values.items()}
-    both = {**file.metadata, **own}
-    metadata = {key: value for key, value in both.items() if value is not None}
+    merged = {**file.metadata, **{keys.key(name): value for name, value in values.items()}}
+    metadata = {key: value for key, value in merged.items() if value is not None}
     return describe_gguf(replace(file, metadata=metadata)), False, notes
 
 
@@ -414,32 +395,30 @@ def _override_gguf(
 
 
 def _with_foreign_type(
-    found: Settings, old: Settings, overrides: Overrides
+    settings: Settings, old: Settings, overrides: Overrides
 ) -> tuple[Settings, list[str]]:
     """Return settings with a rope type that their file cannot name."""
-    scaling, notes = scaled_entry(old.scaling, old, overrides, {})
-    scaling |= {"rope_theta": found.scaling["rope_theta"], CONTEXT: found.context_length}
-    scaling = {key: value for key, value in scaling.items() if key not in _OF_CODE}
-    original = scaling.get(ORIGINAL)
+    scaling, notes = _scale(old.scaling, old, overrides)
+    scaling |= {"rope_theta": settings.scaling["rope_theta"], CONTEXT: settings.context_length}
     return replace(
-        found,
+        settings,
         rope_type=overrides.rope_type,
-        scaling=scaling,
-        original_context_length=original,
-        facts={key: value for key, value in found.facts.items() if key not in _OF_CODE},
+        scaling={key: value for key, value in scaling.items() if key not in _OF_CODE},
+        original_context_length=scaling.get(ORIGINAL),
+        facts={key: value for key, value in settings.facts.items() if key not in _OF_CODE},
         softmax=None,
         refused=None,
     ), notes
 
 
-def _with_layout(found: Settings, layout: str) -> Settings:
+def _with_layout(settings: Settings, layout: str) -> Settings:
     """Return settings with a layout."""
-    geometry = {key: value for key, value in found.geometry.items() if key != "output"}
-    if "pairs_in" in geometry:
+    if "pairs_in" in settings.geometry:
         raise ArgumentError(
-            f"layer {found.name} has pairs that are not in one layout, got layout {layout}"
+            f"layer {settings.name} has pairs that are not in one layout, got layout {layout}"
         )
-    return replace(found, geometry=geometry | {"layout": layout})
+    geometry = {key: value for key, value in settings.geometry.items() if key != "output"}
+    return replace(settings, geometry=geometry | {"layout": layout})
 
 
 # The effect.
@@ -447,40 +426,38 @@ def _with_layout(found: Settings, layout: str) -> Settings:
 
 def _place(after: list[Settings], old: Settings) -> int:
     """Return the index of a kind of layer, whose name may go by its base."""
-    own = [i for i, each in enumerate(after) if each.name == old.name] or [
+    places = [i for i, each in enumerate(after) if each.name == old.name] or [
         i
         for i, each in enumerate(after)
         if each.part == old.part and each.rotates
         if each.layers is None or set(old.layers or ()) <= set(each.layers)
     ]
-    if not own:
+    if not places:
         raise ArgumentError(f"layer {old.name} cannot be told from others with these values")
-    return own[0]
+    return places[0]
 
 
 def _check_effect(
-    stack: Stack, found: Settings, old: Settings, overrides: Overrides, *, alone: bool
+    stack: Stack, settings: Settings, old: Settings, overrides: Overrides, *, alone: bool
 ) -> None:
     """Refuse a value that the architecture does not read from its file for a kind of layer."""
-    rotary = stack.rotary(found, None)
+    rotary = stack.rotary(settings, None)
     base = rotary.base if rotary.formula is None else rotary.formula["base"]
     if overrides.base is not None and math.isclose(base or 0, overrides.base, rel_tol=1e-15):
         base = overrides.base
-    used = {"base": base, "rope type": rotary.rope_type, "context": found.context_length}
+    used = {"base": base, "rope_type": rotary.rope_type, "context": settings.context_length}
     given = (overrides.base, overrides.rope_type, overrides.context_length)
     wanted: dict[str, Any] = {k: v for k, v in zip(used, given, strict=True) if v is not None}
+    read = {**settings.geometry, **settings.scaling, **used}
     for name, value in {**wanted, **overrides.parameters}.items():
-        got = used[name] if name in wanted else {**found.geometry, **found.scaling}.get(name)
-        if got != value:
-            option = name.replace(" ", "_") if name in wanted else "set"
-            both = [f"{each:g}" if isinstance(each, float) else each for each in (value, got)]
+        if read.get(name) != value:
+            shown, got = (f"{v:g}" if isinstance(v, float) else v for v in (value, read.get(name)))
             what = name.replace("_", " ", 1)
-            msg = (
-                f"layer {old.name} takes no {what} {both[0]} from its file: it has {what} {both[1]}"
-            )
             raise ArgumentError(
-                msg,
-                f"leave `{option}` out" if alone else "choose one with `layer`",
+                f"layer {old.name} takes no {what} {shown} from its file: it has {what} {got}",
+                f"leave `{name if name in wanted else 'set'}` out"
+                if alone
+                else "choose one with `layer`",
             )
 
 
@@ -491,19 +468,19 @@ def _check_others(
     after: list[Settings],
 ) -> set[str]:
     """Refuse values that reach other layers, indexers apart, and return the layers that stay."""
-    found = {each.name: _rotation(each) for each in after}
-    same = {each.name for each in before if found.get(each.name) == _rotation(each)}
-    for old in before:
-        if old in chosen or old.name in same or old.is_indexer:
-            continue
-        names = join([*(each.name for each in chosen), old.name])
-        raise ArgumentError(
-            f"layers {names} of {described.source} share the keys of these values",
-            "leave `layer` out",
-        )
-    return same
 
+    def rotation(settings: Settings) -> tuple[Any, ...]:
+        scaling = {key: v for key, v in settings.scaling.items() if key not in _LENGTHS}
+        return settings.rope_type, dict(settings.geometry), scaling
 
-def _rotation(settings: Settings) -> tuple[Any, ...]:
-    scaling = {key: v for key, v in settings.scaling.items() if key not in _LENGTHS}
-    return settings.rope_type, dict(settings.geometry), scaling
+    rotations = {each.name: rotation(each) for each in after}
+    others = [each for each in before if each not in chosen]
+    unchanged = {each.name for each in others if rotations.get(each.name) == rotation(each)}
+    for other in others:
+        if other.name not in unchanged and not other.is_indexer:
+            names = join([*(each.name for each in chosen), other.name])
+            raise ArgumentError(
+                f"layers {names} of {described.source} share the keys of these values",
+                "leave `layer` out",
+            )
+    return unchanged

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ropecli.models.parts import Part, parts
+
 if TYPE_CHECKING:
     from ropecli.rotary.factors import Temperature
 
@@ -49,7 +51,7 @@ class Settings:
         shares = {"rotary_dim", "partial_rotary_factor"} & self.geometry.keys()
         return frozenset({*(starts & {"layout", "base"}), *([] if shares else ["rotary_dim"])})
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Its name within its part."""
         return self.name.removeprefix(self.part).removeprefix(".")
@@ -68,9 +70,19 @@ class Description:
     format: str  #: "config.json" or "gguf".
     model_type: str | None  #: Or the architecture that a GGUF names.
     raw: Mapping[str, Any]  #: The keys of the file.
-    read: Callable[[], tuple[Settings, ...]]  #: Reads the settings below.
+    read: Callable[[Description], tuple[Settings, ...]]  #: Reads the settings below.
 
     @cached_property
     def settings(self) -> tuple[Settings, ...]:
         """The settings of each kind of layer, as the stack reads them that the file is made for."""
-        return self.read()
+        return self.read(self)
+
+    @cached_property
+    def readings(self) -> dict[str, tuple[Settings, ...]]:
+        """The settings as each stack reads them, kept by `read_settings`."""
+        return {}
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The parts of a config.json that have a rotary embedding, text first."""
+        return parts(self.raw)

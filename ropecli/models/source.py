@@ -150,39 +150,3 @@ def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     counts = Counter(name for name, _ in pairs)
     marked.repeated = tuple(name for name, count in counts.items() if count > 1)
     return marked
-
-
-#: Whole strings too, so that their content is not taken for structure.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
-
-
-def key_places(path: Path) -> dict[str, tuple[int, int]]:
-    """Return line and column of each key by its dotted path, from 1; the last of a repeated key."""
-    content = path.read_bytes()
-    text = content.decode(json.detect_encoding(content), errors="replace")
-    places: dict[str, tuple[int, int]] = {}
-    brackets: list[str] = []  # those that are open, "{" and "["
-    names: list[str] = []  # the key of each
-    line, at, awaits_key, name = 1, 0, False, ""
-    for token in _TOKEN.finditer(text):
-        line += text.count("\n", at, token.start())
-        at = token.start()
-        mark = token[0]
-        if mark in "{[":
-            brackets.append(mark)
-            names.append(name)
-            awaits_key = mark == "{"
-        elif mark in "}]":
-            if brackets:
-                brackets.pop()
-                names.pop()
-            awaits_key = False
-        elif mark == ",":
-            awaits_key = bool(brackets) and brackets[-1] == "{"
-        elif mark != ":" and awaits_key:
-            awaits_key = False
-            name = json.loads(mark, strict=False)
-            if "[" not in brackets:  # objects in an array have no path
-                column = at - text.rfind("\n", 0, at)
-                places[".".join([*names[1:], name])] = line, column
-    return places

@@ -191,11 +191,6 @@ def test_readings_are_as_they_were_looked_at() -> None:
     assert_golden("readings/layers", ((title(each), reading(load_model(each))) for each in READ))
 
 
-def test_a_list_of_bases_needs_layer_types() -> None:
-    with pytest.raises(FileError, match="a list as rope_theta needs layer_types"):
-        load_model(STEP | {"layer_types": None})
-
-
 def test_layers_are_chosen_by_name() -> None:
     assert load_model(SMOLLM3).layer().name == "rope"  # the only one that has a rotation
     model = load_model(GEMMA_3)
@@ -203,37 +198,6 @@ def test_layers_are_chosen_by_name() -> None:
         model.layer()
     with pytest.raises(ArgumentError, match=r"layer must be one of .*, got 'global'"):
         model.layer("global")
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"model_type": "bert"},
-        {"model_type": "mystery", "position_embedding_type": "absolute"},
-        {"model_type": "esm"},
-        {"model_type": "zamba2"},
-        {"model_type": "wav2vec2-conformer"},
-        {"model_type": "clvp_encoder", "use_rotary_embedding": False},
-        {"model_type": "kimi_linear", "qk_rope_head_dim": 64},
-        {"model_type": "", "spatial_rope_base_frequency": 20.0},
-    ],
-)
-def test_no_rotation(keys: dict[str, Any]) -> None:
-    with pytest.raises(FileError, match="no rotary position embedding found"):
-        load_model(LLAMA | keys)
-
-
-def test_rule_without_its_keys() -> None:
-    message = "the head dim needs hidden_size // num_attention_heads; missing: num_attention_heads"
-    with pytest.raises(FileError, match=message):
-        load_model({"model_type": "of_mine", "hidden_size": 64, "rope_theta": 1e4})
-
-
-def test_rule_with_too_many_heads() -> None:
-    with pytest.raises(
-        FileError, match="must be at least 1, got hidden_size // num_attention_heads"
-    ):
-        load_model(LLAMA | {"num_attention_heads": 128})
 
 
 def test_a_layer_says_its_lengths() -> None:

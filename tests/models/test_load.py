@@ -14,7 +14,6 @@ from models.configs import LLAMA_31
 
 import ropecli
 from ropecli import ArgumentTypeError, FileError, RopecliError, load_model
-from ropecli.models.source import key_places
 
 TEXT = json.dumps(LLAMA_31)
 
@@ -95,53 +94,6 @@ def test_paths_that_lead_nowhere(name: str, tmp_path: Path) -> None:
 def test_sequence_lengths_out_of_range(length: int) -> None:
     with pytest.raises(RopecliError, match="sequence_length must be from 1"):
         load_model(LLAMA_31, sequence_length=length)
-
-
-# Places of keys in the text of a file.
-
-LINED = """{
-  "model_type": "llama", "note": "{ \\"rope_theta\\": 1,\\n }",
-  "rope_scaling": {
-    "type":
-      "yarn",
-    "rope_theta": 1e4
-  },
-  "layers": [{"rope_theta": 2}, {"a": [1, 2]}],
-  "text_config": {"rope_parameters": {"full_attention": {
-    "truncate": false}}},
-  "rope_theta": 1e4,
-  "rope_theta": 5e5
-}
-"""
-PLACE_OF = {
-    "model_type": (2, 3),
-    "note": (2, 26),
-    "rope_scaling": (3, 3),
-    "rope_scaling.type": (4, 5),
-    "rope_scaling.rope_theta": (6, 5),
-    "layers": (8, 3),
-    "text_config": (9, 3),
-    "text_config.rope_parameters": (9, 19),
-    "text_config.rope_parameters.full_attention": (9, 39),
-    "text_config.rope_parameters.full_attention.truncate": (10, 5),
-    "rope_theta": (12, 3),
-}
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_every_key_has_its_line_and_column(encoding: str, tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(LINED, encoding=encoding)
-    assert key_places(path) == PLACE_OF
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "}]", '{"a', '{"a": {"b": 1', "[1, 2]", '{"\\ud800": 1}']
-)
-def test_text_that_is_no_object_has_few(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(text)
-    assert {line for line, _ in key_places(path).values()} <= {1}
 
 
 @pytest.mark.parametrize(

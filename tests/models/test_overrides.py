@@ -269,6 +269,12 @@ def test_a_layout_that_no_key_gives() -> None:
         ),
         (GEMMA_3, None, {"parameters": {"factor": 2}}, "layer sliding_attention: rope type"),
         (
+            LLAMA_31 | {"rope_scaling": LLAMA_31["rope_scaling"] | {"factor": 10**400}},
+            None,
+            {"context_length": 9},
+            "factor must be finite",
+        ),
+        (
             {"model_type": "neomme", "rope_theta": 1e5},
             "full_attention",
             {"base": 1e4},

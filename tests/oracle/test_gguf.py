@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli.models.gguf import GgufFile, read_gguf
-from ropecli.models.gguf.architectures import gguf_architecture
+from ropecli.models.gguf.architectures import mode_of
 from ropecli.models.gguf.settings import FREQS, LONG, SHORT, gguf_settings
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 
@@ -145,4 +145,4 @@ def test_every_architecture_of_the_package_is_in_the_table() -> None:
 
     names = set(gguf.MODEL_ARCH_NAMES.values()) - {"mmproj"}
     assert len(names) > 120
-    assert [name for name in sorted(names) if gguf_architecture(name).mode is None] == []
+    assert [name for name in sorted(names) if mode_of(name) is None] == []

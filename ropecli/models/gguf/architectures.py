@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ropecli.models.tables import read_table
 
+table = partial(read_table, __file__)  #: As it is written.
+
 #: Layout by the mode of ggml's rotation.
 LAYOUTS = {"norm": "interleaved", "neox": "half", "mrope": "half", "imrope": "half"}
 _MODES = ("none", *LAYOUTS)  #: Lists of names in the table.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GgufArchitecture:
-    """One general.architecture."""
-
-    mode: str | None  #: "none", "norm", "neox", "mrope" or "imrope"; None of an unknown one.
-    facts: Mapping[str, Any]  #: Explained at the head of the table.
-
-
-def table() -> Mapping[str, Any]:
-    """The table as it is written."""
-    return read_table(__file__)
 
 
 def goes_by_sections(name: str) -> bool:
@@ -31,12 +20,14 @@ def goes_by_sections(name: str) -> bool:
     return name in table()["without_sections"]
 
 
-def gguf_architecture(name: str, sections: Sequence[int] = ()) -> GgufArchitecture:
-    """Return the facts of an architecture."""
+def mode_of(name: str, sections: Sequence[int] = ()) -> str | None:
+    """Return "none", "norm", "neox", "mrope" or "imrope"; None of an unknown architecture."""
     usual: str | None = table()["without_sections"].get(name)
     if usual is not None and len(sections) > 1 and min(sections[:2]) > 0:
         usual = "mrope"
-    return GgufArchitecture(
-        mode=next((mode for mode in _MODES if name in table()[mode]), usual),
-        facts={} if name in (*_MODES, "without_sections") else table().get(name, {}),
-    )
+    return next((mode for mode in _MODES if name in table()[mode]), usual)
+
+
+def facts_of(name: str) -> Mapping[str, Any]:
+    """Return the facts of an architecture, which the head of the table explains."""
+    return {} if name in (*_MODES, "without_sections") else table().get(name, {})

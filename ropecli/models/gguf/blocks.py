@@ -29,7 +29,7 @@ def kinds_of_blocks(keys: Metadata) -> tuple[Blocks, ...]:
     """Return every kind of block, in the order of their names."""
     count, facts = _count(keys), keys.facts
     off = facts.get("switch") and _is_off(keys, "rope.scaling.finetuned")
-    if keys.architecture.mode == "none" or facts.get("blocks", count) != count or off:
+    if keys.mode == "none" or facts.get("blocks", count) != count or off:
         return (Blocks(name="all", rotates=False),)
     if count is not None and {"no_rope_every", "dense"} & set(facts):
         return _by_block(keys, count)
@@ -106,7 +106,7 @@ def _has_sliding(keys: Metadata, count: int | None) -> bool:
     window = keys.integer("attention.sliding_window", least=0)
     if when is None:
         # An unknown architecture has only its keys.
-        unknown = keys.architecture.mode is None
+        unknown = keys.mode is None
         return unknown and bool(window) and keys.get("rope.freq_base_swa") is not None
     if when in {"always", "pattern"}:
         return True

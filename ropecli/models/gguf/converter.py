@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from ropecli.models.tables import read_table
 from ropecli.names import quote
 from ropecli.numbers import number, positive
 from ropecli.rotary.factors import longrope_factor
+
+table = partial(read_table, __file__)  #: As it is written.
 
 _SUFFIX = re.compile("(ForCausalLM|ForConditionalGeneration|LMHeadModel|Model)$")
 _STOPPED = 1e30  #: A divisor that stops a pair.
@@ -50,11 +53,6 @@ _YARN = {
     "beta_fast": ("beta_fast",),
     "beta_slow": ("beta_slow",),
 }
-
-
-def table() -> Mapping[str, Any]:
-    """The table as it is written."""
-    return read_table(__file__)
 
 
 def entry_name(part: Part, config: Mapping[str, Any]) -> str | None:

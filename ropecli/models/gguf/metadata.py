@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ropecli.errors import FileError
-from ropecli.models.gguf.architectures import gguf_architecture, goes_by_sections
+from ropecli.models.gguf.architectures import facts_of, goes_by_sections, mode_of
 from ropecli.models.gguf.reader import GgufFile, Value
 from ropecli.models.keys import LARGEST_HEAD
 
@@ -26,12 +25,7 @@ class Metadata:
             self._refuse("general.architecture", name, "a name such as 'llama'")
         self.name = name  #: That of the architecture.
         sections = self.sections() if goes_by_sections(name) else ()
-        self.architecture = gguf_architecture(name, sections)
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The facts of its architecture."""
-        return self.architecture.facts
+        self.mode, self.facts = mode_of(name, sections), facts_of(name)
 
     def key(self, name: str) -> str:
         """Return a key with the architecture's name."""

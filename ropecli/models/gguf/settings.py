@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,14 @@ _LLAMA4 = Temperature(beta=0.1, length=8192, shift=1)
 
 
 def describe_gguf(file: GgufFile) -> Description:
-    """Describe a GGUF whose header has been read."""
-    settings = gguf_settings(file)
+    """Describe a GGUF whose header has been read; its keys are checked when they are asked for."""
+    name = file.metadata.get("general.architecture")
     return Description(
         source=os.fspath(file.path),
         format="gguf",
-        model_type=Metadata(file).name,
+        model_type=name if isinstance(name, str) else None,
         raw=file.metadata,
-        read=lambda: settings,
+        read=lambda _: gguf_settings(file),
     )
 
 
@@ -59,24 +59,22 @@ def _settings(keys: Metadata, blocks: Blocks) -> Settings:
     )
     if not blocks.rotates:
         return settings
-    placed = _geometry(keys, blocks)
-    rotation = scaling.rotation(placed.rotary_dim, placed.key_length)
-    rope_type, parameters = ggml.name_rope_type(
-        rotation, **_divisors(keys, blocks, placed.dimension_count // 2)
-    )
+    length, geometry, pairs, assumed = _geometry(keys, blocks)
+    rotation = scaling.rotation(geometry["rotary_dim"], length)
+    rope_type, parameters = ggml.name_rope_type(rotation, **_divisors(keys, blocks, pairs))
     score = _score_parameters(keys, rotation, scaling.log_multiplier)
     unknown: tuple[str, ...] = ()
-    if keys.architecture.mode is None:
+    if keys.mode is None:
         why = f"no key of a GGUF gives it, and {keys.name!r} is not an architecture of llama.cpp"
         unknown = (f"layout half: {why}",)
     return replace(
         settings,
         rope_type=rope_type,
-        geometry=placed.parameters,
+        geometry=geometry,
         scaling={"rope_theta": rotation.base, **parameters, **score},
         softmax="mscale_all_dim" if score else None,
         original_context_length=_original(keys, rope_type, parameters),
-        assumed=(*unknown, *placed.assumed, *scaling.assumed),
+        assumed=(*unknown, *assumed, *scaling.assumed),
     )
 
 
@@ -105,7 +103,7 @@ def _original(keys: Metadata, rope_type: str, parameters: Mapping[str, Any]) -> 
 
 def _divisors(keys: Metadata, blocks: Blocks, count: int) -> dict[str, NDArray[np.float64] | None]:
     """Read the tensors that divide frequencies; blocks that rotate fewer use the first numbers."""
-    where = "all" if keys.architecture.mode is None else keys.facts.get("divisors")
+    where = "all" if keys.mode is None else keys.facts.get("divisors")
     used = where == "all" or (where == "full" and not blocks.sliding)
     tensors = {"freqs": FREQS, "long_factors": LONG, "short_factors": SHORT}
     return {
@@ -149,20 +147,14 @@ def _temperature(keys: Metadata, blocks: Blocks, original: int) -> Temperature |
 # The place of the rotation in a head.
 
 
-@dataclass(kw_only=True)
-class Placement:
-    """The parameters of `ropecli.rope` that place the rotation, and what was assumed."""
+def _geometry(keys: Metadata, blocks: Blocks) -> tuple[int, dict[str, Any], int, tuple[str, ...]]:
+    """Return the place of the rotation of one kind of block.
 
-    key_length: int  #: Coordinates of a key as the loader counts them.
-    rotary_dim: int
-    dimension_count: int  #: As the key has it: an architecture may rotate fewer.
-    parameters: dict[str, Any]
-    assumed: tuple[str, ...]
-
-
-def _geometry(keys: Metadata, blocks: Blocks) -> Placement:
-    """Return the geometry of one kind of block."""
-    facts, mode = keys.facts, keys.architecture.mode
+    Returns:
+        Coordinates of a key as the loader counts them; the parameters of `ropecli.rope`; pairs of
+        rope.dimension_count, of which an architecture may rotate fewer; what was assumed.
+    """
+    facts, mode = keys.facts, keys.mode
     assumed: tuple[str, ...] = ()
     trailing = facts.get("offset") == "trailing"
     length = _key_length(keys, blocks)
@@ -184,13 +176,7 @@ def _geometry(keys: Metadata, blocks: Blocks) -> Placement:
         parameters["rotary_offset"] = head_dim - rotary_dim
     if mode in {"mrope", "imrope"}:
         parameters |= _axes(keys, rotary_dim, interleaved=mode == "imrope")
-    return Placement(
-        key_length=length,
-        rotary_dim=rotary_dim,
-        dimension_count=count,
-        parameters=parameters,
-        assumed=assumed,
-    )
+    return length, parameters, count // 2, assumed
 
 
 def _by_window(keys: Metadata, name: str, blocks: Blocks) -> int | None:

@@ -1,7 +1,7 @@
 """Lint: defects in a configuration, and keys that stacks ignore or read differently.
 
-A rule is a function from a part of a file to hits, in a file of `rules` by its theme. Its
-decorator has its id, its level and its documentation.
+A rule is a function from a `Subject` to hits, in a file of `rules` by its theme. Its
+decorator has its id, its level, what it requires of a subject, and its documentation.
 """
 
 from ropecli.models.lint.rule import Finding

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.lint.edit import edit
 from ropecli.models.lint.rule import Finding
 from ropecli.models.lint.run import lint
+from ropecli.models.lint.text import edit
 from ropecli.models.source import (
     EXAMPLES,
     STDIN,

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from ropecli.errors import RopecliError
 from ropecli.models.diff import LayerDifference, diff
-from ropecli.models.lint.values import shown
+from ropecli.models.lint.values import shown, value_or_none
 from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Model
+from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks import STACKS
 from ropecli.names import join
 
@@ -26,14 +28,74 @@ _SAME_ANGLE = 2e-6  #: Radians per position; less is rounding of a file's number
 _SAME_FACTOR = 1e-4  #: Relative; files round to four digits.
 
 
-def read_as(stack: str, raw: Mapping[str, Any], *, length: int | None = None) -> Model | str:
-    """Return the text model of a file as a stack reads it, or why that refuses it."""
-    try:
-        model = compute(describe_config("", raw), sequence_length=length, reading=stack)
-    except (RopecliError, ArithmeticError) as error:
-        return str(error).removeprefix(": ").replace("\n", " ")
-    text = tuple(layer for layer in model.layers if layer.settings.part == "")
-    return replace(model, layers=text or model.layers)
+class FileReadings:
+    """A file as each stack reads it, each reading computed once."""
+
+    def __init__(self, described: Description) -> None:
+        self.described = described
+        self._models: dict[tuple[str | None, int | None], Model | str] = {}
+
+    def read_as(self, stack: str | None, *, length: int | None = None) -> Model | str:
+        """Return the text model as a stack reads it, or why the stack refuses the file.
+
+        Without a stack it is the one that the file is made for.
+        """
+        if (stack, length) not in self._models:
+            self._models[stack, length] = self._compute(stack, length)
+        return self._models[stack, length]
+
+    def _compute(self, stack: str | None, length: int | None) -> Model | str:
+        try:
+            model = compute(self.described, sequence_length=length, reading=stack)
+        except (RopecliError, ArithmeticError) as error:
+            return str(error).removeprefix(f"{self.described.source}: ").replace("\n", " ")
+        text = tuple(layer for layer in model.layers if layer.settings.part == "")
+        return replace(model, layers=text or model.layers)
+
+    @cached_property
+    def layers(self) -> tuple[Settings, ...]:
+        """The settings of each kind of layer of all parts; none of a file that is refused."""
+        return value_or_none(lambda: self.described.settings) or ()
+
+    @property
+    def problem(self) -> str | None:
+        """Why no rotation can be computed; None where one can."""
+        model = self.read_as(None)
+        return model if isinstance(model, str) else None
+
+    def effects(self, changes: Mapping[str, object], length: int | None) -> dict[str, str]:
+        """Return by stack what a change of keys, by dotted path, does to its reading.
+
+        It is empty where a stack does not read the keys. Stacks that refuse the file both ways are
+        left out.
+        """
+        other = FileReadings(describe_config("", with_changes(self.described.raw, changes)))
+        pairs = {
+            stack: (self.read_as(stack, length=length), other.read_as(stack, length=length))
+            for stack in MEASURED
+        }
+        return {
+            stack: difference(*pair)
+            for stack, pair in pairs.items()
+            if not all(isinstance(each, str) for each in pair)
+        }
+
+    def partings(self, length: int | None) -> dict[str, str]:
+        """Return by stack how its reading differs from Transformers'.
+
+        Stacks that refuse the file are left out.
+        """
+        first = self.read_as(FIRST, length=length)
+        if isinstance(first, str):
+            return {}
+        others = {s: self.read_as(s, length=length) for s in MEASURED if s != FIRST}
+        return {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """The stacks that refuse the file, and why."""
+        models = {stack: self.read_as(stack) for stack in MEASURED}
+        return {stack: text for stack, text in models.items() if isinstance(text, str)}
 
 
 def with_changes(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
@@ -104,43 +166,6 @@ def _static(model: Model) -> set[int]:
     return {
         i for layer in model.layers if layer.rotary is None for i in layer.settings.layers or ()
     }
-
-
-def effects(
-    raw: Mapping[str, Any], changes: Mapping[str, object], *, length: int | None = None
-) -> dict[str, str]:
-    """Return by stack what a change does to its reading; nothing where it does not read the keys.
-
-    Stacks that refuse the file both ways are left out.
-    """
-    other = with_changes(raw, changes)
-    pairs = {
-        stack: (read_as(stack, raw, length=length), read_as(stack, other, length=length))
-        for stack in MEASURED
-    }
-    return {
-        stack: difference(*pair)
-        for stack, pair in pairs.items()
-        if not all(isinstance(each, str) for each in pair)
-    }
-
-
-def partings(raw: Mapping[str, Any], *, length: int | None = None) -> dict[str, str]:
-    """Return by stack how its reading of a file differs from Transformers'.
-
-    Stacks that refuse the file are left out.
-    """
-    first = read_as(FIRST, raw, length=length)
-    if isinstance(first, str):
-        return {}
-    others = {stack: read_as(stack, raw, length=length) for stack in MEASURED if stack != FIRST}
-    return {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
-
-
-def refusals(raw: Mapping[str, Any]) -> dict[str, str]:
-    """Return the stacks that refuse a file, and why."""
-    found = {stack: read_as(stack, raw) for stack in MEASURED}
-    return {stack: text for stack, text in found.items() if isinstance(text, str)}
 
 
 def name(stack: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 from ropecli.models.lint.fix import Fixed
 from ropecli.models.lint.rule import LEVELS, Finding
 from ropecli.models.lint.run import lint
-from ropecli.models.source import STDIN, is_gguf, key_places, locate
+from ropecli.models.lint.text import key_places
+from ropecli.models.source import STDIN, is_gguf, locate
 from ropecli.results import Result
 
 

@@ -6,9 +6,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache, cached_property
+from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 from ropecli.results import Result
 
@@ -38,9 +38,7 @@ class Hit(NamedTuple):
     fix: Mapping[str, Any] = NONE  #: As in `Finding`.
 
 
-Judge = Callable[[Any], Iterator[Hit]]
-
-
+Judge = Callable[..., Iterator[Hit]]
 _RULES: dict[str, Rule] = {}
 
 
@@ -48,7 +46,8 @@ _RULES: dict[str, Rule] = {}
 class Rule(Result, view="lint"):
     """One rule, with its documentation; it enters the registry by decorating its judge.
 
-    The annotation of the judge gives the kind of subject, its docstring what the rule finds.
+    The judge is called with a subject and with what `requires` names, apart from what is only true
+    or false; it is not called where any of that is missing. Its docstring says what the rule finds.
     """
 
     id: str  #: Stable, and never used again for another rule.
@@ -57,6 +56,8 @@ class Rule(Result, view="lint"):
     _: KW_ONLY
     why: str  #: The consequences.
     cure: str
+    of: str = "scaling"  #: The kind of subject, as `Subject.of` has it.
+    requires: tuple[str, ...] = ()  #: Names of `Subject.facts`.
     threads: tuple[str, ...] = ()  #: Threads about it: repository#number.
     rope_types: Collection[str] = ()  #: Of the subjects that it is for; any without one.
     judge: Judge = field(init=False)
@@ -83,17 +84,8 @@ class Rule(Result, view="lint"):
         """Its anchor in docs/lint.md."""
         return self.id.lower()
 
-    @cached_property
-    def of(self) -> type:
-        """The kind of subject that it is for, from the annotation of its judge."""
-        kind: type = next(iter(get_type_hints(self.judge).values()))
-        return kind
 
-    def is_for(self, subject: object) -> bool:
-        """True if it can judge a subject."""
-        if not isinstance(subject, self.of):
-            return False
-        return not self.rope_types or getattr(subject, "rope_type", None) in self.rope_types
+FileRule, PartRule, GgufRule = (partial(Rule, of=kind) for kind in ("file", "part", "gguf"))
 
 
 @dataclass(frozen=True, kw_only=True)

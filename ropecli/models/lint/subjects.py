@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -11,140 +11,165 @@ from typing import Any
 import numpy as np
 
 from ropecli.errors import RopecliError
-from ropecli.models.architectures import Architecture
-from ropecli.models.gguf import GgufFile, Value
-from ropecli.models.keys import FULL, LARGEST_HEAD, ORIGINAL, ROTARY_KEYS, names_of
-from ropecli.models.lint.readings import effects, partings, refusals
+from ropecli.models.architectures import Architecture, architecture
+from ropecli.models.gguf import GgufFile, TensorInfo
+from ropecli.models.keys import (
+    CONTEXT,
+    FULL,
+    LARGEST_HEAD,
+    ORIGINAL,
+    ROTARY_KEYS,
+    SHARE,
+    Keys,
+    names_of,
+)
+from ropecli.models.lint.readings import FileReadings
 from ropecli.models.lint.values import number, positive, value_or_none, whole
-from ropecli.models.parts import Part
-from ropecli.models.settings import Settings
+from ropecli.models.parts import Part, stray_keys
+from ropecli.models.settings import Description, Settings
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types import canonical, formula, own_parameters
 
 #: Keys that hold the scaling keys of a config.json, in the order in which Transformers looks.
 HOLDERS = ("rope_scaling", "rope_parameters")
+#: Real files have up to five parts and three layer types; more would only take time.
+MOST_PARTS = 32
 MOST_LAYER_TYPES = 32
+_NO_KEYS = Keys({}, architecture(None))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class File:
-    """A file as a whole."""
+class Subject:
+    """What a rule judges: a file, one of its parts, the scaling keys of a kind of layer, a GGUF."""
 
-    format: str  #: "config.json" or "gguf".
-    raw: Mapping[str, Any]  #: Its keys.
-    settings: tuple[Settings, ...]  #: Of each kind of layer; nothing if there is a problem.
-    problem: str | None  #: Why no rotation can be computed.
-    rotates: bool  #: True if it is about a rotary embedding at all.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ConfigPart(Part):
-    """One transformer that a config.json describes, with its settings."""
-
-    raw: Mapping[str, Any]  #: The keys of the whole file.
-    settings: tuple[Settings, ...]  #: Of each kind of layer; nothing if there is a problem.
-
-    def partings(self, length: int | None) -> dict[str, str]:
-        """Return by stack how its reading of the text model differs from Transformers'."""
-        return {} if self.name else partings(self.raw, length=length)
+    of: str  #: "file", "part", "scaling" or "gguf".
+    readings: FileReadings  #: Of the whole file.
+    values: Mapping[str, Any]  #: Its keys; of a GGUF those of the architecture, without its name.
+    path: str = ""  #: Dotted path of its keys in the file; of a GGUF the architecture.
+    rotates: bool = True  #: True if the file is about a rotary embedding at all.
+    text: bool = False  #: True of the text model.
+    keys: Keys = _NO_KEYS  #: Of its part.
+    outer: str = ""  #: Dotted path of its part.
+    layers: tuple[Settings, ...] = ()  #: Each kind of layer of its part; none if refused.
+    settings: Settings | None = None  #: Its kind of layer as the reader understood it.
+    layer: str = "all"  #: The layer type that its scaling keys are for.
+    nested: bool = False  #: True where the scaling keys are objects by layer type.
+    gguf: GgufFile | None = None
+    rope_type: str | None = None  #: As the stack reads it that the file is made for.
+    factor: float | None = None
+    base: float | None = None  #: Before scaling.
+    context: int | None = None  #: Positions that the model is meant for.
+    original: int | None = None  #: The original length in use, where the file gives one.
+    head_dim: int | None = None  #: Coordinates of a head.
+    dim: int | None = None  #: The denominator of the exponents.
 
     @cached_property
-    def refusals(self) -> Mapping[str, str]:
-        """Why stacks refuse the text model."""
-        return {} if self.name else refusals(self.raw)
+    def numbers(self) -> Mapping[str, float]:
+        """Its keys that are finite numbers."""
+        return {k: n for k, value in self.values.items() if (n := number(value)) is not None}
 
-    def effects(
-        self, changes: Mapping[str, object], *, length: int | None = None
-    ) -> dict[str, str]:
-        """Return by stack what a change of the text model's keys, by dotted path, does to it."""
-        return {} if self.name else effects(self.raw, changes, length=length)
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """What a rule may require, by name: its fields, and its keys that are finite numbers.
 
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """Its keys as the file has them."""
-        return self.keys.config
-
-    @property
-    def architecture(self) -> Architecture:
-        """The facts of its model_type."""
-        return self.keys.architecture
-
-    @property
-    def rotating_layers(self) -> list[Settings]:
-        """The kinds of layers with a rotation."""
-        return [each for each in self.settings if each.rotates]
-
-    @property
-    def is_rotary(self) -> bool:
-        """True if its model_type or one of its keys is one of rotary embeddings."""
-        return self.architecture.known or any(
-            self.config.get(key) is not None for key in ROTARY_KEYS
-        )
+        Fields that are None or False are missing.
+        """
+        types = self.config.get("layer_types")
+        facts = {
+            **self.numbers,
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "known": self.architecture.known,
+            "flat": not self.nested,
+            "held": self.held or None,
+            "holder": self.holder,
+            "layer_types": types if isinstance(types, list) else None,
+            "no_rope_layers": _flags(self.config.get("no_rope_layers")),
+            "config_json": self.gguf is None,
+            "problem": self.readings.problem,
+            "share": self.share,
+            "stray": self.stray if self.of == "file" else None,
+        }
+        return {k: value for k, value in facts.items() if value is not None and value is not False}
 
     def key(self, name: str) -> str:
         """Return the dotted path of one of its keys."""
         return f"{self.path}.{name}".lstrip(".")
 
-    def get_all(self, name: str) -> dict[str, Any]:
-        """Return the values of the file under all of a key's names, without null."""
-        return {k: self.config[k] for k in names_of(name) if self.config.get(k) is not None}
-
-    def integer(self, name: str) -> int | None:
-        """Return an integer under any of a key's names, from the file or the architecture."""
-        return value_or_none(lambda: self.keys.integer(name))
-
-    @property
-    def context(self) -> int | None:
-        """Positions that the model is meant for."""
-        return self.integer("max_position_embeddings")
-
-    @property
-    def holder(self) -> str | None:
-        """The key that holds its scaling keys."""
-        return next((name for name in HOLDERS if self.config.get(name)), None)
-
-    @property
-    def held(self) -> dict[str, Any]:
-        """Its scaling keys, or their objects by layer type."""
-        given = self.config.get(self.holder or "")
-        return given if isinstance(given, dict) else {}
-
-    @property
-    def is_nested(self) -> bool:
-        """True if its scaling keys are objects by layer type."""
-        return any(isinstance(value, dict) for value in self.held.values())
-
-
-@dataclass(frozen=True, eq=False)
-class ScalingKeys:
-    """rope_scaling or rope_parameters, or its object for one layer type."""
-
-    part: ConfigPart
-    path: str  #: Dotted path in the file.
-    layer: str  #: "all", or the layer type.
-    values: Mapping[str, Any]
-    nested: bool
-    settings: Settings | None  #: As the reader understood it; None where it could not.
-
-    def key(self, name: str) -> str:
-        """Return the dotted path of one of its keys."""
-        return f"{self.path}.{name}".lstrip(".")
-
-    def key_in_use(self, name: str) -> str:
-        """Return the dotted path of a key: among its own where it has it, or else its part's."""
-        return (self if self.has(name) else self.part).key(name)
-
-    def effects(self, **changes: object) -> dict[str, str]:
-        """Return by stack what other values of its own keys do to it; `...` removes a key."""
-        return self.part.effects({self.key(name): value for name, value in changes.items()})
-
-    def number(self, name: str) -> float | None:
-        """Return a finite number among its own keys."""
-        return number(self.values.get(name))
+    def outer_key(self, name: str) -> str:
+        """Return the dotted path of a key of its part."""
+        return f"{self.outer}.{name}".lstrip(".")
 
     def has(self, name: str) -> bool:
         """True if it has a key whose value is not null."""
         return self.values.get(name) is not None
+
+    def key_in_use(self, name: str) -> str:
+        """Return the dotted path of a key: among its own where it has it, or else its part's."""
+        return self.key(name) if self.has(name) else self.outer_key(name)
+
+    # What stacks do.
+
+    def partings(self, length: int | None) -> dict[str, str]:
+        """Return by stack how its reading of the text model differs from Transformers'."""
+        return self.readings.partings(length) if self.text else {}
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Why stacks refuse the text model."""
+        return self.readings.refusals if self.text else {}
+
+    def effects_at(
+        self, changes: Mapping[str, object], *, length: int | None = None
+    ) -> dict[str, str]:
+        """Return by stack what a change of the text model's keys, by dotted path, does to it."""
+        return self.readings.effects(changes, length) if self.text else {}
+
+    def effects(self, /, **changes: object) -> dict[str, str]:
+        """Return by stack what other values of its own keys do to it; `...` removes a key."""
+        return self.effects_at({self.key(name): value for name, value in changes.items()})
+
+    # The part of a config.json.
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The keys of its part as the file has them."""
+        return self.keys.config
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """The facts of its part's model_type."""
+        return self.keys.architecture
+
+    @property
+    def rotating(self) -> list[Settings]:
+        """The kinds of layers with a rotation."""
+        return [each for each in self.layers if each.rotates]
+
+    def get_all(self, name: str) -> dict[str, Any]:
+        """Return the values of its part under all of a key's names, without null."""
+        return {k: self.config[k] for k in names_of(name) if self.config.get(k) is not None}
+
+    def integer(self, name: str) -> int | None:
+        """Return an integer under any of a key's names, from the part or its architecture."""
+        return value_or_none(lambda: self.keys.integer(name))
+
+    @cached_property
+    def holder(self) -> str | None:
+        """The key that holds the scaling keys of its part."""
+        return next((name for name in HOLDERS if self.config.get(name)), None)
+
+    @cached_property
+    def held(self) -> dict[str, Any]:
+        """The scaling keys of its part, or their objects by layer type."""
+        given = self.config.get(self.holder or "")
+        return given if isinstance(given, dict) else {}
+
+    @cached_property
+    def stray(self) -> tuple[dict[str, Any], Part] | None:
+        """Rotary keys of a config.json that are outside its text model, and the text model."""
+        return None if self.gguf else value_or_none(lambda: stray_keys(self.values))
+
+    # Scaling keys.
 
     @property
     def written_type(self) -> object:
@@ -157,132 +182,173 @@ class ScalingKeys:
         return self.key("rope_type" if "rope_type" in self.values else "type")
 
     @property
-    def rope_type(self) -> str | None:
-        """The rope type as Transformers reads it; None if unknown."""
-        name = self.written_type if self.settings is None else self.settings.rope_type
-        return value_or_none(lambda: canonical(name)) if isinstance(name, str) else None
-
-    @property
-    def base(self) -> float | None:
-        """The base before scaling."""
-        given = self.values if self.settings is None else self.settings.scaling
-        return positive(given.get("rope_theta"))
-
-    @property
     def written_original(self) -> int | None:
         """The original length as the file has it."""
-        return whole(self.values.get(ORIGINAL)) or whole(self.part.config.get(ORIGINAL))
+        return whole(self.values.get(ORIGINAL)) or whole(self.config.get(ORIGINAL))
+
+    @cached_property
+    def share(self) -> tuple[str, Any] | None:
+        """The key of the share of the head, and its value, if the file has one."""
+        if self.has(SHARE):
+            return self.key(SHARE), self.values[SHARE]
+        given = self.get_all(SHARE).items()
+        return next(((self.outer_key(name), value) for name, value in given), None)
+
+    # A GGUF.
 
     @property
-    def original(self) -> int | None:
-        """The original length in use, where the file gives one."""
-        own = self.written_original
-        return own if self.settings is None else own and self.settings.original_context_length
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """The tensors of a GGUF."""
+        return {} if self.gguf is None else self.gguf.tensors
 
-    @property
-    def head_dim(self) -> int | None:
-        """Coordinates of a head."""
-        return None if self.settings is None else whole(self.settings.geometry.get("head_dim"))
+    def tensor(self, name: str) -> list[float]:
+        """Return the elements of a tensor; none where there are none, or they can't be read."""
+        gguf = self.gguf
+        if gguf is None or name not in gguf.tensors:
+            return []
+        return value_or_none(lambda: gguf.tensor(name).ravel().tolist()) or []
 
-    @property
-    def dim(self) -> int | None:
-        """The denominator of the exponents."""
-        placed = {} if self.settings is None else self.settings.geometry
-        rotary_dim, share = whole(placed.get("rotary_dim")), placed.get("partial_rotary_factor")
-        if rotary_dim is not None or self.head_dim is None or self.rope_type == "proportional":
-            return rotary_dim or self.head_dim
-        if share is None:
-            return self.head_dim
-        coordinates = self.head_dim * (number(share) or 0)
-        return int(coordinates) if 0 <= coordinates <= self.head_dim else None
+    # The formula.
 
     def table(self, **changes: Any) -> Table | None:
         """Compute the frequencies, with changed values if given; None if that is impossible."""
-        name, dim, base = self.rope_type, self.dim, self.base
-        if name is None or dim is None or not 2 <= dim <= LARGEST_HEAD:
+        if self.rope_type is None or self.dim is None or not 2 <= self.dim <= LARGEST_HEAD:
             return None
-        own = own_parameters(name)
+        own = own_parameters(self.rope_type)
         given = {k: self.values[k] for k in own if self.has(k)}
-        given |= {"max_position_embeddings": self.part.context, ORIGINAL: self.original} | changes
+        given |= {CONTEXT: self.context, ORIGINAL: self.original} | changes
         given = {k: v for k, v in given.items() if k in own and v is not None}
         try:
             with np.errstate(all="ignore"):
-                return formula(name)(dim=dim, base=base or 10_000.0, **given)
+                return formula(self.rope_type)(dim=self.dim, base=self.base or 10_000.0, **given)
         except (RopecliError, ArithmeticError, TypeError, ValueError):
             return None
 
 
-def scaling_keys(part: ConfigPart) -> list[ScalingKeys]:
+def subjects(described: Description, gguf: GgufFile | None = None) -> list[Subject]:
+    """Return everything in a file that rules judge: itself first, then its parts.
+
+    Args:
+        described: The file.
+        gguf: Its header, if it is a GGUF.
+    """
+    readings = FileReadings(described)
+    file = Subject(
+        of="file", readings=readings, values=described.raw, layers=readings.layers, gguf=gguf
+    )
+    if gguf is not None:
+        rotates = any(each.rotates for each in readings.layers) or readings.problem is not None
+        below = _gguf_subjects(file)
+    else:
+        parts = [_part_subject(file, part) for part in value_or_none(lambda: described.parts) or ()]
+        # Sizes alone may be of any kind of network.
+        parts = [part for part in parts if _is_rotary(part) or part.get_all(CONTEXT)][:MOST_PARTS]
+        rotates = any(map(_is_rotary, parts)) or (bool(parts) and readings.problem is None)
+        below = [*parts, *(entry for part in parts for entry in _scaling_subjects(part))]
+    return [replace(file, rotates=rotates), *(below if rotates else ())]
+
+
+def _flags(given: object) -> list[bool] | None:
+    """Return no_rope_layers where every entry is 0 or 1."""
+    if not isinstance(given, list) or not given:
+        return None
+    return [bool(each) for each in given] if {*map(whole, given)} <= {0, 1} else None
+
+
+def _is_rotary(part: Subject) -> bool:
+    """True if its model_type or one of its keys is one of rotary embeddings."""
+    given = (part.config.get(key) for key in ROTARY_KEYS)
+    return part.architecture.known or any(value is not None for value in given)
+
+
+def _part_subject(file: Subject, part: Part) -> Subject:
+    subject = replace(
+        file,
+        of="part",
+        path=part.path,
+        outer=part.path,
+        text=part.name == "",
+        keys=part.keys,
+        values=part.keys.config,
+        layers=tuple(each for each in file.layers if each.part == part.name),
+        context=value_or_none(lambda: part.keys.integer(CONTEXT)),
+    )
+    return replace(subject, nested=any(isinstance(v, dict) for v in subject.held.values()))
+
+
+def _scaling_subjects(part: Subject) -> list[Subject]:
     """Return the scaling keys of each kind of layer of a part; empty ones if it has none."""
-    holder = part.holder
-    given = {} if holder is None else part.config.get(holder)
+    given: Any = {} if part.holder is None else part.config[part.holder]
     if not isinstance(given, dict):
         return []
-    path = part.path if holder is None else part.key(holder)
+    path = part.path if part.holder is None else part.key(part.holder)
+    if not part.nested:
+        full = [each for each in part.rotating if each.name.endswith(FULL)]
+        usual = next(iter((*full, *part.rotating)), None)
+        return [_scaling_subject(part, path, given, usual)]
+    by_layer = {each.kind: each for each in part.rotating}
     nested = {layer: value for layer, value in given.items() if isinstance(value, dict)}
-    if not nested:
-        full = [each for each in part.rotating_layers if each.name.endswith(FULL)]
-        usual = next(iter((*full, *part.rotating_layers)), None)
-        return [ScalingKeys(part, path, "all", given, nested=False, settings=usual)]
-    by_layer = {each.kind: each for each in part.rotating_layers}
     return [
-        ScalingKeys(
-            part, f"{path}.{layer}", layer, value, nested=True, settings=by_layer.get(layer)
-        )
-        for layer, value in islice(nested.items(), MOST_LAYER_TYPES)
+        replace(_scaling_subject(part, f"{path}.{layer}", entry, by_layer.get(layer)), layer=layer)
+        for layer, entry in islice(nested.items(), MOST_LAYER_TYPES)
     ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GgufHeader:
-    """The metadata of one file, keys without the architecture's name."""
+def _scaling_subject(
+    part: Subject, path: str, values: Mapping[str, Any], settings: Settings | None
+) -> Subject:
+    subject = replace(part, of="scaling", path=path, values=values, settings=settings)
+    original = subject.written_original
+    if settings is None:
+        rope_type, base, head_dim = subject.written_type, values.get("rope_theta"), None
+    else:
+        rope_type, base = settings.rope_type, settings.scaling.get("rope_theta")
+        original = original and settings.original_context_length
+        head_dim = whole(settings.geometry.get("head_dim"))
+    name = value_or_none(lambda: canonical(rope_type)) if isinstance(rope_type, str) else None
+    return replace(
+        subject,
+        rope_type=name,
+        factor=number(values.get("factor")),
+        base=positive(base),
+        original=original,
+        head_dim=head_dim,
+        dim=_dim(settings, head_dim, name),
+    )
 
-    file: GgufFile
-    architecture: str
-    settings: tuple[Settings, ...]  #: Of each kind of block; nothing if there is a problem.
 
-    def key(self, name: str) -> str:
-        """Return a key with the architecture's name."""
-        return f"{self.architecture}.{name}"
+def _dim(settings: Settings | None, head_dim: int | None, rope_type: str | None) -> int | None:
+    """Return the denominator of the exponents."""
+    placed = {} if settings is None else settings.geometry
+    rotary_dim, share = whole(placed.get("rotary_dim")), placed.get(SHARE)
+    if rotary_dim is not None or head_dim is None or rope_type == "proportional":
+        return rotary_dim or head_dim
+    if share is None:
+        return head_dim
+    coordinates = head_dim * (number(share) or 0)
+    return int(coordinates) if 0 <= coordinates <= head_dim else None
 
-    def get(self, name: str) -> Value | None:
-        """Return a value; None without such a key."""
-        return self.file.metadata.get(self.key(name))
 
-    def number(self, name: str) -> float | None:
-        """Return a finite number, or None."""
-        return number(self.get(name))
-
-    def integer(self, name: str) -> int | None:
-        """Return an integer, or None."""
-        return whole(self.get(name))
-
-    @property
-    def rope_type(self) -> str | None:
-        """rope.scaling.type."""
-        value = self.get("rope.scaling.type")
-        return value if isinstance(value, str) else None
-
-    @property
-    def factor(self) -> float | None:
-        """The factor, under its name or its old one."""
-        own = self.number("rope.scaling.factor")
-        return self.number("rope.scale_linear") if own is None else own
-
-    @property
-    def context(self) -> int | None:
-        """Positions that the model is meant for."""
-        return self.integer("context_length")
-
-    @property
-    def original(self) -> int | None:
-        """Positions before the frequencies were scaled, where the file gives them."""
-        return self.integer("rope.scaling.original_context_length") or None
-
-    @property
-    def dim(self) -> int | None:
-        """Coordinates that are rotated."""
-        for settings in self.settings:
-            if settings.rotates:
-                return whole(settings.geometry.get("rotary_dim"))
-        return None
+def _gguf_subjects(file: Subject) -> list[Subject]:
+    """Return the header of a GGUF, with its keys as llama.cpp reads them."""
+    name = file.readings.described.model_type
+    if name is None:
+        return []
+    prefix, layers = f"{name}.", file.layers
+    values = {k.removeprefix(prefix): v for k, v in file.values.items() if k.startswith(prefix)}
+    rope_type, factor = values.get("rope.scaling.type"), number(values.get("rope.scaling.factor"))
+    rotating = next((each for each in layers if each.rotates), None)
+    header = replace(
+        file,
+        of="gguf",
+        path=name,
+        values=values,
+        settings=rotating,
+        rope_type=rope_type if isinstance(rope_type, str) else None,
+        factor=number(values.get("rope.scale_linear")) if factor is None else factor,
+        context=whole(values.get("context_length")),
+        original=whole(values.get("rope.scaling.original_context_length")) or None,
+        base=None if rotating is None else positive(rotating.scaling.get("rope_theta")),
+        dim=None if rotating is None else whole(rotating.geometry.get("rotary_dim")),
+    )
+    return [header]

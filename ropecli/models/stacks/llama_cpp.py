@@ -7,7 +7,6 @@ from dataclasses import replace
 from ropecli.errors import ArgumentError
 from ropecli.models.gguf.converter import convert, entry_name
 from ropecli.models.gguf.settings import gguf_settings
-from ropecli.models.parts import parts
 from ropecli.models.settings import INDEXER, Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
@@ -27,7 +26,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     """
     if described.format != "config.json":
         return described.settings
-    text = next((part for part in parts(described.raw) if part.name == ""), None)
+    text = next((part for part in described.parts if part.name == ""), None)
     if text is None:
         return described.settings
     architecture = text.keys.architecture

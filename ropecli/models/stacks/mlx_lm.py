@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError, NoRotaryError
@@ -16,6 +17,8 @@ from ropecli.names import quote
 from ropecli.numbers import at_least, length, number, positive
 from ropecli.rotary import Rotary
 from ropecli.rotary.factors import Temperature, longrope_factor, mscale
+
+table = partial(read_table, __file__)  #: As it is written.
 
 VERSION = "0.32.2"
 NOPE, ROPE = "nope", "rope"
@@ -53,11 +56,6 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
 
 
 MLX_LM = Stack(name="mlx-lm", version=VERSION, rotary=rotary, read=read)
-
-
-def table() -> Mapping[str, Any]:
-    """The table as it is written."""
-    return read_table(__file__)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from typing import Any
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, nested_entries
 from ropecli.models.keys import ORIGINAL, Keys
-from ropecli.models.parts import parts
 from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
 from ropecli.models.stacks.stack import Stack
@@ -21,7 +20,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     """Return the settings of a file; truncate counts next to the layer types, not in them."""
     if described.format != "config.json" or not any(each.nested for each in described.settings):
         return described.settings
-    keys = {part.name: part.keys for part in parts(described.raw)}
+    keys = {part.name: part.keys for part in described.parts}
     return tuple(
         _with_outer_truncate(each, keys[each.part]) if each.nested else each
         for each in described.settings

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, Keys
-from ropecli.models.parts import parts
 from ropecli.models.refusals import NEEDED
 from ropecli.models.settings import Description, Settings
 from ropecli.models.stacks.build import build
@@ -35,7 +34,7 @@ def read(described: Description) -> tuple[Settings, ...]:
     """Return Transformers' settings of a file, with what vLLM reads and Transformers does not."""
     if described.format != "config.json":
         return described.settings
-    keys = {part.name: part.keys for part in parts(described.raw)}
+    keys = {part.name: part.keys for part in described.parts}
     for each in keys.values():
         if each.config.get(DUAL_CHUNK) and each.architecture.model_type in _DUAL_CHUNK_MODELS:
             refuse(f"no attention backend takes {DUAL_CHUNK}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers import for_each
 
-from ropecli.models.gguf.architectures import LAYOUTS, gguf_architecture, table
+from ropecli.models.gguf.architectures import LAYOUTS, facts_of, mode_of, table
 
 LISTS = ("none", *LAYOUTS)
 #: The facts that the code asks for, and what their values may be.
@@ -65,10 +65,10 @@ def test_head_of_the_table_explains_every_fact() -> None:
 
 @for_each("name", NAMES)
 def test_mode_of_every_architecture(name: str) -> None:
-    assert gguf_architecture(name).mode in LISTS
+    assert mode_of(name) in LISTS
 
 
 def test_names_of_other_things_are_no_architectures() -> None:
     for name in (*LISTS, "without_sections", "unheard-of"):
-        assert gguf_architecture(name).mode is None
-        assert gguf_architecture(name).facts == {}
+        assert mode_of(name) is None
+        assert facts_of(name) == {}

@@ -13,11 +13,14 @@ import pytest
 from helpers import slow
 from models.gguf.writer import gguf, save
 from models.lint.cases import CASES, GGUF_CASES, llama, with_scaling
+from models.lint.cases import config as llama_config
 
 import ropecli
+from ropecli.models import config
 from ropecli.models.lint import lint, lint_description
 from ropecli.models.lint.rule import LEVELS
 from ropecli.models.load import describe
+from ropecli.models.settings import Description, Settings
 
 DEFECTIVE = CASES["R012"].fires
 
@@ -28,6 +31,20 @@ def test_findings_are_frozen_and_plain() -> None:
     assert set(dataclasses.asdict(finding)) == {*("rule", "level", "key", "message", "hint", "fix")}
     with pytest.raises(dataclasses.FrozenInstanceError):
         finding.level = "note"  # type: ignore[misc]
+
+
+def test_a_file_is_read_once_whatever_is_said_of_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = []
+
+    def settings_of(described: Description) -> tuple[Settings, ...]:
+        files.append(described.raw)
+        return read(described)
+
+    read = config.settings_of
+    monkeypatch.setattr(config, "settings_of", settings_of)
+    rules = {finding.rule for finding in lint(CASES["R044"].fires)}
+    assert "R044" in rules, "which compares stacks at two lengths"
+    assert files.count(CASES["R044"].fires) == 1
 
 
 def test_every_source_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +122,12 @@ def test_parts_of_a_file_are_named(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"text_config": {"rope_theta": 1, "rope_theta": 1e4}}')
     assert {f.key for f in lint(path) if f.rule == "R003"} == {"text_config.rope_theta"}
+
+
+def test_nothing_is_said_of_stacks_about_a_part_that_is_no_text_model() -> None:
+    parts = {"text_config": llama_config(), "vision_config": CASES["R023"].fires}
+    (message,) = [f.message for f in lint({"model_type": "llava", **parts}) if f.rule == "R023"]
+    assert message == "No stack has a value for it."
 
 
 def test_a_file_of_sizes_alone_is_no_error() -> None:

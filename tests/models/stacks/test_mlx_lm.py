@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import for_each
-from models.configs import LLAMA_31, SMOLLM3
+from models.configs import LLAMA_31
 from models.stacks.measured import apart, lines, same_angles
 
 from ropecli import FileError, load_model
@@ -57,24 +57,3 @@ def test_a_file_in_the_new_form_is_not_scaled() -> None:
         "base 10000: the class llama of mlx-lm has it for want of rope_theta",
         "rope_parameters is not read: the class llama of mlx-lm has no such key",
     )
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"model_type": "falcon"}, "it has no model class for model_type 'falcon'"),
-        ({"model_type": "llama", "hidden_size": 64}, "its class llama needs num_attention_heads"),
-        ({"model_type": "gemma3"}, "text_config must be an object"),
-        (
-            LLAMA_31 | {"rope_scaling": {"type": "su", "factor": 2.0}},
-            "rope_type 'su' is not one of default, linear, ",
-        ),
-        (
-            SMOLLM3 | {"num_hidden_layers": 4, "no_rope_layers": [1] * 5},
-            "no_rope_layers must have 4 entries, got 5",
-        ),
-    ],
-)
-def test_what_is_refused(config: dict[str, Any], message: str) -> None:
-    with pytest.raises(FileError, match=f"mlx-lm 0.32.2 refuses this file: {message}"):
-        load_model(config, reading="mlx-lm")

@@ -82,31 +82,3 @@ def test_refused(name: str) -> None:
 
 def test_every_difference_is_of_a_line() -> None:
     assert set(DIFFERENT) <= set(COMPUTED)
-
-
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
-SIZES = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
-
-
-@pytest.mark.parametrize(
-    ("keys", "why"),
-    [
-        ({"rope_theta": None}, "rope_theta is null"),
-        ({"rope_scaling": {"type": None}}, "rope_type is null"),
-        ({"rope_scaling": {"type": "su", "factor": 2.0}}, "rope type 'su' is not one of"),
-        ({"rope_scaling": {"rope_type": "yarn"}}, "rope type yarn needs factor"),
-        (
-            {"rope_scaling": YARN | {"original_max_position_embeddings": None}},
-            "original_max_position_embeddings is null",
-        ),
-        (
-            {"rope_scaling": YARN | {"partial_rotary_factor": None}},
-            "partial_rotary_factor is null",
-        ),
-        ({"hidden_size": 4098}, "hidden_size 4098 is not a multiple"),
-        ({"head_dim": 91}, "the head dim must be even, got 91"),
-    ],
-)
-def test_what_the_library_refuses(keys: dict[str, Any], why: str) -> None:
-    with pytest.raises(FileError, match=f"Transformers refuses it: {why}"):
-        load_model(SIZES | {"rope_theta": 1e4} | keys)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import for_each
-from models.configs import LLAMA_31, QWEN2_VL
+from models.configs import QWEN2_VL
 from models.stacks.measured import apart, lines, same_angles
 
 from ropecli import FileError, Rotary, load_model
@@ -51,20 +51,3 @@ def test_the_ramp_of_m_rope_takes_four_times_the_original_length() -> None:
     assert expected is not None
     got = rotary(config)
     assert 128_000 * np.abs(expected.inv_freq - got.inv_freq).max() == pytest.approx(67, abs=0.5)
-
-
-@pytest.mark.parametrize(
-    ("scaling", "message"),
-    [
-        ({"type": "linear", "rope_type": "yarn", "factor": 4.0}, "type 'linear' with rope_type"),
-        ({"rope_type": "linear", "factor": 4}, "factor must be written with a decimal point"),
-        ({"rope_type": "mrope"}, "rope_type mrope needs mrope_section"),
-        ({"rope_type": "dynamic"}, "needs factor"),
-        ({"rope_type": "yarn", "factor": 4.0, "beta_fast": None}, "beta_fast"),
-        ({"rope_type": "default", "use_fope": True}, "FoPE .* is another encoding"),
-        ({"rope_type": "deepseek_yarn", "factor": 4.0}, "needs original_max_position_embeddings"),
-    ],
-)
-def test_what_is_refused(scaling: dict[str, Any], message: str) -> None:
-    with pytest.raises(FileError, match=message):
-        rotary(LLAMA_31 | {"rope_scaling": scaling})

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, without_it
 from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ScalingKeys
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown
 from ropecli.rotary.factors import mscale, softmax_factor
 
@@ -19,15 +19,13 @@ from ropecli.rotary.factors import mscale, softmax_factor
     why="It multiplies cos and sin: with 0 every score is 0. A negative one cancels in the score "
     "of a query and a key, but nowhere else.",
     cure="Remove it, so that it follows from the factor, or write a number above 0.",
+    requires=("attention_factor",),
 )
-def attention_factor_range(entry: ScalingKeys) -> Iterator[Hit]:
+def attention_factor_range(entry: Subject, given: float) -> Iterator[Hit]:
     """An `attention_factor` of 0 or less."""
-    given = entry.number("attention_factor")
-    if given is not None and given <= 0:
-        yield Hit(
-            entry.key("attention_factor"),
-            f"cos and sin are multiplied by {shown(given)}, and scores by its square.",
-        )
+    if given <= 0:
+        message = f"cos and sin are multiplied by {shown(given)}, and scores by its square."
+        yield Hit(entry.key("attention_factor"), message)
 
 
 @Rule(
@@ -39,13 +37,14 @@ def attention_factor_range(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Write it with a decimal point: 1.0.",
     threads=("huggingface/transformers#48594",),
     rope_types=("yarn",),
+    requires=("attention_factor",),
 )
-def attention_factor_kind(entry: ScalingKeys) -> Iterator[Hit]:
+def attention_factor_kind(entry: Subject, given: float) -> Iterator[Hit]:
     """An integer `attention_factor` in yarn."""
-    given = entry.values.get("attention_factor")
-    if isinstance(given, int) and not isinstance(given, bool):
-        key, warned = entry.key("attention_factor"), f"Transformers warns that {given!r:.40} is"
-        yield Hit(key, f"{warned} not a float.", fix={key: float(given)})
+    written = entry.values["attention_factor"]
+    if isinstance(written, int):
+        key, warned = entry.key("attention_factor"), f"Transformers warns that {written!r:.40} is"
+        yield Hit(key, f"{warned} not a float.", fix={key: given})
 
 
 @Rule(
@@ -58,11 +57,11 @@ def attention_factor_kind(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Check that the stack you run reads attention_factor.",
     threads=("vllm-project/vllm#46280", "ml-explore/mlx-lm#1507"),
     rope_types=("yarn", "longrope"),
+    requires=("attention_factor",),
 )
-def attention_factor_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
+def attention_factor_elsewhere(entry: Subject, given: float) -> Iterator[Hit]:
     """An `attention_factor` in yarn or longrope that differs from the one of the factor."""
-    given = entry.number("attention_factor")
-    if given is None or given <= 0:
+    if given <= 0:
         return
     without = {name: v for name, v in entry.values.items() if name != "attention_factor"}
     plain = replace(entry, values=without).table()
@@ -71,12 +70,10 @@ def attention_factor_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
     if not unread or not texts.get(FIRST):
         return
     if plain is not None and abs(plain.attention_factor - given) > 1e-3 * given:
-        yield Hit(
-            entry.key("attention_factor"),
-            f"{join_stacks(unread)} do not read it and use {shown(plain.attention_factor)} instead "
-            f"of {shown(given)}: scores are {shown((plain.attention_factor / given) ** 2)} times "
-            "as large.",
-        )
+        message = f"{join_stacks(unread)} do not read it and use {shown(plain.attention_factor)} "
+        message += f"instead of {shown(given)}: scores are "
+        message += f"{shown((plain.attention_factor / given) ** 2)} times as large."
+        yield Hit(entry.key("attention_factor"), message)
 
 
 @Rule(
@@ -89,12 +86,12 @@ def attention_factor_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
     threads=("vllm-project/vllm#48623", "NVIDIA/Megatron-LM#1429"),
     rope_types=("yarn",),
 )
-def lone_mscale(entry: ScalingKeys) -> Iterator[Hit]:
+def lone_mscale(entry: Subject) -> Iterator[Hit]:
     """`mscale` without `mscale_all_dim`, or the other way round, where stacks part over it.
 
     0 counts as missing.
     """
-    given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
+    given = [name for name in ("mscale", "mscale_all_dim") if entry.numbers.get(name)]
     if len(given) != 1 or entry.has("attention_factor"):
         return
     effects = entry.effects(**dict.fromkeys(("mscale", "mscale_all_dim"), ...))
@@ -120,14 +117,12 @@ def lone_mscale(entry: ScalingKeys) -> Iterator[Hit]:
         "turboderp-org/exllamav3#259",
     ),
     rope_types=("yarn",),
+    requires=("factor", "mscale", "mscale_all_dim"),
 )
-def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
+def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> Iterator[Hit]:
     """YaRN with both of them."""
-    factor, table = entry.number("factor"), entry.table()
-    pair = (entry.number("mscale"), entry.number("mscale_all_dim"))
-    if not all(pair) or entry.has("attention_factor"):
-        return
-    if factor is None or factor <= 1 or table is None:
+    table = entry.table()
+    if not k or not k_all_dim or entry.has("attention_factor") or factor <= 1 or table is None:
         return
     used, dropped = table.attention_factor, mscale(factor)
     message = f"The attention factor is {shown(used)}, and {shown(dropped)} without them."
@@ -135,8 +130,8 @@ def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
     if unread and used != dropped:
         message += f" {join_stacks(unread)} do not read them, which makes scores "
         message += f"{shown((dropped / used) ** 2)} times as large."
-    if entry.part.keys.facts.get("softmax"):
-        score = softmax_factor(factor, pair[1])
+    if entry.architecture.facts.get("softmax"):
+        score = softmax_factor(factor, k_all_dim)
         message += f" The score is also multiplied by {shown(score)}."
     yield Hit(entry.key("mscale"), message)
 
@@ -150,12 +145,12 @@ def mscale_pair(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Remove the keys that are not used.",
     threads=("vllm-project/vllm#46280",),
     rope_types=("yarn",),
+    requires=("attention_factor",),
 )
-def replaced_mscale(entry: ScalingKeys) -> Iterator[Hit]:
+def replaced_mscale(entry: Subject, factor: float) -> Iterator[Hit]:
     """YaRN with `attention_factor` and one of `mscale`, `mscale_all_dim`."""
-    given = [name for name in ("mscale", "mscale_all_dim") if entry.number(name)]
-    factor = entry.number("attention_factor")
-    if given and factor is not None:
+    given = [name for name in ("mscale", "mscale_all_dim") if entry.numbers.get(name)]
+    if given:
         message = f"Transformers uses attention_factor, {shown(factor)}, and ignores "
         said = without_it(entry.effects(**dict.fromkeys(given, ...)))
         yield Hit(entry.key(given[0]), f"{message}{' and '.join(given)}. {said}".strip())

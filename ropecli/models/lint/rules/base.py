@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ropecli.models.keys import FULL
 from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, sentence
-from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import HOLDERS, ConfigPart, ScalingKeys
+from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.subjects import HOLDERS, Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.rotary.frequencies import Table
 
@@ -42,10 +43,11 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
         "deepspeedai/DeepSpeed#8341",
         "InternLM/lmdeploy#4303",
     ),
+    requires=("text",),
 )
-def unknown_base(entry: ScalingKeys) -> Iterator[Hit]:
+def unknown_base(entry: Subject) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type is not in the table."""
-    if not entry.part.architecture.known and _no_base(entry):
+    if not entry.architecture.known and _no_base(entry):
         yield Hit(_base_key(entry), "The default of 10000 is used; no key confirms it.")
 
 
@@ -57,16 +59,17 @@ def unknown_base(entry: ScalingKeys) -> Iterator[Hit]:
     "as happened to CodeLlama's 1000000.",
     cure="Add rope_theta, so that every stack uses the same base.",
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
+    requires=("text", "known"),
 )
-def default_base(entry: ScalingKeys) -> Iterator[Hit]:
+def default_base(entry: Subject) -> Iterator[Hit]:
     """A text model without a base under any name, whose model_type has a default for it."""
-    architecture = entry.part.architecture
+    architecture = entry.architecture
     if entry.settings is not None and entry.settings.refused is not None:
         return
-    if architecture.known and not architecture.fixes_base and _no_base(entry):
+    if not architecture.fixes_base and _no_base(entry):
         by_layer = "rope_parameters" in architecture.defaults
         value = "" if by_layer else f": {entry.base or _USUAL:.10g}"
-        name = entry.part.keys.read_name("rope_theta")
+        name = entry.keys.read_name("rope_theta")
         yield Hit(
             _base_key(entry),
             f"The default of model_type {architecture.model_type} is used{value}.",
@@ -84,24 +87,20 @@ def default_base(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Check rope_theta and the scaling keys against the released model's.",
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
     rope_types=("default",),
+    requires=("text", "base", "dim", "context"),
 )
-def small_base(entry: ScalingKeys) -> Iterator[Hit]:
+def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[Hit]:
     """A context longer than the slowest wavelength, or above 32,768 with base 10000.
 
     Only in unscaled layers that see the whole context.
     """
-    base, dim, context = entry.base, entry.dim, _reach(entry)
-    if entry.part.name or context is None or base is None:
-        return
-    if dim is None or dim < 4 or base <= 1:
+    if dim < 4 or base <= 1 or not _sees_context(entry):
         return
     slowest = 2 * math.pi * base ** ((dim - 2) / dim)
     if context > slowest or (base <= _USUAL and context > _LONG):
-        yield Hit(
-            entry.key_in_use("rope_theta"),
-            f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
-            f"{slowest:,.0f} positions, and the context is {shown(context)}.",
-        )
+        message = f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
+        message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
+        yield Hit(entry.key_in_use("rope_theta"), message)
 
 
 @Rule(
@@ -116,27 +115,25 @@ def small_base(entry: ScalingKeys) -> Iterator[Hit]:
     "raise rope_theta: `ropecli base-bound --scan` lists bases that hold the context.",
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
     rope_types=("default",),
+    requires=("text", "base", "dim", "context", "head_dim"),
 )
-def base_holds_less(entry: ScalingKeys) -> Iterator[Hit]:
+def base_holds_less(
+    entry: Subject, base: float, dim: int, context: int, head_dim: int
+) -> Iterator[Hit]:
     """A context of more than four times the positions that the base holds.
 
     Only in unscaled layers that see the whole context, and where R092 does not fire.
     """
-    base, dim, head_dim, context = entry.base, entry.dim, entry.head_dim, _reach(entry)
-    if entry.part.name or context is None or base is None:
+    if not 2 <= dim <= head_dim or base <= 1 or not _sees_context(entry):
         return
-    if dim is None or head_dim is None or not 2 <= dim <= head_dim or base <= 1:
-        return
-    if next(small_base(entry), None) is not None:
+    if next(small_base(entry, base, dim, context), None) is not None:
         return
     table = entry.table()
     held = None if table is None else _held(table, (head_dim - dim) // 2, context // _BEYOND)
     if held is not None and context > _BEYOND * held:
-        yield Hit(
-            entry.key_in_use("rope_theta"),
-            f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at distance "
-            f"{held + 1:,} the sum of the cosines is negative.",
-        )
+        message = f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at "
+        message += f"distance {held + 1:,} the sum of the cosines is negative."
+        yield Hit(entry.key_in_use("rope_theta"), message)
 
 
 def _held(table: Table, still: int, last: int) -> int | None:
@@ -162,18 +159,18 @@ def _held(table: Table, still: int, last: int) -> int | None:
     cure="Write the same base in both places, or remove one.",
     threads=("deepspeedai/DeepSpeed#8345", "deepspeedai/DeepSpeed#8373"),
 )
-def two_bases(entry: ScalingKeys) -> Iterator[Hit]:
+def two_bases(entry: Subject) -> Iterator[Hit]:
     """Two different bases: at the top level and among the scaling keys, or under two names."""
-    if entry.part.architecture.fixes_base:
+    if entry.architecture.fixes_base:
         return
-    found = {entry.part.key(k): v for k, v in entry.part.get_all("rope_theta").items()}
+    given = {entry.outer_key(k): v for k, v in entry.get_all("rope_theta").items()}
     if entry.has("rope_theta") and not entry.nested:
-        found = {entry.key("rope_theta"): entry.values["rope_theta"]} | found
-    used = next((key for key, value in found.items() if number(value) == entry.base), None)
-    for key, value in found.items():
+        given = {entry.key("rope_theta"): entry.values["rope_theta"]} | given
+    used = next((key for key, value in given.items() if number(value) == entry.base), None)
+    for key, value in given.items():
         if used is not None and number(value) != entry.base:
-            message = f"It is {value!r:.30} here and {found[used]!r:.30} at {used}, which is used."
-            same = sentence("With that here too", entry.part.effects({key: found[used]}))
+            message = f"It is {value!r:.30} here and {given[used]!r:.30} at {used}, which is used."
+            same = sentence("With that here too", entry.effects_at({key: given[used]}))
             yield Hit(key, message + same)
 
 
@@ -184,19 +181,20 @@ def two_bases(entry: ScalingKeys) -> Iterator[Hit]:
     why="In rope_scaling, Transformers 5 reads rope_theta as in rope_parameters. Code of the older "
     "form looks for it at the top, and silently takes its own default.",
     cure="Write rope_theta at the top as well.",
+    requires=("flat",),
 )
-def base_inside(entry: ScalingKeys) -> Iterator[Hit]:
+def base_inside(entry: Subject) -> Iterator[Hit]:
     """`rope_theta` in `rope_scaling` and nowhere else, where a stack does not find it."""
-    part = entry.part
-    own = part.holder == "rope_scaling" and entry.has("rope_theta") and not entry.nested
-    if not own or part.get_all("rope_theta"):
+    inside = entry.holder == "rope_scaling" and entry.has("rope_theta")
+    if not inside or entry.get_all("rope_theta"):
         return
-    texts = by_stack(part.effects({part.key("rope_theta"): entry.values["rope_theta"]}))
+    added = {entry.outer_key("rope_theta"): entry.values["rope_theta"]}
+    texts = by_stack(entry.effects_at(added))
     if texts:
         yield Hit(entry.key("rope_theta"), f"With the same at the top, {texts}.")
 
 
-@Rule(
+@PartRule(
     "R095",
     "warning",
     "rope_scaling and rope_parameters",
@@ -205,42 +203,34 @@ def base_inside(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Remove one of them.",
     threads=("deepspeedai/DeepSpeed#8341",),
 )
-def two_holders(part: ConfigPart) -> Iterator[Hit]:
+def two_holders(part: Subject) -> Iterator[Hit]:
     """Both keys, with different values."""
     old, new = (part.config.get(name) for name in HOLDERS)
     if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
         differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
-        effects = part.effects({part.key("rope_parameters"): ...})
-        used = part.effects({part.key("rope_scaling"): ...})
+        effects, used = part.effects(rope_parameters=...), part.effects(rope_scaling=...)
         dropping = join_stacks([s for s in ignoring(effects) if used.get(s)] or [FIRST])
         other = sentence("Without rope_parameters", effects)
         said = f"It is used, and rope_parameters dropped, in {dropping}; the two differ in "
         yield Hit(part.key("rope_scaling"), f"{said}{', '.join(differ[:5])}.{other}")
 
 
-@Rule(
+@PartRule(
     "R006",
     "note",
     "rope_parameters without the older keys",
     why="Transformers 5 writes rope_parameters. Code for the older form looks for rope_theta and "
     "rope_scaling, finds neither, and silently takes base 10000 and no scaling.",
     cure="For such code, write rope_theta and rope_scaling as well, with the same values.",
-    threads=(
-        "deepspeedai/DeepSpeed#8341",
-        "sgl-project/mini-sglang#13",
-        "InternLM/lmdeploy#4303",
-    ),
+    requires=("text", "held"),
+    threads=("deepspeedai/DeepSpeed#8341", "sgl-project/mini-sglang#13", "InternLM/lmdeploy#4303"),
 )
-def new_form_only(part: ConfigPart) -> Iterator[Hit]:
+def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
     """`rope_parameters` alone, where the older form would rotate otherwise."""
-    held = part.config.get("rope_parameters")
-    if part.name or part.holder != "rope_parameters" or not isinstance(held, dict):
+    if part.holder != "rope_parameters" or part.get_all("rope_theta"):
         return
-    if part.get_all("rope_theta"):
-        return
-    key = part.key("rope_parameters")
-    older = part.effects({key: ..., part.key("rope_theta"): _USUAL})
-    without = part.effects({key: {}})
+    older = part.effects(rope_parameters=..., rope_theta=_USUAL)
+    without = part.effects(rope_parameters={})
     if not older.get(FIRST) or not without.get(FIRST):
         return
     kinds = [each for each in (held, *held.values()) if isinstance(each, dict)]
@@ -250,10 +240,11 @@ def new_form_only(part: ConfigPart) -> Iterator[Hit]:
     lost += f" and factor {' and '.join(factors)}" if factors else ""
     unread = ignoring(without)
     by = f" So does {join_stacks(unread)}." if unread else ""
-    yield Hit(key, f"Code for the older form loses {lost}: {older[FIRST]}.{by}")
+    message = f"Code for the older form loses {lost}: {older[FIRST]}.{by}"
+    yield Hit(part.key("rope_parameters"), message)
 
 
-@Rule(
+@PartRule(
     "R097",
     "warning",
     "a base that the architecture's code does not read",
@@ -261,28 +252,23 @@ def new_form_only(part: ConfigPart) -> Iterator[Hit]:
     "Transformers uses that one; a stack that reads this key rotates differently.",
     cure="Remove it: only other code gives this architecture another base.",
 )
-def unread_base(part: ConfigPart) -> Iterator[Hit]:
+def unread_base(part: Subject) -> Iterator[Hit]:
     """A base that differs from the one in use, under a key that the model_type ignores."""
-    architecture = part.architecture
-    given = {part.key(name): value for name, value in part.get_all("rope_theta").items()}
-    ignored = {part.key(name) for name in part.keys.unread_keys}
+    architecture, unread = part.architecture, part.keys.unread_keys
+    given = {k: (value, k in unread) for k, value in part.get_all("rope_theta").items()}
     for holder in HOLDERS:
         held = part.config.get(holder)
         if isinstance(held, dict) and held.get("rope_theta") is not None:
-            given[f"{part.key(holder)}.rope_theta"] = held["rope_theta"]
-            if architecture.fixes_base:
-                ignored.add(f"{part.key(holder)}.rope_theta")
-    counting = [number(value) for key, value in given.items() if key not in ignored]
+            given[f"{holder}.rope_theta"] = held["rope_theta"], architecture.fixes_base
+    counting = [number(value) for value, ignored in given.values() if not ignored]
     base = next((value for value in counting if value is not None), _USUAL)
     read = part.keys.read_name("rope_theta")
-    for key, value in given.items():
-        if key in ignored and number(value) != base:
-            yield Hit(
-                key,
-                f"The code of model_type {architecture.model_type} does not read it; the base is "
-                f"{base:.10g}, not {value!r:.30}.",
-                "" if architecture.fixes_base else f"Rename it to {read}.",
-            )
+    hint = "" if architecture.fixes_base else f"Rename it to {read}."
+    for key, (value, ignored) in given.items():
+        if ignored and number(value) != base:
+            message = f"The code of model_type {architecture.model_type} does not read it; the "
+            message += f"base is {base:.10g}, not {value!r:.30}."
+            yield Hit(part.key(key), message, hint)
 
 
 @Rule(
@@ -292,37 +278,35 @@ def unread_base(part: ConfigPart) -> Iterator[Hit]:
     why="Pair i rotates by base^(-2i/d) per position: with 1 all pairs rotate alike, by a radian, "
     "and below 1 the last pairs rotate fastest.",
     cure="Write the base that the model was trained with; 10000 is the usual one.",
+    requires=("base",),
 )
-def tiny_base(entry: ScalingKeys) -> Iterator[Hit]:
+def tiny_base(entry: Subject, base: float) -> Iterator[Hit]:
     """A base above 0 and up to 1."""
-    base = entry.base
-    if base is not None and base <= 1 and entry.rope_type != "axial":
+    if base <= 1 and entry.rope_type != "axial":
         last = value_or_none(lambda: base ** (2 / (entry.dim or 2) - 1))
         rotates = "" if last is None else f" the last pair rotates by {last:.4g} rad per position,"
         message = f"With {base:.4g}{rotates} as fast as the first or faster."
         yield Hit(entry.key_in_use("rope_theta"), message)
 
 
-def _no_base(entry: ScalingKeys) -> bool:
-    part = entry.part
-    if part.name or entry.rope_type == "axial" or "rope_theta" in entry.values:
+def _no_base(entry: Subject) -> bool:
+    if entry.rope_type == "axial" or "rope_theta" in entry.values:
         return False
-    return not part.get_all("rope_theta") and not any(part.config.get(k) for k in _OTHER)
+    return not entry.get_all("rope_theta") and not any(entry.config.get(k) for k in _OTHER)
 
 
-def _base_key(entry: ScalingKeys) -> str:
+def _base_key(entry: Subject) -> str:
     """Return the key of a base: among the scaling keys in the new form, at the top in the old."""
-    return (entry if entry.part.holder == "rope_parameters" else entry.part).key("rope_theta")
+    is_new = entry.holder == "rope_parameters"
+    return entry.key("rope_theta") if is_new else entry.outer_key("rope_theta")
 
 
-def _reach(entry: ScalingKeys) -> int | None:
-    """Return the longest distance between two positions that a layer sees; None if unknown."""
+def _sees_context(entry: Subject) -> bool:
+    """True if no window is known that keeps the distances of a layer below the context."""
     if entry.nested and entry.layer != FULL:
-        return None
-    types = entry.part.config.get("layer_types")
-    window = entry.part.config.get("sliding_window")
+        return False
+    types = entry.config.get("layer_types")
     if isinstance(types, list) and not entry.nested and FULL not in types:
-        return None
-    if types is None and window and entry.part.config.get("use_sliding_window") is not False:
-        return None
-    return entry.part.context
+        return False
+    windowed = entry.config.get("sliding_window") and types is None
+    return not windowed or entry.config.get("use_sliding_window") is False

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.keys import names_of
-from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ConfigPart, File
-from ropecli.models.lint.values import value_or_none
+from ropecli.models.lint.rule import FileRule, Hit, PartRule
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.vocabulary import LONGEST_NAME
-from ropecli.models.parts import stray_keys
+from ropecli.models.parts import Part
 from ropecli.models.source import RepeatedKeys
 
 _DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
@@ -29,33 +28,33 @@ _EFFECT = {
 }
 
 
-@Rule(
+@FileRule(
     "R001",
     "error",
     "the rotation cannot be computed",
     why="A value is missing, of the wrong kind or out of range, and no other rule names it. "
     "Stacks refuse such a file, or compute something unintended.",
     cure="Correct the value; the model's own repository has the one it was trained with.",
+    requires=("rotates", "problem"),
 )
-def uncomputable(file: File) -> Iterator[Hit]:
+def uncomputable(file: Subject, problem: str) -> Iterator[Hit]:
     """A file that can be read, with a rotary embedding that cannot be computed."""
-    if file.problem is not None and file.rotates:
-        key, value = _place(file.raw, file.problem)
-        if isinstance(value, str) and _is_number(value):
-            hint = f"Write it without quotation marks: {value}."
-            yield Hit(key, f"{file.problem}.", hint, {key: json.loads(value)})
-        else:
-            yield Hit(key, f"{file.problem}.")
+    key, value = _place(file.values, problem)
+    if isinstance(value, str) and _is_number(value):
+        hint = f"Write it without quotation marks: {value}."
+        yield Hit(key, f"{problem}.", hint, {key: json.loads(value)})
+    else:
+        yield Hit(key, f"{problem}.")
 
 
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
     """Return path and value of the key that a message names, first one whose value it quotes."""
     for word in _WORD.findall(problem):
         names = names_of("rope_theta") if word == "base" else (word,)
-        found = [(path, value) for path, name, value in _walk(raw) if name in names]
-        if found:
-            quoted = (each for each in found if repr(each[1])[:20] in problem)
-            return next(quoted, found[0])
+        keys = [(path, value) for path, name, value in _walk(raw) if name in names]
+        if keys:
+            quoted = (each for each in keys if repr(each[1])[:20] in problem)
+            return next(quoted, keys[0])
     return "", None
 
 
@@ -77,7 +76,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-@Rule(
+@FileRule(
     "R002",
     "note",
     "no rotary embedding",
@@ -85,28 +84,31 @@ def _is_number(text: str) -> bool:
     "architecture is not known to have one.",
     cure="Pass the config.json of a model with rotary embeddings, or add rope_theta to it.",
 )
-def nothing_rotary(file: File) -> Iterator[Hit]:
+def nothing_rotary(file: Subject) -> Iterator[Hit]:
     """A file without any key of rotary embeddings."""
     if not file.rotates:
         yield Hit("", "No key is about a rotary position embedding, so nothing was checked.")
 
 
-@Rule(
+@FileRule(
     "R003",
     "warning",
     "a repeated key",
     why="JSON parsers silently take the last value; people read the first.",
     cure="Remove all but one.",
 )
-def repeated_key(file: File) -> Iterator[Hit]:
+def repeated_key(file: Subject) -> Iterator[Hit]:
     """A JSON object with a key more than once."""
-    for path, value in (("", file.raw), *((path, child) for path, _, child in _walk(file.raw))):
+    for path, value in (
+        ("", file.values),
+        *((path, child) for path, _, child in _walk(file.values)),
+    ):
         for name in value.repeated if isinstance(value, RepeatedKeys) else ():
             message = f"It is repeated; parsers take the last value, {value[name]!r:.60}."
             yield Hit(f"{path}.{name}".lstrip("."), message)
 
 
-@Rule(
+@FileRule(
     "R004",
     "note",
     "an unknown architecture",
@@ -115,15 +117,14 @@ def repeated_key(file: File) -> Iterator[Hit]:
     "of norms and relative positions, and ruins the model.",
     cure="Compare the assumptions with the model's code: look for rotate_half, or for complex "
     "numbers or strides of 2.",
+    requires=("rotates", "config_json"),
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290", "paiml/aprender#2084"),
 )
-def unknown_architecture(file: File) -> Iterator[Hit]:
+def unknown_architecture(file: Subject) -> Iterator[Hit]:
     """A config.json whose model_type is missing or not in the table of architectures."""
-    if file.format != "config.json" or not file.rotates:
-        return
     assumed = dict.fromkeys(
         sentence
-        for settings in file.settings
+        for settings in file.layers
         for sentence in settings.assumed
         if not sentence.startswith("base ")
     )
@@ -131,7 +132,7 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
         yield Hit("model_type", f"Assumed: {'; '.join(assumed)}.")
 
 
-@Rule(
+@PartRule(
     "R093",
     "warning",
     "rotary tables in 16 bits",
@@ -147,7 +148,7 @@ def unknown_architecture(file: File) -> Iterator[Hit]:
         "okoge-kaz/llm-recipes#6",
     ),
 )
-def narrow_tables(part: ConfigPart) -> Iterator[Hit]:
+def narrow_tables(part: Subject) -> Iterator[Hit]:
     """A key that makes stacks compute rotary tables in 16 bits.
 
     For example `rope_dtype: bfloat16` or `apply_rope_in_fp32: false`; the dtype of the weights does
@@ -162,37 +163,35 @@ def narrow_tables(part: ConfigPart) -> Iterator[Hit]:
             yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")
 
 
-@Rule(
+@FileRule(
     "R098",
     "warning",
     "rotary keys outside the text model",
     why="The text model has an object of its own, such as text_config. Transformers reads the keys "
     "there, and takes the defaults of its code for those that it lacks.",
     cure="Move them into the object of the text model.",
+    requires=("stray",),
 )
-def stray(file: File) -> Iterator[Hit]:
+def outside_text(file: Subject, stray: tuple[Mapping[str, Any], Part]) -> Iterator[Hit]:
     """Rotary keys at the top of a file whose text model is below, with values that it lacks."""
-    yield from _outside(file, same=False)
+    yield from _outside(*stray, same=False)
 
 
-@Rule(
+@FileRule(
     "R099",
     "note",
     "rotary keys twice",
     why="The text model has an object of its own, where Transformers reads them. Changing those at "
     "the top alone changes nothing.",
     cure="Remove those at the top.",
+    requires=("stray",),
 )
-def keys_twice(file: File) -> Iterator[Hit]:
+def keys_twice(file: Subject, stray: tuple[Mapping[str, Any], Part]) -> Iterator[Hit]:
     """Rotary keys at the top of a file whose text model is below, with the same values."""
-    yield from _outside(file, same=True)
+    yield from _outside(*stray, same=True)
 
 
-def _outside(file: File, *, same: bool) -> Iterator[Hit]:
-    found = value_or_none(lambda: stray_keys(file.raw)) if file.format == "config.json" else None
-    if found is None:
-        return
-    given, text = found
+def _outside(given: Mapping[str, Any], text: Part, *, same: bool) -> Iterator[Hit]:
     for key, value in given.items():
         if (text.keys.config.get(key) == value) is same:
             yield Hit(key, f"Transformers does not read it here: {text.path} has the text model's.")

@@ -9,8 +9,8 @@ from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.keys import SHARE
 from ropecli.models.lint.readings import FIRST, without_it
-from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
+from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, whole
 from ropecli.rotary.pairs import MOST_AXES
 
@@ -23,15 +23,15 @@ NAMES = ("mrope_section", "xdrope_section")
     "an odd number of rotated coordinates",
     why="Coordinates rotate in pairs, and one is left over; Transformers refuses the file.",
     cure="Make head_dim even, or rotate only a part of it.",
+    requires=("dim",),
 )
-def odd(entry: ScalingKeys) -> Iterator[Hit]:
+def odd(entry: Subject, dim: int) -> Iterator[Hit]:
     """An odd head dim that is rotated as a whole, or an odd rotary dim that a key gives."""
-    dim = entry.dim
-    if dim is None or dim % 2 == 0 or (dim != entry.head_dim and _share(entry) is not None):
+    if dim % 2 == 0 or (dim != entry.head_dim and entry.share is not None):
         return
     named = ("qk_rope_head_dim", "rotary_dim", "head_dim")
-    name = next((each for each in named if entry.part.get_all(each)), "hidden_size")
-    yield Hit(entry.part.key(name), f"{dim} coordinates are rotated, which is odd.")
+    name = next((each for each in named if entry.get_all(each)), "hidden_size")
+    yield Hit(entry.outer_key(name), f"{dim} coordinates are rotated, which is odd.")
 
 
 @Rule(
@@ -41,17 +41,14 @@ def odd(entry: ScalingKeys) -> Iterator[Hit]:
     why="Transformers rounds it up to whole pairs, but keeps the odd number in the exponents; "
     "llama.cpp refuses an odd rope.dimension_count.",
     cure="Choose a share that gives an even number.",
+    requires=("dim", "share"),
 )
-def odd_share(entry: ScalingKeys) -> Iterator[Hit]:
+def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Hit]:
     """A `partial_rotary_factor` that leaves an odd number of coordinates."""
-    dim, share = entry.dim, _share(entry)
-    if dim is None or share is None or dim % 2 == 0 or dim == entry.head_dim:
-        return
-    yield Hit(
-        share[0],
-        f"{entry.head_dim} coordinates times {share[1]!r:.20} are {dim}: {dim + 1} rotate, with "
-        f"exponents over {dim}.",
-    )
+    if dim % 2 and dim != entry.head_dim:
+        message = f"{entry.head_dim} coordinates times {share[1]!r:.20} are {dim}: {dim + 1} "
+        message += f"rotate, with exponents over {dim}."
+        yield Hit(share[0], message)
 
 
 @Rule(
@@ -60,19 +57,19 @@ def odd_share(entry: ScalingKeys) -> Iterator[Hit]:
     "a share of the head out of range",
     why="vLLM refuses it; Transformers rotates more coordinates than there are and fails, or none.",
     cure="Write a share above 0 and up to 1.",
+    requires=("share",),
 )
-def share_range(entry: ScalingKeys) -> Iterator[Hit]:
+def share_range(entry: Subject, written: tuple[str, Any]) -> Iterator[Hit]:
     """A `partial_rotary_factor` of 0 or less, or above 1, where it is read."""
-    found = _share(entry)
-    share = None if found is None else number(found[1])
-    if found is None or share is None or 0 < share <= 1:
+    key, share = written[0], number(written[1])
+    if share is None or 0 < share <= 1:
         return
     static = share == 0 and entry.rope_type == "proportional"
     if not static and not _share_is_ignored(entry):
-        yield Hit(found[0], f"{shown(share)} of a head cannot be rotated.")
+        yield Hit(key, f"{shown(share)} of a head cannot be rotated.")
 
 
-@Rule(
+@PartRule(
     "R083",
     "warning",
     "hidden_size is not a multiple of num_attention_heads",
@@ -80,7 +77,7 @@ def share_range(entry: ScalingKeys) -> Iterator[Hit]:
     "rotation then has another size than the weights.",
     cure="Add head_dim.",
 )
-def uneven(part: ConfigPart) -> Iterator[Hit]:
+def uneven(part: Subject) -> Iterator[Hit]:
     """No head dim, and a `hidden_size` that `num_attention_heads` does not divide."""
     width, heads = part.integer("hidden_size"), part.integer("num_attention_heads")
     if part.get_all("head_dim") or part.config.get("qk_rope_head_dim") or not width or not heads:
@@ -103,6 +100,7 @@ def uneven(part: ConfigPart) -> Iterator[Hit]:
     "port with the wrong one in its exponents agreed with its model in 60 % of its answers, and in "
     "92.5 % once fixed.",
     cure="Write the same value everywhere, or remove all but one.",
+    requires=("flat",),
     threads=(
         "pie-project/pie#603",
         "AI-Hypercomputer/maxtext#4616",
@@ -110,32 +108,26 @@ def uneven(part: ConfigPart) -> Iterator[Hit]:
         "huggingface/transformers#48682",
     ),
 )
-def two_shares(entry: ScalingKeys) -> Iterator[Hit]:
+def two_shares(entry: Subject) -> Iterator[Hit]:
     """Two names or places of the share that differ, or one that contradicts `rotary_dim`."""
-    if entry.nested:
-        return
-    places: dict[str, Any] = {entry.part.key(k): v for k, v in entry.part.get_all(SHARE).items()}
+    places: dict[str, Any] = {entry.outer_key(k): v for k, v in entry.get_all(SHARE).items()}
     if entry.has(SHARE):
         places = {entry.key(SHARE): entry.values[SHARE]} | places
-    found = list(places.items())
-    for key, value in found[1:]:
-        if value != found[0][1]:
-            yield Hit(key, f"It is {value!r:.20} here and {found[0][1]!r:.20} at {found[0][0]}.")
+    if not places:
+        return
+    (first, used), *others = places.items()
+    for key, value in others:
+        if value != used:
+            yield Hit(key, f"It is {value!r:.20} here and {used!r:.20} at {first}.")
             return
-    given = entry.part.get_all("rotary_dim")
-    share = number(found[0][1]) if found else None
-    for name, dim in given.items():
-        if (
-            share is not None
-            and 0 <= share <= 1
-            and entry.head_dim
-            and int(entry.head_dim * share) != dim
-        ):
-            yield Hit(
-                entry.part.key(name),
-                f"It is {dim!r:.20}, and {found[0][0]} gives {int(entry.head_dim * share)}; "
-                f"Transformers uses {SHARE}.",
-            )
+    share = number(used)
+    if share is None or not 0 <= share <= 1 or not entry.head_dim:
+        return
+    rotated = int(entry.head_dim * share)
+    for name, dim in entry.get_all("rotary_dim").items():
+        if dim != rotated:
+            message = f"It is {dim!r:.20}, and {first} gives {rotated}; Transformers uses {SHARE}."
+            yield Hit(entry.outer_key(name), message)
 
 
 @Rule(
@@ -146,18 +138,18 @@ def two_shares(entry: ScalingKeys) -> Iterator[Hit]:
     "of partial_rotary_factor, unless a rope type that scales reads it; vLLM reads it for every "
     "model of its own code.",
     cure="Remove it, or set the intended model_type.",
+    requires=("share",),
     threads=("huggingface/transformers#48682", "AI-Hypercomputer/maxtext#4616"),
 )
-def unread_share(entry: ScalingKeys) -> Iterator[Hit]:
+def unread_share(entry: Subject, written: tuple[str, Any]) -> Iterator[Hit]:
     """A share below 1 in a known architecture whose code rotates the whole head."""
-    found = _share(entry)
-    share = None if found is None else number(found[1])
-    if found is None or share is None or not 0 < share < 1 or not _share_is_ignored(entry):
+    key, share = written[0], number(written[1])
+    if share is None or not 0 < share < 1 or not _share_is_ignored(entry):
         return
-    name = entry.part.architecture.model_type
+    name = entry.architecture.model_type
     message = f"The code of {name} rotates all {entry.head_dim} coordinates, not {shown(share)} of "
-    said = without_it(entry.part.effects({found[0]: ...}))
-    yield Hit(found[0], f"{said} {message}them.".strip())
+    said = without_it(entry.effects_at({key: ...}))
+    yield Hit(key, f"{said} {message}them.".strip())
 
 
 @Rule(
@@ -168,19 +160,17 @@ def unread_share(entry: ScalingKeys) -> Iterator[Hit]:
     "of partial_rotary_factor. Code that reads the key rotates other coordinates, at other "
     "frequencies.",
     cure="Remove it, or write partial_rotary_factor where the architecture reads that.",
+    requires=("dim",),
     threads=("vllm-project/vllm#30389",),
 )
-def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
+def unread_rotary_dim(entry: Subject, dim: int) -> Iterator[Hit]:
     """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
-    of_its_own = entry.part.keys.facts.get("ignores", ())  # MiniMax-M3 has such a key
-    for name, value in entry.part.get_all("rotary_dim").items():
-        ignored = name in entry.part.keys.unread_keys and name not in of_its_own
-        if ignored and entry.dim not in (None, value):
-            yield Hit(
-                entry.part.key(name),
-                f"The code of {entry.part.architecture.model_type} does not read it, and "
-                f"rotates {entry.dim} coordinates, not {value!r:.20}.",
-            )
+    of_its_own = entry.keys.facts.get("ignores", ())  # MiniMax-M3 has such a key
+    for name, value in entry.get_all("rotary_dim").items():
+        if name in entry.keys.unread_keys and name not in of_its_own and value != dim:
+            message = f"The code of {entry.architecture.model_type} does not read it, and rotates "
+            message += f"{dim} coordinates, not {value!r:.20}."
+            yield Hit(entry.outer_key(name), message)
 
 
 @Rule(
@@ -190,38 +180,28 @@ def unread_rotary_dim(entry: ScalingKeys) -> Iterator[Hit]:
     why="The code of a model_type knows its own share. Code that does not know it refuses the "
     "file, or rotates the whole head.",
     cure="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
+    requires=("text", "flat"),
     threads=("ml-explore/mlx-lm#1698",),
 )
-def default_share(entry: ScalingKeys) -> Iterator[Hit]:
+def default_share(entry: Subject) -> Iterator[Hit]:
     """No key of the share, in an architecture whose default is a part of the head."""
-    share = number(entry.part.architecture.defaults.get(SHARE))
-    if share is None or share == 1 or _share(entry) is not None or entry.part.get_all("rotary_dim"):
+    share = number(entry.architecture.defaults.get(SHARE))
+    if share is None or share == 1 or entry.share is not None or entry.get_all("rotary_dim"):
         return
-    if entry.part.name or entry.nested or entry.settings is None or _share_is_ignored(entry):
+    if entry.settings is None or _share_is_ignored(entry):
         return
-    whole_head = entry.part.effects({entry.part.key(SHARE): 1.0}).get(FIRST, "")
+    whole_head = entry.effects_at({entry.outer_key(SHARE): 1.0}).get(FIRST, "")
     off = f" Without it, {whole_head}." if whole_head else ""
-    yield Hit(
-        entry.part.key(SHARE),
-        f"The default of model_type {entry.part.architecture.model_type} is used: "
-        f"{shown(share)}.{off}",
-    )
+    message = f"The default of model_type {entry.architecture.model_type} is used: "
+    message += f"{shown(share)}.{off}"
+    yield Hit(entry.outer_key(SHARE), message)
 
 
-def _share_is_ignored(entry: ScalingKeys) -> bool:
+def _share_is_ignored(entry: Subject) -> bool:
     """True if the architecture's code is known not to read a share."""
-    if entry.settings is None or not entry.part.architecture.known:
+    if entry.settings is None or not entry.architecture.known:
         return False
     return not {SHARE, "rotary_dim"} & set(entry.settings.geometry)
-
-
-def _share(entry: ScalingKeys) -> tuple[str, Any] | None:
-    """Return the key of the share and its value, if the file has one."""
-    if entry.has(SHARE):
-        return entry.key(SHARE), entry.values[SHARE]
-    for name, value in entry.part.get_all(SHARE).items():
-        return entry.part.key(name), value
-    return None
 
 
 @Rule(
@@ -231,17 +211,15 @@ def _share(entry: ScalingKeys) -> tuple[str, Any] | None:
     why="Each pair belongs to one axis. vLLM refuses other sums; Transformers fails, or silently "
     "gives the remaining pairs to time.",
     cure="Make the sections add up to half the rotary dim.",
+    requires=("dim",),
     threads=("alibaba/MNN#4133", "ollama/ollama#12807", "mlx-node/mlx-node#80"),
 )
-def sections_sum(entry: ScalingKeys) -> Iterator[Hit]:
+def sections_sum(entry: Subject, dim: int) -> Iterator[Hit]:
     """`mrope_section` or `xdrope_section` whose sum is not the number of pairs."""
     for key, sizes in _sections(entry):
-        if entry.dim is not None and sum(sizes) != entry.dim // 2:
-            yield Hit(
-                key,
-                f"{' + '.join(map(str, sizes))} = {sum(sizes)}, and there are "
-                f"{entry.dim // 2} pairs.",
-            )
+        if sum(sizes) != dim // 2:
+            total = f"{' + '.join(map(str, sizes))} = {sum(sizes)}"
+            yield Hit(key, f"{total}, and there are {dim // 2} pairs.")
 
 
 @Rule(
@@ -253,7 +231,7 @@ def sections_sum(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Make height and width smaller, and time larger.",
     threads=("xLLM-AI/xllm#2120", "QwenLM/Qwen3-VL#1800"),
 )
-def sections_cut(entry: ScalingKeys) -> Iterator[Hit]:
+def sections_cut(entry: Subject) -> Iterator[Hit]:
     """Interleaved sections whose height or width runs beyond the last pair."""
     for key, sizes in _sections(entry):
         cut = _cut(entry, sizes)
@@ -269,15 +247,13 @@ def sections_cut(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Remove one of them.",
     threads=("kekzl/imp#1174",),
 )
-def two_sections(entry: ScalingKeys) -> Iterator[Hit]:
+def two_sections(entry: Subject) -> Iterator[Hit]:
     """Different `mrope_section` among the scaling keys and at the top level."""
-    own, outer = entry.values.get("mrope_section"), entry.part.config.get("mrope_section")
+    own, outer = entry.values.get("mrope_section"), entry.config.get("mrope_section")
     if own is not None and outer is not None and own != outer:
-        yield Hit(
-            entry.key("mrope_section"),
-            f"It is {own!r:.60} here and {outer!r:.60} at {entry.part.key('mrope_section')}; "
-            "Transformers reads this one.",
-        )
+        message = f"It is {own!r:.60} here and {outer!r:.60} at "
+        message += f"{entry.outer_key('mrope_section')}; Transformers reads this one."
+        yield Hit(entry.key("mrope_section"), message)
 
 
 @Rule(
@@ -288,7 +264,7 @@ def two_sections(entry: ScalingKeys) -> Iterator[Hit]:
     "to a fourth axis that is 0: in Qwen3-VL, pairs 61 and 62.",
     cure="No key of this file changes it; the effect is small, and only in llama.cpp.",
 )
-def left_over(entry: ScalingKeys) -> Iterator[Hit]:
+def left_over(entry: Subject) -> Iterator[Hit]:
     """Three interleaved sections that leave pairs over in ggml."""
     table = entry.table()
     if not _is_interleaved(entry) or table is None:
@@ -299,28 +275,23 @@ def left_over(entry: ScalingKeys) -> Iterator[Hit]:
         axis = axis_of_pairs((*sizes, 0), len(table.inv_freq), interleaved=True)
         left = [i for i, a in enumerate(axis) if a == 3]
         if left:
-            context = entry.part.context or 0
-            yield Hit(
-                key,
-                f"llama.cpp does not rotate pairs {', '.join(map(str, left))}: "
-                f"{table.inv_freq[left[0]] * context:.2g} rad at position {shown(context)}.",
-            )
+            context = entry.context or 0
+            message = f"llama.cpp does not rotate pairs {', '.join(map(str, left))}: "
+            message += f"{table.inv_freq[left[0]] * context:.2g} rad at position {shown(context)}."
+            yield Hit(key, message)
 
 
-def _sections(entry: ScalingKeys) -> Iterator[tuple[str, list[int]]]:
+def _sections(entry: Subject) -> Iterator[tuple[str, list[int]]]:
     for name in NAMES:
-        own = entry.values.get(name)
-        place, given = (
-            (entry, own) if own is not None else (entry.part, entry.part.config.get(name))
-        )
+        given = entry.values[name] if entry.has(name) else entry.config.get(name)
         if not isinstance(given, list) or not 0 < len(given) <= MOST_AXES:
             continue
         sizes = [n for n in map(whole, given) if n is not None and n >= 0]
         if len(sizes) == len(given):
-            yield place.key(name), sizes
+            yield entry.key_in_use(name), sizes
 
 
-def _cut(entry: ScalingKeys, sizes: list[int]) -> list[str]:
+def _cut(entry: Subject, sizes: list[int]) -> list[str]:
     """Describe the axes that get fewer pairs than their sections, where axes alternate."""
     if not _is_interleaved(entry) or entry.dim is None:
         return []
@@ -335,5 +306,5 @@ def _cut(entry: ScalingKeys, sizes: list[int]) -> list[str]:
     ]
 
 
-def _is_interleaved(entry: ScalingKeys) -> bool:
-    return takes_turns(entry.part.keys, entry.values.get("mrope_interleaved"))
+def _is_interleaved(entry: Subject) -> bool:
+    return takes_turns(entry.keys, entry.values.get("mrope_interleaved"))

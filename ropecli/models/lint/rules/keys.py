@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.keys import ORIGINAL
+from ropecli.models.keys import CONTEXT, ORIGINAL
 from ropecli.models.lint.readings import FIRST, MEASURED, join_stacks, sentence, without_it
-from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
+from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import (
     ELSEWHERE,
@@ -47,7 +47,7 @@ _LOCAL = {
 _FILLED_IN = ("rope_theta", "rope_type", "type", ORIGINAL, "truncate")
 
 
-@Rule(
+@PartRule(
     "R009",
     "error",
     "a misspelt key",
@@ -55,7 +55,7 @@ _FILLED_IN = ("rope_theta", "rope_type", "type", ORIGINAL, "truncate")
     "head dim 128 rotates its slowest pair 47 times too fast.",
     cure="Correct the name.",
 )
-def misspelt_at_the_top(part: ConfigPart) -> Iterator[Hit]:
+def misspelt_at_the_top(part: Subject) -> Iterator[Hit]:
     """A key at the top level that is one or two letters off a key of rotary embeddings.
 
     Only where that one is missing and would have an effect: the model's class reads it, and the
@@ -64,7 +64,7 @@ def misspelt_at_the_top(part: ConfigPart) -> Iterator[Hit]:
     for name in islice(part.config, MOST_NAMES):
         right = intended_name(name) if name not in TOP else None
         if right is not None and not part.get_all(right):
-            yield from _rightly_named(part, part.key(name), part.key(right), part.config[name])
+            yield from _rightly_named(part, name, right)
 
 
 @Rule(
@@ -76,7 +76,7 @@ def misspelt_at_the_top(part: ConfigPart) -> Iterator[Hit]:
     cure="Correct the name.",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
-def misspelt(entry: ScalingKeys) -> Iterator[Hit]:
+def misspelt(entry: Subject) -> Iterator[Hit]:
     """A scaling key that is one or two letters off one that the rope type reads.
 
     Only where it would have an effect under that name.
@@ -85,28 +85,28 @@ def misspelt(entry: ScalingKeys) -> Iterator[Hit]:
         yield from _misspelling(entry, name)
 
 
-def _misspelling(entry: ScalingKeys, name: str) -> Iterator[Hit]:
+def _misspelling(entry: Subject, name: str) -> Iterator[Hit]:
     known = of_any_type() if entry.rope_type is None else of_type(entry.rope_type)
     right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
     if right is not None and not entry.has(right):
-        yield from _rightly_named(entry.part, entry.key(name), entry.key(right), entry.values[name])
+        yield from _rightly_named(entry, name, right)
 
 
-def _rightly_named(part: ConfigPart, key: str, right: str, value: object) -> Iterator[Hit]:
+def _rightly_named(subject: Subject, name: str, right: str) -> Iterator[Hit]:
     """Yield what a key that no stack reads would do under its right name, if anything."""
-    if any(part.effects({key: ...}).values()):
+    if any(subject.effects(**{name: ...}).values()):
         return
-    effects = part.effects({key: ..., right: value})
-    texts, name = sentence("Under that name", effects), right.rpartition(".")[2]
-    refused = not effects and not part.name and name not in TOP  # for another reason
-    if not texts and not refused and name != "max_position_embeddings":
-        return
-    yield Hit(
-        key,
-        f"No stack reads it; {name} is missing.{texts}",
-        f"Rename it to {name}.",
-        {key: None, right: value},
-    )
+    value = subject.values[name]
+    effects = subject.effects(**{name: ..., right: value})
+    texts = sentence("Under that name", effects)
+    refused = not effects and subject.text and right not in TOP  # for another reason
+    if texts or refused or right == CONTEXT:
+        yield Hit(
+            subject.key(name),
+            f"No stack reads it; {right} is missing.{texts}",
+            f"Rename it to {right}.",
+            {subject.key(name): None, subject.key(right): value},
+        )
 
 
 @Rule(
@@ -117,7 +117,7 @@ def _rightly_named(part: ConfigPart, key: str, right: str, value: object) -> Ite
     cure="Remove it, or find the intended name.",
     threads=("huggingface/transformers#48594",),
 )
-def unread(entry: ScalingKeys) -> Iterator[Hit]:
+def unread(entry: Subject) -> Iterator[Hit]:
     """A scaling key that no rope type has, and that is not a misspelling of one."""
     for name in islice(entry.values, MOST_NAMES):
         if _is_read(name) or name == "attn_factor" or any(_misspelling(entry, name)):
@@ -137,7 +137,7 @@ def unread(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )
-def attn_factor(entry: ScalingKeys) -> Iterator[Hit]:
+def attn_factor(entry: Subject) -> Iterator[Hit]:
     """`attn_factor` among the scaling keys, other than 1."""
     given = number(entry.values.get("attn_factor"))
     if "attn_factor" not in entry.values or given == 1:
@@ -149,7 +149,7 @@ def attn_factor(entry: ScalingKeys) -> Iterator[Hit]:
         hint = "" if has_one else f"Remove it: {entry.rope_type} has no attention factor."
         yield Hit(entry.key("attn_factor"), unread, hint if entry.rope_type else "")
         return
-    factor, used = entry.number("factor"), table.attention_factor
+    factor, used = entry.numbers.get("factor"), table.attention_factor
     formula = f" (0.1 ln {shown(factor)} + 1)" if factor and used == mscale(factor) else ""
     product = used * given
     yield Hit(
@@ -170,7 +170,7 @@ def attn_factor(entry: ScalingKeys) -> Iterator[Hit]:
     threads=("unslothai/unsloth#6197",),
     rope_types=("default",),
 )
-def scaling_without_effect(entry: ScalingKeys) -> Iterator[Hit]:
+def scaling_without_effect(entry: Subject) -> Iterator[Hit]:
     """Scaling keys, such as a factor other than 1, with rope_type default or without one."""
     names = [name for name in _SCALE if entry.has(name) and entry.values[name] != 1]
     if names:
@@ -184,11 +184,11 @@ def scaling_without_effect(entry: ScalingKeys) -> Iterator[Hit]:
     "keys of another rope type",
     why="A rope type reads its own keys; those of another type have no effect.",
     cure="Remove them, or set the rope_type that they belong to.",
+    requires=("rope_type",),
 )
-def of_another_type(entry: ScalingKeys) -> Iterator[Hit]:
+def of_another_type(entry: Subject, rope_type: str) -> Iterator[Hit]:
     """A scaling key that other rope types read and this one does not."""
-    rope_type = entry.rope_type
-    if rope_type is None or rope_type == "default":
+    if rope_type == "default":
         return
     others = [
         name
@@ -212,7 +212,7 @@ def _is_read(name: str) -> bool:
     "and vLLM refuses the file.",
     cure="Remove type, the old name of rope_type.",
 )
-def two_types(entry: ScalingKeys) -> Iterator[Hit]:
+def two_types(entry: Subject) -> Iterator[Hit]:
     """`type` and `rope_type` with different meanings; two names of the same type are fine."""
     old, new = entry.values.get("type"), entry.values.get("rope_type")
     if not isinstance(old, str) or not isinstance(new, str) or _plain(old) == _plain(new):
@@ -230,13 +230,13 @@ def two_types(entry: ScalingKeys) -> Iterator[Hit]:
     why="Stacks know different names, and refuse the others.",
     cure="Use the name that all stacks know, if there is one.",
 )
-def local_name(entry: ScalingKeys) -> Iterator[Hit]:
+def local_name(entry: Subject) -> Iterator[Hit]:
     """An old name of a rope type, or a type of vLLM's own."""
     written = entry.written_type
     if not isinstance(written, str) or entry.rope_type is None or written in (*NEEDED, "axial"):
         return
     said = _LOCAL.get(written, "a type that Transformers does not have")
-    refused = entry.part.refusals
+    refused = entry.refusals
     by = f" The file is refused by {join_stacks(refused)}." if refused else ""
     yield Hit(entry.type_key, f"{written!r} is {said}.{by}")
 
@@ -248,7 +248,7 @@ def local_name(entry: ScalingKeys) -> Iterator[Hit]:
     why="Transformers fails with a KeyError, or warns and fails later.",
     cure=f"The types are {', '.join(ROPE_TYPES)}.",
 )
-def unknown_type(entry: ScalingKeys) -> Iterator[Hit]:
+def unknown_type(entry: Subject) -> Iterator[Hit]:
     """A rope_type that no stack knows."""
     if entry.rope_type is None and entry.written_type is not None:
         meaning = meant(entry.written_type, ROPE_TYPES) or "."
@@ -262,21 +262,19 @@ def unknown_type(entry: ScalingKeys) -> Iterator[Hit]:
     "a scaling key is missing",
     why="Transformers refuses the file with a KeyError.",
     cure="Add it, with the value of the released model.",
+    requires=("rope_type",),
 )
-def missing(entry: ScalingKeys) -> Iterator[Hit]:
+def missing(entry: Subject, rope_type: str) -> Iterator[Hit]:
     """A key that the rope type requires.
 
     The factor of linear, dynamic, yarn and llama3, the other two of llama3, the lists of longrope.
     """
-    rope_type = entry.rope_type or ""
     if not entry.values or (rope_type == "dynamic" and entry.has("alpha")):
         return
     for name in NEEDED.get(rope_type, ()):
         if name not in entry.values:
-            yield Hit(
-                entry.key(name),
-                f"Rope type {rope_type} requires it.",
-            )
+            message = f"Rope type {rope_type} requires it."
+            yield Hit(entry.key(name), message)
 
 
 @Rule(
@@ -287,18 +285,18 @@ def missing(entry: ScalingKeys) -> Iterator[Hit]:
     "rope_type or original length, and a null truncate counts as false.",
     cure="Set a value, or remove the key.",
 )
-def null(entry: ScalingKeys) -> Iterator[Hit]:
+def null(entry: Subject) -> Iterator[Hit]:
     """null for a scaling key that Transformers then refuses, or takes otherwise than no key."""
     needed = NEEDED.get(entry.rope_type or "", ())
     for name in (*_FILLED_IN, *needed):
         if name not in entry.values or entry.values[name] is not None:
             continue
-        refused = FIRST in entry.part.refusals
+        refused = FIRST in entry.refusals
         effects = entry.effects(**{name: ...})
         if effects.get(FIRST) and (refused or name == "truncate"):
             yield Hit(entry.key(name), without_it(effects))
         elif refused and name in needed:
-            by = f"The file is refused by {join_stacks(entry.part.refusals)}."
+            by = f"The file is refused by {join_stacks(entry.refusals)}."
             message = f"Rope type {entry.rope_type} requires a value. {by}"
             yield Hit(entry.key(name), message, "Set a value.")
 
@@ -317,7 +315,7 @@ _FOREIGN = {
 }
 
 
-@Rule(
+@PartRule(
     "R007",
     "warning",
     "a key of another format or place",
@@ -325,21 +323,22 @@ _FOREIGN = {
     "rope_scaling_factor, and scaling keys belong into rope_scaling. A config.json with them gets "
     "the default base, or no scaling.",
     cure="Write rope_theta, and the scaling keys under rope_scaling with a rope_type.",
+    requires=("text",),
     threads=("ggml-org/llama.cpp#2768",),
 )
-def foreign(part: ConfigPart) -> Iterator[Hit]:
+def foreign(part: Subject) -> Iterator[Hit]:
     """A key that has no effect, where the one that it stands for is missing."""
     held = part.held
     scales = any(name in held for name in ("rope_type", "type"))
     missing = {"rope_theta": not part.get_all("rope_theta") and "rope_theta" not in held}
-    missing["rope_scaling"] = not scales and not part.is_nested
+    missing["rope_scaling"] = not scales and not part.nested
     for right, names in _FOREIGN.items():
-        found = [name for name in names if part.config.get(name) not in (None, False)]
-        if part.name or not found or not missing[right]:
+        given = [name for name in names if part.values.get(name) not in (None, False)]
+        if not given or not missing[right]:
             continue
-        if not any(part.effects({part.key(name): ... for name in found}).values()):
-            said = f"Without effect in {join_stacks(MEASURED)}: {', '.join(found)}"
-            yield Hit(part.key(found[0]), f"{said}. {right} is missing.")
+        if not any(part.effects(**dict.fromkeys(given, ...)).values()):
+            said = f"Without effect in {join_stacks(MEASURED)}: {', '.join(given)}"
+            yield Hit(part.key(given[0]), f"{said}. {right} is missing.")
 
 
 def _plain(name: str) -> str:

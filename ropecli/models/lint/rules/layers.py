@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ropecli.models.entries import unread_objects
 from ropecli.models.keys import SLIDING
-from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
+from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.models.refusals import failure
 from ropecli.names import meant
@@ -38,29 +39,26 @@ _LAYER_TYPES = (
         "lablup/mlxcel#1340",
         "NVIDIA/TensorRT-Model-Connect#1304",
     ),
+    requires=("flat", "factor"),
 )
-def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
+def flat_scaling(entry: Subject, factor: float) -> Iterator[Hit]:
     """A factor for all layers, in a file with `rope_local_base_freq`."""
-    factor = entry.number("factor")
-    usual = entry.part.architecture.scaling
-    apart = entry.part.config.get("rope_local_base_freq") or SLIDING in usual
-    if entry.nested or not apart or factor is None or factor <= 1:
+    apart = entry.config.get("rope_local_base_freq") or SLIDING in entry.architecture.scaling
+    if not apart or factor <= 1:
         return
-    kinds = entry.part.rotating_layers
+    kinds = entry.rotating
     scaled = [each.name for each in kinds if each.rope_type != "default"]
     plain = [each.name for each in kinds if each.rope_type == "default"]
     if not scaled or not plain or any(each.refused for each in kinds):
         return
-    window = whole(entry.part.config.get("sliding_window"))
+    window = whole(entry.config.get("sliding_window"))
     off = ""
     if window:
         off = f" At the end of their window of {shown(window)} the fastest pair would be off by "
         off += f"{window * (1 - 1 / factor):.4g} rad."
-    yield Hit(
-        entry.key("factor"),
-        f"Transformers scales {', '.join(scaled)} by {shown(factor)} and {', '.join(plain)} not at "
-        f"all.{off}",
-    )
+    message = f"Transformers scales {', '.join(scaled)} by {shown(factor)} and {', '.join(plain)} "
+    message += f"not at all.{off}"
+    yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -70,39 +68,35 @@ def flat_scaling(entry: ScalingKeys) -> Iterator[Hit]:
     why="A layer with a sliding window sees no distance beyond it, so there is nothing to scale "
     "for: scaling only changes the distances that it was trained on.",
     cure="Use rope_type default for sliding_attention.",
+    requires=("rope_type", "factor"),
     threads=("vllm-project/vllm#29111", "antonellof/ferrox#39"),
 )
-def scaled_sliding(entry: ScalingKeys) -> Iterator[Hit]:
+def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Hit]:
     """A layer type of sliding windows with a rope type that scales."""
-    factor, scales = entry.number("factor"), entry.rope_type not in {None, "default"}
-    if "sliding" in entry.layer and scales and factor is not None and factor not in {0, 1}:
-        yield Hit(
-            entry.key("factor"),
-            f"Sliding layers are scaled by {shown(factor)} and never see beyond their window.",
-        )
+    if "sliding" in entry.layer and rope_type != "default" and factor not in {0, 1}:
+        message = f"Sliding layers are scaled by {shown(factor)} and never see beyond their window."
+        yield Hit(entry.key("factor"), message)
 
 
-@Rule(
+@PartRule(
     "R065",
     "warning",
     "scaling keys for a layer type that no layer has",
     why="Transformers looks up the names in layer_types: keys under another name are not used. "
     "Without any known name, the whole dictionary counts as one without a rope_type.",
     cure="Use the names of layer_types.",
+    requires=("layer_types", "held"),
 )
-def other_layer_type(part: ConfigPart) -> Iterator[Hit]:
+def other_layer_type(part: Subject, types: list[Any], held: dict[str, Any]) -> Iterator[Hit]:
     """Scaling keys under a name that is not in `layer_types`."""
-    types = part.config.get("layer_types")
-    if not isinstance(types, list) or part.holder is None:
-        return
     usual = part.architecture.scaling
-    for name, value in part.held.items():
+    for name, value in held.items():
         if isinstance(value, dict) and name not in types and name not in usual:
             has = ", ".join(sorted({str(each)[:30] for each in types})[:5])
             yield Hit(part.key(f"{part.holder}.{name}"), f"The layers are of type {has}.")
 
 
-@Rule(
+@PartRule(
     "R069",
     "error",
     "scaling keys by layer type in a model that has one object for all layers",
@@ -111,16 +105,16 @@ def other_layer_type(part: ConfigPart) -> Iterator[Hit]:
     "fails with a KeyError.",
     cure="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
 )
-def unread_by_layer_type(part: ConfigPart) -> Iterator[Hit]:
+def unread_by_layer_type(part: Subject) -> Iterator[Hit]:
     """Objects by layer type in `rope_parameters`, where the code of `model_type` reads none."""
     objects = value_or_none(lambda: unread_objects(part.keys))
-    if not objects or part.holder is None:
+    if not objects:
         return
     kind = part.architecture.model_type
     if value_or_none(lambda: failure(part.keys)):
         what = f"Transformers fails on it: model_type {kind} has one object for all its layers."
     else:
-        read = next(iter(part.rotating_layers), None)
+        read = next(iter(part.rotating), None)
         base = None if read is None else read.scaling.get("rope_theta")
         what = f"Transformers reads none of it in model_type {kind}"
         if read is not None and base is not None:
@@ -130,18 +124,18 @@ def unread_by_layer_type(part: ConfigPart) -> Iterator[Hit]:
         yield Hit(part.key(f"{part.holder}.{name}"), what)
 
 
-@Rule(
+@PartRule(
     "R068",
     "error",
     "an unknown layer type",
     why="Transformers refuses the file. A stack that only compares the name with the one that it "
     "looks for takes the layer for another type: without its window, or with another base.",
     cure="Correct the name.",
+    requires=("layer_types",),
 )
-def unknown_layer_type(part: ConfigPart) -> Iterator[Hit]:
+def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Hit]:
     """A name in `layer_types` that Transformers does not know."""
-    types = part.config.get("layer_types")
-    if not isinstance(types, list) or not part.architecture.in_transformers:
+    if not part.architecture.in_transformers:
         return
     for i, name in enumerate(types):
         if isinstance(name, str) and name not in _LAYER_TYPES:
@@ -151,18 +145,17 @@ def unknown_layer_type(part: ConfigPart) -> Iterator[Hit]:
             return
 
 
-@Rule(
+@PartRule(
     "R066",
     "warning",
     "scaling keys outside the layer types",
     why="Where scaling keys are nested by layer type, Transformers reads the nested ones; a key "
     "outside applies to no layer.",
     cure="Write it under each layer type that it is for.",
+    requires=("nested",),
 )
-def outside(part: ConfigPart) -> Iterator[Hit]:
+def outside(part: Subject) -> Iterator[Hit]:
     """A plain value next to nested scaling keys, other than `truncate`."""
-    if not part.is_nested:
-        return
     if value_or_none(lambda: unread_objects(part.keys)):
         return  # its class reads the values outside, and none of the others
     for name, value in part.held.items():
@@ -170,67 +163,61 @@ def outside(part: ConfigPart) -> Iterator[Hit]:
             yield Hit(part.key(f"{part.holder}.{name}"), "It applies to no layer type.")
 
 
-@Rule(
+@PartRule(
     "R067",
     "note",
     "null for a layer type",
     why="The newest Transformers takes null as no position in models that have such layers, and as "
     "a default in others; older versions and other stacks fail.",
     cure="Check that the stack you run supports it.",
+    requires=("layer_types", "held"),
 )
-def without_position(part: ConfigPart) -> Iterator[Hit]:
+def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> Iterator[Hit]:
     """null as the scaling keys of a layer type."""
-    types = part.config.get("layer_types")
-    for name, value in part.held.items():
-        nested = isinstance(types, list) and name in types
-        if value is None and nested:
-            yield Hit(
-                part.key(f"{part.holder}.{name}"),
-                "It means no position, or a default, depending on the model's code.",
-            )
+    for name, value in held.items():
+        if value is None and name in types:
+            message = "It means no position, or a default, depending on the model's code."
+            yield Hit(part.key(f"{part.holder}.{name}"), message)
 
 
-@Rule(
+@PartRule(
     "R062",
     "warning",
     "no_rope_layers with mostly zeros",
     why="Despite the name, 1 means that a layer HAS a rotary embedding, and 0 that it has none. "
     "With the two swapped, most layers lose their positions.",
     cure="Write 1 for each layer that rotates; released models have 0 in every fourth.",
+    requires=("no_rope_layers",),
 )
-def reversed_nope(part: ConfigPart) -> Iterator[Hit]:
+def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Hit]:
     """`no_rope_layers` with more zeros than ones."""
-    flags = _flags(part)
-    if flags and 2 * sum(flags) < len(flags):
-        yield Hit(
-            part.key("no_rope_layers"),
-            f"Only {sum(flags)} of {len(flags)} layers rotate: 1 means that a layer does.",
-        )
+    if 2 * sum(flags) < len(flags):
+        message = f"Only {sum(flags)} of {len(flags)} layers rotate: 1 means that a layer does."
+        yield Hit(part.key("no_rope_layers"), message)
 
 
-@Rule(
+@PartRule(
     "R063",
     "warning",
     "no_rope_layers and no_rope_layer_interval differ",
     why="Transformers uses the list and ignores the interval; a stack that knows only the interval "
     "skips other layers.",
     cure="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
+    requires=("no_rope_layers",),
 )
-def other_interval(part: ConfigPart) -> Iterator[Hit]:
+def other_interval(part: Subject, flags: list[bool]) -> Iterator[Hit]:
     """A list that differs from the interval's, with at least as many ones as zeros."""
-    flags, step = _flags(part), whole(part.config.get("no_rope_layer_interval"))
-    if not flags or not step or step < 1 or 2 * sum(flags) < len(flags):
+    step = whole(part.config.get("no_rope_layer_interval"))
+    if not step or step < 1 or 2 * sum(flags) < len(flags):
         return
     wrong = [i for i, flag in enumerate(flags) if flag != bool((i + 1) % step)]
     if wrong:
-        yield Hit(
-            part.key("no_rope_layers"),
-            f"It differs from an interval of {step} in {len(wrong)} of {len(flags)} layers, first "
-            f"in layer {wrong[0]}.",
-        )
+        message = f"It differs from an interval of {step} in {len(wrong)} of {len(flags)} layers, "
+        message += f"first in layer {wrong[0]}."
+        yield Hit(part.key("no_rope_layers"), message)
 
 
-@Rule(
+@PartRule(
     "R064",
     "warning",
     "a list of layers of the wrong length",
@@ -238,17 +225,10 @@ def other_interval(part: ConfigPart) -> Iterator[Hit]:
     "short; of a longer one, the last entries have no effect.",
     cure="Write one entry for each of num_hidden_layers.",
 )
-def wrong_count(part: ConfigPart) -> Iterator[Hit]:
+def wrong_count(part: Subject) -> Iterator[Hit]:
     """`layer_types` or `no_rope_layers` whose length is not `num_hidden_layers`."""
     count = next((whole(v) for v in part.get_all("num_hidden_layers").values()), None)
     for name in ("layer_types", "no_rope_layers"):
         given = part.config.get(name)
         if count and isinstance(given, list) and given and len(given) != count:
             yield Hit(part.key(name), f"It has {len(given):,} entries for {shown(count)} layers.")
-
-
-def _flags(part: ConfigPart) -> list[bool]:
-    given = part.config.get("no_rope_layers")
-    if not isinstance(given, list) or not all(each in {0, 1} for each in map(whole, given)):
-        return []
-    return [bool(each) for each in given]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL
 from ropecli.models.lint.readings import ignoring, join_stacks, sentence
 from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ScalingKeys
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown, whole
 
 _BEYOND = {
@@ -32,25 +32,24 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
         "NVIDIA/Megatron-LM#1418",
     ),
     rope_types=("linear", "yarn", "llama3"),
+    requires=("factor", "context"),
 )
-def beyond(entry: ScalingKeys) -> Iterator[Hit]:
+def beyond(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     """A max_position_embeddings above factor times the original length.
 
     In linear and YaRN; in llama3 above four times that, where every layer rotates: Llama 3.1 has
     twice.
     """
-    factor, original, context = entry.number("factor"), _original(entry), entry.part.context
-    if factor is None or original is None or context is None:
+    original = _original(entry)
+    if original is None:
         return
-    if entry.rope_type == "llama3" and not all(s.rotates for s in entry.part.settings):
+    if entry.rope_type == "llama3" and not all(s.rotates for s in entry.layers):
         return
     if factor >= 1 and context > _BEYOND[entry.rope_type or ""] * factor * original:
-        yield Hit(
-            entry.key("factor"),
-            f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
-            f"{shown(context / original)}: beyond {shown(factor * original)} positions the model "
-            "runs past the length for which its frequencies are scaled.",
-        )
+        message = f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
+        message += f"{shown(context / original)}: beyond {shown(factor * original)} positions the "
+        message += "model runs past the length for which its frequencies are scaled."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -63,23 +62,18 @@ def beyond(entry: ScalingKeys) -> Iterator[Hit]:
     "smaller factor.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=("linear", "yarn"),
+    requires=("factor", "context"),
 )
-def short_of(entry: ScalingKeys) -> Iterator[Hit]:
+def short_of(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     """Linear or YaRN whose max_position_embeddings is below factor times the original length."""
-    factor, original, context = entry.number("factor"), _original(entry), entry.part.context
-    if factor is None or original is None or context is None:
-        return
-    if ORIGINAL not in {**entry.part.config, **entry.values} or original > context:
-        return
-    if context * _SLACK < factor * original:
-        yield Hit(
-            entry.key("factor"),
-            f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
-            f"{shown(context)}.",
-        )
+    original = _original(entry)
+    if original is not None and original <= context and context * _SLACK < factor * original:
+        message = f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
+        message += f"{shown(context)}."
+        yield Hit(entry.key("factor"), message)
 
 
-def _original(entry: ScalingKeys) -> int | None:
+def _original(entry: Subject) -> int | None:
     """Return the original length; linear does not use the one that the file gives."""
     return entry.written_original if entry.rope_type == "linear" else entry.original
 
@@ -95,18 +89,18 @@ def _original(entry: ScalingKeys) -> int | None:
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=BY_ORIGINAL,
 )
-def no_original(entry: ScalingKeys) -> Iterator[Hit]:
+def no_original(entry: Subject) -> Iterator[Hit]:
     """yarn, longrope or llama3 without original_max_position_embeddings."""
     if entry.original is not None or not entry.values:
         return
-    context, factor = entry.part.context, entry.number("factor")
-    refused = entry.part.refusals
+    context, factor = entry.context, entry.numbers.get("factor")
+    refused = entry.refusals
     used = context if entry.settings is None else entry.settings.original_context_length
     texts = {} if used is None else entry.effects(**{ORIGINAL: used})
     same = [stack for stack in ignoring(texts) if stack not in refused]
     said = []
     if same:
-        default = f"the default of model_type {entry.part.architecture.model_type}"
+        default = f"the default of model_type {entry.architecture.model_type}"
         what = "max_position_embeddings" if used == context else default
         takes = f"{join_stacks(same)} {'take' if same[1:] else 'takes'}"
         said.append(f"{takes} {what}, {shown(used or 0)}, instead.")
@@ -118,7 +112,7 @@ def no_original(entry: ScalingKeys) -> Iterator[Hit]:
     yield Hit(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No stack has a value for it.")
 
 
-def _describe_error(entry: ScalingKeys, context: int, factor: float) -> str:
+def _describe_error(entry: Subject, context: int, factor: float) -> str:
     """Describe the error of the frequencies if the context is the stretched length."""
     as_is = entry.table(**{ORIGINAL: context})
     meant = entry.table(**{ORIGINAL: max(1, round(context / factor))})
@@ -137,14 +131,14 @@ def _describe_error(entry: ScalingKeys, context: int, factor: float) -> str:
     "of each type, or uses max_position_embeddings; it does not read the top level.",
     cure="Move it to the scaling keys of the layer type.",
     rope_types=BY_ORIGINAL,
+    requires=("nested",),
 )
-def misplaced_original(entry: ScalingKeys) -> Iterator[Hit]:
+def misplaced_original(entry: Subject) -> Iterator[Hit]:
     """yarn, longrope or llama3 under a layer type, with the original length only at the top."""
-    outer = entry.part.config.get(ORIGINAL)
-    if outer is not None and entry.nested and not entry.has(ORIGINAL):
-        context = entry.part.context
-        taken = "nothing" if context is None else f"max_position_embeddings, {shown(context)}"
-        yield Hit(entry.part.key(ORIGINAL), f"Transformers does not read it here: it uses {taken}.")
+    if entry.config.get(ORIGINAL) is not None and not entry.has(ORIGINAL):
+        context = entry.context
+        used = "nothing" if context is None else f"max_position_embeddings, {shown(context)}"
+        yield Hit(entry.outer_key(ORIGINAL), f"Transformers does not read it here: it uses {used}.")
 
 
 @Rule(
@@ -157,18 +151,14 @@ def misplaced_original(entry: ScalingKeys) -> Iterator[Hit]:
     "after it as max_position_embeddings.",
     threads=("NVIDIA/Megatron-LM#1418",),
     rope_types=BY_ORIGINAL,
+    requires=("original", "context"),
 )
-def original_beyond(entry: ScalingKeys) -> Iterator[Hit]:
+def original_beyond(entry: Subject, original: int, context: int) -> Iterator[Hit]:
     """An original length above max_position_embeddings, or equal to it in llama3."""
-    original, context = entry.original, entry.part.context
-    if original is None or context is None:
-        return
     if original > context or (entry.rope_type == "llama3" and original == context):
-        yield Hit(
-            entry.key(ORIGINAL),
-            f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no position "
-            "is beyond the trained ones.",
-        )
+        message = f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no "
+        message += "position is beyond the trained ones."
+        yield Hit(entry.key(ORIGINAL), message)
 
 
 @Rule(
@@ -179,13 +169,11 @@ def original_beyond(entry: ScalingKeys) -> Iterator[Hit]:
     "where the scaling keys are nested; llama.cpp and mlx-lm use the one among the scaling keys.",
     cure="Write the same number in both places, or remove one.",
 )
-def two_originals(entry: ScalingKeys) -> Iterator[Hit]:
+def two_originals(entry: Subject) -> Iterator[Hit]:
     """Different original_max_position_embeddings at the top level and among the scaling keys."""
-    inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.part.config.get(ORIGINAL))
+    inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.config.get(ORIGINAL))
     if inner is not None and outer is not None and inner != outer:
         same = sentence(f"With {shown(outer)} here too", entry.effects(**{ORIGINAL: outer}))
-        yield Hit(
-            entry.key(ORIGINAL),
-            f"It is {shown(inner)} here and {shown(outer)} at {entry.part.key(ORIGINAL)}; "
-            f"Transformers uses {shown(entry.original or 0)}.{same}",
-        )
+        message = f"It is {shown(inner)} here and {shown(outer)} at {entry.outer_key(ORIGINAL)}; "
+        message += f"Transformers uses {shown(entry.original or 0)}.{same}"
+        yield Hit(entry.key(ORIGINAL), message)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ScalingKeys
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, numbers, shown
 
 LISTS = ("short_factor", "long_factor")
@@ -21,12 +21,11 @@ LISTS = ("short_factor", "long_factor")
     "fails when it computes.",
     cure="Write one number per pair: half of head_dim times partial_rotary_factor.",
     rope_types=("longrope",),
+    requires=("dim",),
 )
-def wrong_length(entry: ScalingKeys) -> Iterator[Hit]:
+def wrong_length(entry: Subject, dim: int) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` whose length is not the number of pairs."""
-    if entry.dim is None:
-        return
-    pairs = (entry.dim + 1) // 2
+    pairs = (dim + 1) // 2
     for name in LISTS:
         given = entry.values.get(name)
         if isinstance(given, list) and len(given) != pairs:
@@ -42,7 +41,7 @@ def wrong_length(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Copy the lists of the released model.",
     rope_types=("longrope",),
 )
-def not_positive(entry: ScalingKeys) -> Iterator[Hit]:
+def not_positive(entry: Subject) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` that is not a list of finite numbers above 0."""
     for name in LISTS:
         given = entry.values.get(name)
@@ -67,18 +66,16 @@ def not_positive(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Compare with the released model's list.",
     rope_types=("longrope",),
 )
-def falling(entry: ScalingKeys) -> Iterator[Hit]:
+def falling(entry: Subject) -> Iterator[Hit]:
     """A `short_factor` or `long_factor` with a number below the one before it."""
     for name in LISTS:
         given = numbers(entry.values.get(name)) or []
         falls = [i for i in range(1, len(given)) if given[i] < given[i - 1]]
         if falls:
             i = falls[0]
-            yield Hit(
-                entry.key(name),
-                f"It decreases from {shown(given[i - 1])} to {shown(given[i])} at index {i}, "
-                f"the first of {len(falls)} places.",
-            )
+            message = f"It decreases from {shown(given[i - 1])} to {shown(given[i])} at index {i}, "
+            message += f"the first of {len(falls)} places."
+            yield Hit(entry.key(name), message)
 
 
 @Rule(
@@ -90,7 +87,7 @@ def falling(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Nothing to do if the model was trained this way.",
     rope_types=("longrope",),
 )
-def same_lists(entry: ScalingKeys) -> Iterator[Hit]:
+def same_lists(entry: Subject) -> Iterator[Hit]:
     """Equal lists with a factor other than 1 in them."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if short and short == long and set(short) != {1.0}:
@@ -113,7 +110,7 @@ def same_lists(entry: ScalingKeys) -> Iterator[Hit]:
     ),
     rope_types=("longrope",),
 )
-def the_switch(entry: ScalingKeys) -> Iterator[Hit]:
+def the_switch(entry: Subject) -> Iterator[Hit]:
     """LongRoPE with two different lists."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if not short or not long or short == long or len(short) != len(long) or min(short) <= 0:
@@ -124,9 +121,9 @@ def the_switch(entry: ScalingKeys) -> Iterator[Hit]:
     )
     message = f"Transformers uses it for a sequence beyond {where}; with it a pair rotates up to "
     message += f"{shown(worst)} times slower."
-    for length in (entry.original, entry.part.context):
+    for length in (entry.original, entry.context):
         if length:
-            message += sentence(f"At {shown(length)} positions", entry.part.partings(length))
+            message += sentence(f"At {shown(length)} positions", entry.partings(length))
     yield Hit(entry.key("long_factor"), message)
 
 
@@ -140,18 +137,16 @@ def the_switch(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Exchange the two lists.",
     rope_types=("longrope",),
 )
-def exchanged(entry: ScalingKeys) -> Iterator[Hit]:
+def exchanged(entry: Subject) -> Iterator[Hit]:
     """LongRoPE whose `short_factor` is above `long_factor` in most pairs."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if not short or not long or len(short) != len(long):
         return
     above = sum(a > b for a, b in zip(short, long, strict=True))
     if 2 * above > len(short):
-        yield Hit(
-            entry.key("short_factor"),
-            f"It is larger in {above} of {len(short)} pairs: up to {shown(max(short))}, and "
-            f"long_factor up to {shown(max(long))}.",
-        )
+        message = f"It is larger in {above} of {len(short)} pairs: up to {shown(max(short))}, and "
+        message += f"long_factor up to {shown(max(long))}."
+        yield Hit(entry.key("short_factor"), message)
 
 
 @Rule(
@@ -162,13 +157,13 @@ def exchanged(entry: ScalingKeys) -> Iterator[Hit]:
     "every model; Transformers ignores them in others and computes its own factor.",
     cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
 )
-def own_mscales(entry: ScalingKeys) -> Iterator[Hit]:
+def own_mscales(entry: Subject) -> Iterator[Hit]:
     """`short_mscale` or `long_mscale` outside Phi-3.5-MoE."""
     given = [name for name in ("short_mscale", "long_mscale") if entry.has(name)]
-    if given and entry.part.architecture.model_type != "phimoe":
-        length = entry.original if given[0] == "short_mscale" else entry.part.context
+    if given and entry.architecture.model_type != "phimoe":
+        length = entry.original if given[0] == "short_mscale" else entry.context
         changes = dict.fromkeys(map(entry.key, given), ...)
-        texts = entry.part.effects(changes, length=length)
+        texts = entry.effects_at(changes, length=length)
         said = without_it(texts) or f"Transformers ignores {' and '.join(given)} in this model."
         yield Hit(entry.key(given[0]), said)
 
@@ -182,22 +177,18 @@ def own_mscales(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Remove the factor, or write max_position_embeddings / original_max_position_embeddings.",
     threads=("huggingface/transformers#38224",),
     rope_types=("longrope",),
+    requires=("factor", "original", "context"),
 )
-def other_factor(entry: ScalingKeys) -> Iterator[Hit]:
+def other_factor(entry: Subject, factor: float, original: int, context: int) -> Iterator[Hit]:
     """LongRoPE with a `factor` that is more than 1 % off the ratio of the lengths."""
-    factor, original, context = entry.number("factor"), entry.original, entry.part.context
-    if not factor or original is None or context is None:
-        return
     ratio = context / original
-    if abs(factor / ratio - 1) <= 0.01 or ratio == 1 or entry.has("attention_factor"):
+    if not factor or abs(factor / ratio - 1) <= 0.01 or ratio == 1 or entry.has("attention_factor"):
         return
     given, implied = entry.table(), entry.table(factor=ratio)
     if given is not None and implied is not None:
-        yield Hit(
-            entry.key("factor"),
-            f"With it the attention factor is {shown(given.attention_factor)}; the lengths, "
-            f"{shown(context)} / {shown(original)}, give {shown(implied.attention_factor)}.",
-        )
+        message = f"With it the attention factor is {shown(given.attention_factor)}; the lengths, "
+        message += f"{shown(context)} / {shown(original)}, give {shown(implied.attention_factor)}."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -208,17 +199,16 @@ def other_factor(entry: ScalingKeys) -> Iterator[Hit]:
     "the original length is, and warns; another max_position_embeddings changes every score.",
     cure="Add factor or attention_factor, so that the limit can change without the scores.",
     rope_types=("longrope",),
+    requires=("original", "context"),
 )
-def no_factor(entry: ScalingKeys) -> Iterator[Hit]:
+def no_factor(entry: Subject, original: int, context: int) -> Iterator[Hit]:
     """LongRoPE without `factor` and `attention_factor`, and the original length at the top."""
-    if entry.has("factor") or entry.has("attention_factor"):
+    if entry.has("factor") or entry.has("attention_factor") or ORIGINAL not in entry.config:
         return
-    table, context, original = entry.table(), entry.part.context, entry.original
-    if ORIGINAL not in entry.part.config or table is None or not context or not original:
+    table = entry.table()
+    if table is None or not context or not original:
         return
     if table.attention_factor != 1:
-        yield Hit(
-            entry.key("factor"),
-            f"The attention factor {shown(table.attention_factor)} follows from "
-            f"max_position_embeddings / {ORIGINAL} = {shown(context / original)}.",
-        )
+        message = f"The attention factor {shown(table.attention_factor)} follows from "
+        message += f"max_position_embeddings / {ORIGINAL} = {shown(context / original)}."
+        yield Hit(entry.key("factor"), message)

@@ -8,8 +8,8 @@ from typing import Any
 from ropecli.models.architectures import released_values
 from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
-from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ConfigPart
+from ropecli.models.lint.rule import Hit, PartRule
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number
 from ropecli.models.settings import Settings
 
@@ -26,7 +26,7 @@ _TOP = ("rope_interleave", "no_rope_layer_interval")
 _EITHER = ("rope_theta", "partial_rotary_factor")
 
 
-@Rule(
+@PartRule(
     "R005",
     "warning",
     "differs from every released file like it",
@@ -41,13 +41,13 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
         "NVIDIA/Megatron-LM#1418",
     ),
 )
-def unlike_released(part: ConfigPart) -> Iterator[Hit]:
+def unlike_released(part: Subject) -> Iterator[Hit]:
     """A value that no released file of the model_type has, and that changes the rotation.
 
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
     another list of layers without position.
     """
-    rotating = part.rotating_layers
+    rotating = part.rotating
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
@@ -57,7 +57,7 @@ def unlike_released(part: ConfigPart) -> Iterator[Hit]:
                 yield from _compare(part, settings, row)
 
 
-def _compare(part: ConfigPart, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
+def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
     for key, value in row.get("when", {}).items():
         if _value(part, settings, key) not in (value if isinstance(value, list) else [value]):
             return
@@ -67,7 +67,7 @@ def _compare(part: ConfigPart, settings: Settings, row: Mapping[str, Any]) -> It
     if not wrong:
         return
     changes = dict(_change(part, settings, key, value) for key, value in wrong.items())
-    texts = by_stack(part.effects(changes))
+    texts = by_stack(part.effects_at(changes))
     if not texts:
         return
     values = [f"{key} {_written([_value(part, settings, key)])}" for key in row.get("when", {})]
@@ -86,7 +86,7 @@ def _compare(part: ConfigPart, settings: Settings, row: Mapping[str, Any]) -> It
     )
 
 
-def _value(part: ConfigPart, settings: Settings, key: str) -> Any:
+def _value(part: Subject, settings: Settings, key: str) -> Any:
     """Return the value in use, whichever key of the file it is from."""
     placed = settings.geometry
     of_file = {
@@ -105,17 +105,17 @@ def _value(part: ConfigPart, settings: Settings, key: str) -> Any:
         size = part.integer(key)
         return placed.get(key) if size is None else size
     if key == "mrope_section":  # as written: some stacks have no default for it
-        own = part.held.get(key)
-        return part.config.get(key) if own is None else own
+        value = part.held.get(key)
+        return part.config.get(key) if value is None else value
     if key == "mrope_interleaved":  # as written: not every stack reads it
         placed = {}
     value = placed.get(key, settings.scaling.get(key))
     return _DEFAULTS.get(key) if value is None else value
 
 
-def _interval(part: ConfigPart) -> int | None:
+def _interval(part: Subject) -> int | None:
     """Return n where layers n, 2n, ... have no position; None of another pattern."""
-    rotates = {i: s.rotates for s in part.settings for i in s.layers or ()}
+    rotates = {i: s.rotates for s in part.layers for i in s.layers or ()}
     static = sorted(i for i, each in rotates.items() if not each)
     if not static or not rotates:
         return None
@@ -123,15 +123,15 @@ def _interval(part: ConfigPart) -> int | None:
     return step if static == list(range(static[0], max(rotates) + 1, step)) else None
 
 
-def _change(part: ConfigPart, settings: Settings, key: str, value: Any) -> tuple[str, Any]:
+def _change(part: Subject, settings: Settings, key: str, value: Any) -> tuple[str, Any]:
     """Return the dotted path of a key, where the file has it or should have it, and its value."""
     if key == "no_rope_layer_interval" and part.config.get("no_rope_layers") is not None:
-        count = max((i for s in part.settings for i in s.layers or ()), default=-1) + 1
+        count = max((i for s in part.layers for i in s.layers or ()), default=-1) + 1
         count = count or part.integer("num_hidden_layers") or 0
         return part.key("no_rope_layers"), [int((i + 1) % value != 0) for i in range(count)]
     if key in (*_TOP, *_SIZES) or (key == ORIGINAL and part.config.get(key) is not None):
         return part.key(key), value
-    if part.is_nested:
+    if part.nested:
         return part.key(f"{part.holder}.{settings.kind}.{key}"), value
     if key not in _EITHER or key in part.held:
         return part.key(f"{part.holder or 'rope_scaling'}.{key}"), value

@@ -8,8 +8,8 @@ import numpy as np
 
 from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, sentence, without_it
-from ropecli.models.lint.rule import Hit, Rule
-from ropecli.models.lint.subjects import ConfigPart, ScalingKeys
+from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown
 from ropecli.models.stacks.vllm import DUAL_CHUNK
 
@@ -21,15 +21,14 @@ from ropecli.models.stacks.vllm import DUAL_CHUNK
     why="It compresses positions where it should stretch them: frequencies grow, and the model "
     "sees angles within its context that it was not trained on. Transformers only warns.",
     cure="Write the wanted length over the trained length, at least 1.",
+    requires=("factor",),
 )
-def small_factor(entry: ScalingKeys) -> Iterator[Hit]:
+def small_factor(entry: Subject, factor: float) -> Iterator[Hit]:
     """A factor above 0 and below 1."""
-    factor = entry.number("factor")
-    if factor is not None and 0 < factor < 1:
-        yield Hit(
-            entry.key("factor"),
-            f"Frequencies are multiplied by {shown(1 / factor)}; a factor above 1 divides them.",
-        )
+    if 0 < factor < 1:
+        message = f"Frequencies are multiplied by {shown(1 / factor)}; a factor above 1 divides "
+        message += "them."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -42,16 +41,14 @@ def small_factor(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Set max_position_embeddings to the trained length, and remove the original length.",
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
     rope_types=("dynamic",),
+    requires=("original", "context"),
 )
-def dynamic_original(entry: ScalingKeys) -> Iterator[Hit]:
+def dynamic_original(entry: Subject, original: int, context: int) -> Iterator[Hit]:
     """`original_max_position_embeddings` under dynamic, other than max_position_embeddings."""
-    original, context = entry.original, entry.part.context
-    if entry.has("alpha") or original is None or context is None:
-        return
-    if original != context:
+    if original != context and not entry.has("alpha"):
         key = entry.key(ORIGINAL)
-        length = int(min(context * (entry.number("factor") or 1.0), 2**53))
-        texts = entry.part.effects({key: ...}, length=length)
+        length = int(min(context * (entry.factor or 1.0), 2**53))
+        texts = entry.effects_at({key: ...}, length=length)
         message = f"{without_it(texts)} Transformers stretches beyond {shown(context)} positions, "
         yield Hit(key, f"{message}max_position_embeddings, not beyond {shown(original)}.".strip())
 
@@ -72,25 +69,21 @@ def dynamic_original(entry: ScalingKeys) -> Iterator[Hit]:
         "QwenLM/Qwen#401",
     ),
     rope_types=("dynamic",),
+    requires=("factor", "context"),
 )
-def dynamic_base(entry: ScalingKeys) -> Iterator[Hit]:
+def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     """Rope type dynamic with a factor above 1."""
-    factor, context = entry.number("factor"), entry.part.context
-    if factor is None or factor <= 1 or context is None:
-        return
     table = entry.table(sequence_length=int(min(context * factor, 2**53)))
-    if entry.has("alpha") or table is None or table.base is None:
+    if factor <= 1 or entry.has("alpha") or table is None or table.base is None:
         return
-    parted = sentence(f"At {shown(context)} positions", entry.part.partings(context))
-    yield Hit(
-        entry.type_key,
-        f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
-        f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they were "
-        f"rotated with.{parted}",
-    )
+    parted = sentence(f"At {shown(context)} positions", entry.partings(context))
+    message = f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
+    message += f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they "
+    message += f"were rotated with.{parted}"
+    yield Hit(entry.type_key, message)
 
 
-@Rule(
+@PartRule(
     "R096",
     "note",
     "a long context by code that stacks do not have",
@@ -101,11 +94,11 @@ def dynamic_base(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Stay within the trained length, and remove the key where the file is refused.",
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
 )
-def one_stack(part: ConfigPart) -> Iterator[Hit]:
+def one_stack(part: Subject) -> Iterator[Hit]:
     """`use_dynamic_ntk: true` or a `dual_chunk_attention_config`."""
     names = [name for name in ("use_dynamic_ntk", DUAL_CHUNK) if part.config.get(name)]
-    for key in map(part.key, names):
-        yield Hit(key, without_it(part.effects({key: ...})) or "It has no effect.")
+    for name in names:
+        yield Hit(part.key(name), without_it(part.effects(**{name: ...})) or "It has no effect.")
 
 
 @Rule(
@@ -117,12 +110,11 @@ def one_stack(part: ConfigPart) -> Iterator[Hit]:
     cure="Write truncate next to the layer types as well.",
     threads=("huggingface/transformers#42189",),
     rope_types=("yarn",),
+    requires=("nested",),
 )
-def nested_truncate(entry: ScalingKeys) -> Iterator[Hit]:
+def nested_truncate(entry: Subject) -> Iterator[Hit]:
     """`truncate: false` under a layer type, and not next to the layer types."""
-    if not entry.nested or entry.values.get("truncate", True):
-        return
-    if entry.part.held.get("truncate", True):
+    if not entry.values.get("truncate", True) and entry.held.get("truncate", True):
         said = without_it(entry.effects(truncate=...)) or "Transformers does not read it here."
         yield Hit(entry.key("truncate"), f"{said}{_rounding(entry)}")
 
@@ -134,16 +126,13 @@ def nested_truncate(entry: ScalingKeys) -> Iterator[Hit]:
     why="Some stacks always round the ends of YaRN's ramp to whole pairs. In gpt-oss, pair 17 "
     "is then off by 76 %: 0.90 rad at position 4,096.",
     cure="Check the stack that you run; a GGUF has no such key.",
-    threads=(
-        "vllm-project/vllm#28244",
-        "huggingface/transformers#42189",
-        "apache/tvm#18576",
-    ),
+    threads=("vllm-project/vllm#28244", "huggingface/transformers#42189", "apache/tvm#18576"),
     rope_types=("yarn",),
+    requires=("flat",),
 )
-def truncate_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
+def truncate_elsewhere(entry: Subject) -> Iterator[Hit]:
     """`truncate: false` where Transformers reads it."""
-    if entry.values.get("truncate") is False and not entry.nested:
+    if entry.values.get("truncate") is False:
         texts = entry.effects(truncate=True)
         unread = ignoring(texts)
         if texts.get(FIRST) and unread:
@@ -151,13 +140,13 @@ def truncate_elsewhere(entry: ScalingKeys) -> Iterator[Hit]:
             yield Hit(entry.key("truncate"), f"{read}{_rounding(entry)}")
 
 
-def _rounding(entry: ScalingKeys) -> str:
+def _rounding(entry: Subject) -> str:
     """Describe the effect of rounding the ramp's ends."""
     exact, rounded = entry.table(truncate=False), entry.table(truncate=True)
     if exact is None or rounded is None:
         return ""
     off = np.abs(rounded.inv_freq / exact.inv_freq - 1)
-    pair, context = int(off.argmax()), entry.part.context or entry.original or 0
+    pair, context = int(off.argmax()), entry.context or entry.original or 0
     angle = float(np.abs(rounded.inv_freq - exact.inv_freq).max()) * context
     return (
         f" With rounded ends pair {pair} is off by {off[pair]:.2%}, and the worst angle at "
@@ -175,16 +164,14 @@ def _rounding(entry: ScalingKeys) -> str:
     cure="Swap them; the usual values are 32 and 1.",
     rope_types=("yarn",),
 )
-def beta_order(entry: ScalingKeys) -> Iterator[Hit]:
+def beta_order(entry: Subject) -> Iterator[Hit]:
     """YaRN whose `beta_fast` (32 by default) is below its `beta_slow` (1 by default)."""
-    fast, slow = entry.number("beta_fast") or 32.0, entry.number("beta_slow") or 1.0
+    fast, slow = entry.numbers.get("beta_fast") or 32.0, entry.numbers.get("beta_slow") or 1.0
     if fast < slow:
         place = "beta_fast" if entry.has("beta_fast") else "beta_slow"
-        yield Hit(
-            entry.key(place),
-            f"beta_fast is {shown(fast)} and beta_slow {shown(slow)}: fast pairs are slowed by "
-            f"the factor of {shown(entry.number('factor') or 1.0)}, and slow ones are unchanged.",
-        )
+        message = f"beta_fast is {shown(fast)} and beta_slow {shown(slow)}: fast pairs are slowed "
+        message += f"by the factor of {shown(entry.factor or 1.0)}, and slow ones are unchanged."
+        yield Hit(entry.key(place), message)
 
 
 @Rule(
@@ -195,15 +182,13 @@ def beta_order(entry: ScalingKeys) -> Iterator[Hit]:
     "Equal values, as in Llama 4 Scout, are a step.",
     cure="Swap them; Llama 3.1 has 1 and 4.",
     rope_types=("llama3",),
+    requires=("low_freq_factor", "high_freq_factor"),
 )
-def frequency_order(entry: ScalingKeys) -> Iterator[Hit]:
+def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Hit]:
     """llama3 whose `low_freq_factor` is above its `high_freq_factor`."""
-    low, high = entry.number("low_freq_factor"), entry.number("high_freq_factor")
-    if low is not None and high is not None and low > high:
-        yield Hit(
-            entry.key("low_freq_factor"),
-            f"It is {shown(low)}, and high_freq_factor {shown(high)}.",
-        )
+    if low > high:
+        message = f"It is {shown(low)}, and high_freq_factor {shown(high)}."
+        yield Hit(entry.key("low_freq_factor"), message)
 
 
 @Rule(
@@ -215,18 +200,18 @@ def frequency_order(entry: ScalingKeys) -> Iterator[Hit]:
     cure="Write the length before scaling as original_max_position_embeddings.",
     threads=("unslothai/unsloth#6197",),
     rope_types=("llama3",),
+    requires=("factor",),
 )
-def idle(entry: ScalingKeys) -> Iterator[Hit]:
+def idle(entry: Subject, factor: float) -> Iterator[Hit]:
     """llama3 with a factor above 1 whose frequencies are those without scaling."""
-    factor, scaled, plain = entry.number("factor"), entry.table(), entry.table(factor=1.0)
-    if factor is None or scaled is None or plain is None:
+    scaled, plain = entry.table(), entry.table(factor=1.0)
+    if scaled is None or plain is None:
         return
     if factor > 1 and np.array_equal(scaled.inv_freq, plain.inv_freq):
-        yield Hit(
-            entry.key("factor"),
-            f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has more than "
-            f"high_freq_factor turns within {shown(entry.original or 0)} positions.",
-        )
+        message = f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has "
+        message += f"more than high_freq_factor turns within {shown(entry.original or 0)} "
+        message += "positions."
+        yield Hit(entry.key("factor"), message)
 
 
 @Rule(
@@ -238,11 +223,11 @@ def idle(entry: ScalingKeys) -> Iterator[Hit]:
     "base of short texts.",
     cure="Restore alpha, or write a factor above 1.",
     rope_types=("dynamic",),
+    requires=("factor",),
 )
-def no_alpha(entry: ScalingKeys) -> Iterator[Hit]:
+def no_alpha(entry: Subject, factor: float) -> Iterator[Hit]:
     """Rope type dynamic with a factor of 1 and without alpha."""
-    if entry.number("factor") == 1 and not entry.has("alpha"):
-        yield Hit(
-            entry.key("factor"),
-            f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges it.",
-        )
+    if factor == 1 and not entry.has("alpha"):
+        message = f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges "
+        message += "it."
+        yield Hit(entry.key("factor"), message)

@@ -1,0 +1,166 @@
+"""Files that a stack refuses, and files that say nothing about RoPE."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import assert_refused, for_each
+from models.configs import LLAMA_31, SMOLLM3
+
+from ropecli import FileError, load_model
+
+Config = dict[str, Any]
+ORIGINAL = "original_max_position_embeddings"
+SIZES: Config = {"hidden_size": 768, "num_attention_heads": 12, "max_position_embeddings": 512}
+LLAMA: Config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
+HUNYUAN: Config = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4}
+YARN: Config = {"rope_type": "yarn", "factor": 4.0, ORIGINAL: 8192}
+XDROPE = {"rope_type": "xdrope", "xdrope_section": [16, 16, 16, 16]}
+#: ln of the original length would be 0.
+ONE = {"type": "longrope", ORIGINAL: 1} | dict.fromkeys(("short_factor", "long_factor"), [1.0] * 32)
+ALPHA = {"rope_type": "dynamic", "alpha": -1.0, "factor": 1.0}  # whose power would be complex
+NONE = "no rotary position embedding found"
+
+
+def scaled(**scaling: Any) -> Config:
+    return LLAMA | {"rope_theta": 1e4, "rope_scaling": scaling}
+
+
+#: By stack: configurations, and what is said of them.
+REFUSED: dict[str, list[tuple[Config, str]]] = {
+    "transformers": [
+        (
+            {"model_type": "step3p5", "head_dim": 128, "rope_theta": [5e6, 1e4]},
+            "a list as rope_theta needs layer_types",
+        ),
+        (
+            {"model_type": "of_mine", "hidden_size": 64, "rope_theta": 1e4},
+            "the head dim needs hidden_size // num_attention_heads; missing: num_attention_heads",
+        ),
+        (
+            LLAMA | {"num_attention_heads": 8192, "rope_theta": 1e4},
+            "must be at least 1, got hidden_size // num_attention_heads",
+        ),
+        # No key is about RoPE, or one says that positions are given in another way.
+        *(
+            (SIZES | {"model_type": each}, NONE)
+            for each in (None, "dinov2", "detr", "sam_vision_model", "speecht5")
+        ),
+        *(
+            (LLAMA | {"rope_theta": 5e5} | keys, NONE)
+            for keys in (
+                {"model_type": "bert"},
+                {"model_type": "mystery", "position_embedding_type": "absolute"},
+                {"model_type": "esm"},
+                {"model_type": "zamba2"},
+                {"model_type": "wav2vec2-conformer"},
+                {"model_type": "clvp_encoder", "use_rotary_embedding": False},
+                {"model_type": "kimi_linear", "qk_rope_head_dim": 64},
+                {"model_type": "", "spatial_rope_base_frequency": 20.0},
+            )
+        ),
+        *(
+            (SIZES | {"model_type": model_type, "rope_theta": 10_000.0}, why)
+            for model_type, why in (
+                ("lightglue", "learned projections"),
+                ("vjepa2", "the other layout"),
+            )
+        ),
+        *(
+            (SIZES | {"rope_theta": 10_000, "rope_scaling": None} | model_type | keys, f"{why}$")
+            for model_type in ({}, {"model_type": "granitemoehybrid"})
+            for keys, why in (
+                ({"position_embedding_type": "nope"}, "position_embedding_type is 'nope'"),
+                ({"position_embedding_type": "nope", "text_config": {}}, "type is 'nope'"),
+                ({"alibi": True}, f"{NONE}: alibi is true"),
+                ({"use_mem_rope": False}, f"{NONE}: use_mem_rope is false"),
+            )
+        ),
+        *(
+            (LLAMA | {"rope_theta": 1e4} | keys, f"Transformers refuses it: {why}")
+            for keys, why in (
+                ({"rope_theta": None}, "rope_theta is null"),
+                ({"rope_scaling": {"type": None}}, "rope_type is null"),
+                ({"rope_scaling": {"type": "su", "factor": 2.0}}, "rope type 'su' is not one of"),
+                ({"rope_scaling": {"rope_type": "yarn"}}, "rope type yarn needs factor"),
+                ({"rope_scaling": YARN | {ORIGINAL: None}}, f"{ORIGINAL} is null"),
+                (
+                    {"rope_scaling": YARN | {"partial_rotary_factor": None}},
+                    "partial_rotary_factor is null",
+                ),
+                ({"hidden_size": 4098}, "hidden_size 4098 is not a multiple"),
+                ({"head_dim": 91}, "the head dim must be even, got 91"),
+            )
+        ),
+    ],
+    "vllm": [
+        (scaled(type="linear", rope_type="yarn", factor=4.0), "type 'linear' with rope_type"),
+        (scaled(rope_type="linear", factor=4), "factor must be written with a decimal point"),
+        (scaled(rope_type="mrope"), "rope_type mrope needs mrope_section"),
+        (scaled(rope_type="dynamic"), "needs factor"),
+        (scaled(rope_type="yarn", factor=4.0, beta_fast=None), "beta_fast"),
+        (scaled(rope_type="default", use_fope=True), "FoPE .* is another encoding"),
+        (scaled(rope_type="deepseek_yarn", factor=4.0), f"needs {ORIGINAL}"),
+    ],
+    "mlx-lm": [
+        (keys, f"mlx-lm 0.32.2 refuses this file: {why}")
+        for keys, why in (
+            ({"model_type": "falcon"}, "it has no model class for model_type 'falcon'"),
+            (
+                {"model_type": "llama", "hidden_size": 64},
+                "its class llama needs num_attention_heads",
+            ),
+            ({"model_type": "gemma3"}, "text_config must be an object"),
+            (
+                LLAMA_31 | {"rope_scaling": {"type": "su", "factor": 2.0}},
+                "rope_type 'su' is not one of default, linear, ",
+            ),
+            (
+                SMOLLM3 | {"num_hidden_layers": 4, "no_rope_layers": [1] * 5},
+                "no_rope_layers must have 4 entries, got 5",
+            ),
+        )
+    ],
+    "llama.cpp": [
+        (
+            {"model_type": "esm", "position_embedding_type": "rotary"},
+            "no conversion to a GGUF is known for model_type 'esm'",
+        ),
+        (
+            HUNYUAN | {"model_type": "hunyuan_vl", "head_dim": 128, "rope_scaling": XDROPE},
+            r"needs rope_scaling\.alpha",
+        ),
+        (
+            HUNYUAN | {"model_type": "hunyuan_v1_dense", "rope_scaling": ALPHA},
+            r"alpha must be .*, got -1",
+        ),
+        ({"model_type": "deepseek_v4", "rope_theta": 1e4}, "needs compress_ratios"),
+        (
+            HUNYUAN | {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": -2.0}},
+            r"^config\.json: llama\.rope\.scaling\.factor is -2\.0",
+        ),
+        (
+            HUNYUAN
+            | {"model_type": "phi3", "rope_scaling": ONE, "max_position_embeddings": 4096}
+            | {ORIGINAL: 1},
+            f"{ORIGINAL} must be at least 2, got 1",
+        ),
+    ],
+}
+
+
+@for_each("stack, config, message", [(s, *row) for s, rows in REFUSED.items() for row in rows])
+def test_what_is_refused(stack: str, config: Config, message: str) -> None:
+    with pytest.raises(FileError, match=message):
+        load_model(config, reading=stack)
+
+
+def test_inspect_ends_with_1(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(SIZES | {"model_type": "dinov2"}))
+    message = assert_refused("inspect", path, code=1)
+    assert "model_type 'dinov2' is not known to have one" in message
+    assert_refused("diff", path, path, code=2)
