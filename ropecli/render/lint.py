@@ -1,4 +1,4 @@
-"""Page and document of `lint`."""
+"""Page, document and problems of `lint`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 from ropecli.models.lint.report import LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
 from ropecli.models.source import name_of
-from ropecli.render import fields
+from ropecli.render import fields, problems
 from ropecli.render.console import Screen, visible, wrap_text
-from ropecli.render.github import annotation
 from ropecli.render.labels import quantity
+from ropecli.render.problems import Problem
 from ropecli.render.table import align
 
+PAGE = "docs/lint.md"  #: Describes all rules, in the documentation that comes with the code.
 INDENT = 17  #: Columns of level and id; messages are below the key.
 
 
@@ -61,19 +62,37 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
 
 def github(report: LintReport) -> str:
     """Return the lines by which GitHub Actions marks the findings, with a line break at the end."""
-    kinds = {"error": "error", "warning": "warning", "note": "notice"}
-    return "".join(
-        annotation(
-            kinds[each.level],
-            f"{each.message} {each.hint}",
-            title=f"{each.rule} {rules()[each.rule].title}",
-            file=None if file.path is None else str(file.path),
-            place=file.place(each),
-        )
-        + "\n"
-        for file in report.files
-        for each in file.findings
-    )
+    return "".join(f"{line}\n" for line in problems.github(_problems(report)))
+
+
+def sarif(report: LintReport) -> str:
+    """Return the SARIF document of a report."""
+    return problems.sarif([_sarif_rule(each) for each in rules().values()], _problems(report))
+
+
+def _sarif_rule(rule: Rule) -> dict[str, Any]:
+    threads = f" Threads: {', '.join(rule.threads)}." if rule.threads else ""
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.why} Fix: {rule.cure}{threads} See {PAGE}#{rule.anchor}."},
+        "defaultConfiguration": {"level": rule.level},
+    }
+
+
+def _problems(report: LintReport) -> Iterator[Problem]:
+    for file in report.files:
+        for finding in file.findings:
+            yield Problem(
+                rule=finding.rule,
+                level=finding.level,
+                message=f"{finding.message} {finding.hint}",
+                title=f"{finding.rule} {rules()[finding.rule].title}",
+                file=None if file.path is None else str(file.path),
+                place=file.place(finding) or (),
+                key=finding.key,
+            )
 
 
 def _explanation(rule: Rule, width: int) -> list[str]:

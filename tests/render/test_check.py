@@ -129,6 +129,7 @@ def test_junit_has_a_case_for_each_law() -> None:
     failure = cases["rotation (float32)"].find("failure")
     assert failure is not None
     assert "a <b> & ]]> \\x07; smallest case: x = e_0" in str(failure.get("message"))
+    assert (failure.get("type"), failure.text) == ("rotation", failure.get("message"))
     assert cases["score (float32)"].find("failure") is not None
     assert cases["axes (float32)"].find("skipped") is not None
     assert list(cases["norm (float32)"]) == []
