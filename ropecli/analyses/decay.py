@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.analyses.several import Comparable, Several
+from ropecli.analyses.several import Comparable
 from ropecli.arrays import as_real
 from ropecli.errors import ArgumentError
 from ropecli.numbers import not_negative, number, positive
-from ropecli.results import Axes, Figure
+from ropecli.results import Axes, Figure, Several
 from ropecli.rotary.rotary import Rotary, check_rope, check_rotation
 from ropecli.units import DOUBLE
 

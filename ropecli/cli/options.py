@@ -319,7 +319,8 @@ class PageOptions:
         if saved == Path("-"):
             return  # stdout has the file, and nothing else
         if self.json:
-            document.show(self.parsed.command, parameters, render.as_json(result, **options))
+            view = render.view_of(result)
+            document.show(self.parsed.command, parameters, view.as_json(result, **options))
         else:
             screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
             page = render.view_of(result).page(result, screen, **options)
@@ -331,7 +332,7 @@ class PageOptions:
         self, results: Sequence[Result], parameters: dict[str, Any], **options: Any
     ) -> None:
         """Show results of one analysis side by side."""
-        from ropecli.analyses.several import Several
+        from ropecli.results import Several
 
         self.show(Several(results=tuple(results)), parameters, **options)
 

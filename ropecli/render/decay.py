@@ -9,22 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.render import Table, fields
+from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    blank_figure,
-    colour,
-    columns_of_panels,
-    curve_style,
-    distance_label,
-    heat_map,
-    ink,
-    label_rows,
-    legend_below,
-    plot_curve,
-    whole_ticks,
-)
-from ropecli.render.labels import curve_label, encoding_as_json, quantity, shortest_repr
+from ropecli.render.labels import ENCODING, curve_label, quantity, shortest_repr
+from ropecli.render.several import encoding_view
 from ropecli.render.table import align, doublings
 
 if TYPE_CHECKING:
@@ -53,7 +42,6 @@ MOST_PAIRS = 6  #: Pairs that the page lists of a score.
 CLIPPED_AT = 19.75  #: Where the paper's drawing cuts the curve off: it begins at 32.5.
 PRINTED = (6.385, CLIPPED_AT)  #: Lowest and highest value that the drawing shows.
 GOLDEN = (1 + 5**0.5) / 2  #: Width over height of the paper's drawing.
-LISTED = "curves"
 
 
 def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
@@ -65,7 +53,7 @@ def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
 def as_json(curve: Decay) -> dict[str, Any]:
     """Return the columns of one curve, what is known of its vectors, and its summary."""
     return {
-        **encoding_as_json(curve, "relative_distance", *columns_of(curve)),
+        **fields(curve, *ENCODING, "relative_distance", *columns_of(curve)),
         **({} if curve.bound is None else _document_of(curve, curve.bound)),
         **({} if curve.contributions is None else {"contributions": curve.contributions}),
         "summary": _facts_of(curve),
@@ -320,19 +308,19 @@ def figure(*curves: Decay, figure2: bool = False) -> Figure:
         return _contribution_maps(curves)
     if curves[0].bound is not None:
         return _scores(curves)
-    picture = blank_figure(6.4, 6.4 / GOLDEN)
+    picture = style.blank_figure(6.4, 6.4 / GOLDEN)
     axes = picture.add_subplot()
     _bounds(axes, curves, figure2=figure2)
     axes.margins(x=0)
-    axes.set_xlabel(distance_label(curves[0].relative_distance))
+    axes.set_xlabel(style.distance_label(curves[0].relative_distance))
     if len(curves) > 1:
-        legend_below(picture)
+        style.legend_below(picture)
     return picture
 
 
 def _contribution_maps(curves: Sequence[Decay]) -> Figure:
     """Return what each pair adds at each distance: red raises the score, blue lowers it."""
-    picture, panels = columns_of_panels(
+    picture, panels = style.columns_of_panels(
         [curve_label(curve) for curve in curves], [3.8], share=False
     )
     for axes, curve in zip(panels[0], curves, strict=True):
@@ -341,7 +329,7 @@ def _contribution_maps(curves: Sequence[Decay]) -> Figure:
         most = float(np.abs(terms).max()) or 1.0
         distances = curve.relative_distance
         half = float(np.diff(distances[:2]).sum() or 1.0) / 2
-        heat_map(
+        style.heat_map(
             axes,
             terms,
             most=most,
@@ -350,7 +338,7 @@ def _contribution_maps(curves: Sequence[Decay]) -> Figure:
             extent=(distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5),
         )
         axes.set(xlabel="relative distance", ylabel="pair")
-        whole_ticks(axes.yaxis)
+        style.whole_ticks(axes.yaxis)
     return picture
 
 
@@ -359,8 +347,8 @@ def _bounds(axes: Axes, curves: Sequence[Decay], *, figure2: bool) -> None:
     for index, curve in enumerate(curves):
         bound = curve.relative_upper_bound
         clipped = np.where(bound > CLIPPED_AT, np.nan, bound) if figure2 else bound
-        style = curve_style(index) | {"label": curve_label(curve)}
-        plot_curve(axes, curve.relative_distance, clipped, **style)
+        look = style.curve_style(index) | {"label": curve_label(curve)}
+        style.plot_curve(axes, curve.relative_distance, clipped, **look)
     if figure2:
         axes.set_xlim(0, 256)
         axes.set_ylim(*PRINTED)
@@ -377,7 +365,7 @@ def _scores(curves: Sequence[Decay]) -> Figure:
     Several encodings have a column each.
     """
     walks = any(curve.bound is not None and curve.bound.partial_sums.imag.any() for curve in curves)
-    picture, panels = columns_of_panels(
+    picture, panels = style.columns_of_panels(
         [curve_label(curve) for curve in curves], [2.6, 2.2, 2.2] + [2.2] * walks
     )
     for axes, curve in zip(panels.T, curves, strict=True):
@@ -388,8 +376,8 @@ def _scores(curves: Sequence[Decay]) -> Figure:
             _draw_sums(axes[3], curve.bound)
     at = f"{curves[0].bound.at:g}" if curves[0].bound is not None else ""
     names = ["|score| and its bounds", "score", f"contribution at {at}"]
-    label_rows(panels, *names, *[f"Im S_j at {at}"] * walks)
-    legend_below(picture)
+    style.label_rows(panels, *names, *[f"Im S_j at {at}"] * walks)
+    style.legend_below(picture)
     return picture
 
 
@@ -400,29 +388,34 @@ def _draw_score(above: Axes, alone: Axes, curve: Decay) -> None:
     curves = {"|score|": np.abs(score)}
     curves |= {BOUNDS[name]: y for name, y in curve.bounds.items()}
     for index, (label, y) in enumerate(curves.items()):
-        plot_curve(above, x, y, **curve_style(index), label=label)
+        style.plot_curve(above, x, y, **style.curve_style(index), label=label)
     if curve.bounds["max_bound"].any():
         above.set_yscale("log", nonpositive="mask")
     above.margins(x=0)
-    plot_curve(alone, x, score, **curve_style(0))
-    alone.axhline(0, color=ink(), linewidth=0.5)
+    style.plot_curve(alone, x, score, **style.curve_style(0))
+    alone.axhline(0, color=style.ink(), linewidth=0.5)
     alone.margins(x=0)
-    alone.set_xlabel(distance_label(x))
+    alone.set_xlabel(style.distance_label(x))
 
 
 def _draw_pairs(axes: Axes, bound: Bound) -> None:
     """Draw contributions as bars, within the size of each product."""
     index, size = np.arange(len(bound.products)), np.abs(bound.products)
-    axes.bar(index, 2 * size, bottom=-size, color=ink(), alpha=0.15, width=0.9, label="|h_i|")
-    axes.bar(index, bound.contributions, color=colour(0), width=0.9)
+    axes.bar(index, 2 * size, bottom=-size, color=style.ink(), alpha=0.15, width=0.9, label="|h_i|")
+    axes.bar(index, bound.contributions, color=style.colour(0), width=0.9)
     axes.use_sticky_edges = False
     axes.set_xlabel("pair")
-    whole_ticks(axes.xaxis)
+    style.whole_ticks(axes.xaxis)
 
 
 def _draw_sums(axes: Axes, bound: Bound) -> None:
     """Draw the walk 0, S_1, S_2, ... in the plane."""
     walk = np.concatenate([[0], bound.partial_sums])
-    axes.plot(walk.real, walk.imag, "-o", markersize=2, color=colour(1))
+    axes.plot(walk.real, walk.imag, "-o", markersize=2, color=style.colour(1))
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(f"Re S_j at {bound.at:g}")
+
+
+VIEW = encoding_view(
+    document=as_json, table=table, figure=figure, verdict=verdict, blocks=blocks, key="curves"
+)

@@ -15,25 +15,24 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli import render
 from ropecli._version import __version__
 from ropecli.analyses.base_bound import BaseBound
 from ropecli.analyses.precision import Precision
-from ropecli.analyses.several import Several
 from ropecli.errors import ArgumentError
 from ropecli.models.lint.rule import rules
 from ropecli.models.lint.run import Inspection
 from ropecli.models.report import DISTANCE as LAST
 from ropecli.models.report import MOST_ENCODINGS as ALL
 from ropecli.models.report import Report, ReportedEncoding
-from ropecli.render import Table, fields, sheets
+from ropecli.render import Table, View, fields, sheets, view_of
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.inline_svg import inline, shade, text
+from ropecli.render.inspect import VIEW as INSPECTION
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.labels import quantity
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
-from ropecli.results import Figure
+from ropecli.results import Figure, Several
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -60,20 +59,20 @@ def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
         {
             **fields(each, "source", "name", "problem", "notes"),
             "inspect": each.model
-            and render.as_json(Inspection(model=each.model, findings=each.findings)),
+            and INSPECTION.as_json(Inspection(model=each.model, findings=each.findings)),
             "findings": each.findings,
         }
         for each in result.models
     ]
     encodings = [fields(each, "name", "notes") for each in result.encodings]
-    found = {name: tuple(result.results(name)) for name in ANALYSES}
+    results = {name: tuple(result.results(name)) for name in ANALYSES}
     return {
         "output": output,
         "models": models,
         "encodings": encodings,
         **{
-            name: render.as_json(Several(results=own)) if own else None
-            for name, own in found.items()
+            name: view_of(found[0]).as_json(Several(results=found)) if found else None
+            for name, found in results.items()
         },
     }
 
@@ -273,3 +272,6 @@ def _wheel(each: ReportedEncoding) -> dict[str, Any]:
         "cosine": mean_cosine(each.rope, DISTANCE),
         "bound": None if each.decay is None else float(each.decay.relative_upper_bound[DISTANCE]),
     }
+
+
+VIEW = View(page=page, document=as_json, table=table, html=html)

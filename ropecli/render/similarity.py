@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ropecli.render import Table, fields
+from ropecli.render import Table, View
+from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs, wrap_rows
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    blank_figure,
-    curve_style,
-    distance_label,
-    heat_map,
-    ink,
-    legend_below,
-    plot_curve,
-)
 from ropecli.render.labels import curve_label
 from ropecli.render.table import align, doublings
 
@@ -33,15 +25,10 @@ MEANING = (
 )
 
 
-def as_json(result: Similarity) -> dict[str, Any]:
-    """Return what the document has of it."""
-    lowest, at = result.lowest
-    return {
-        "label": curve_label(result),
-        **fields(result, "distance", "similarity", "limit", "first_negative"),
-        "lowest": lowest,
-        "lowest_at": at,
-    }
+DOCUMENT = (
+    *(("label", curve_label), "distance", "similarity", "limit", "first_negative"),
+    *(("lowest", lambda result: result.lowest[0]), ("lowest_at", lambda result: result.lowest[1])),
+)
 
 
 def table(result: Similarity) -> Table:
@@ -91,28 +78,31 @@ def _summary(result: Similarity) -> list[str]:
 
 def figure(result: Similarity) -> Figure:
     """Return the similarities next to their limit, above the heat map of the codes."""
-    picture = blank_figure(6.4, 7.2)
+    picture = style.blank_figure(6.4, 7.2)
     above, below = picture.subplots(2)
     draw_curves(above, result)
     draw_codes(below, result)
     above.set_title(curve_label(result), parse_math=False)
     if result.limit is not None:
-        legend_below(picture)
+        style.legend_below(picture)
     return picture
 
 
 def draw_curves(axes: Axes, result: Similarity) -> None:
     """Draw the similarities, and their limit where there is one."""
     for index, (name, y) in enumerate(_curves(result).items()):
-        plot_curve(axes, result.distance, y, **curve_style(index), label=name)
-    axes.axhline(0, color=ink(), linewidth=0.5)
+        style.plot_curve(axes, result.distance, y, **style.curve_style(index), label=name)
+    axes.axhline(0, color=style.ink(), linewidth=0.5)
     axes.margins(x=0)
-    axes.set_xlabel(distance_label(result.distance))
+    axes.set_xlabel(style.distance_label(result.distance))
     axes.set_ylabel("similarity")
 
 
 def draw_codes(axes: Axes, result: Similarity) -> None:
     """Draw the heat map of the codes."""
-    heat_map(axes, result.codes, most=1, label="value", aspect="auto")
+    style.heat_map(axes, result.codes, most=1, label="value", aspect="auto")
     axes.set_xlabel("coordinate of the code")
     axes.set_ylabel("position")
+
+
+VIEW = View(page=page, document=DOCUMENT, table=table, figure=figure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ropecli.checks.verify_encoding import EncodingVerification, EncodingVerifications
-from ropecli.render import verify
+from ropecli.render import View, verify
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.table import align
 from ropecli.render.verify import source_of, verdict
@@ -15,7 +15,7 @@ THEORY = {"holds": "holds", "fails": "fails, as it must"}
 
 def as_json(result: EncodingVerifications, **_: object) -> dict[str, Any]:
     """Return the `result` of the document: of one encoding, or a list of them."""
-    parts = [verify.as_json(part) for part in result.parts]
+    parts: list[dict[str, Any]] = [verify.VIEW.as_json(part) for part in result.parts]
     if len(parts) == 1:
         return parts[0]
     named = [
@@ -66,3 +66,6 @@ def _count(result: EncodingVerification) -> str:
     failing = len(result.checks) - holding
     also = {0: "", 1: " and 1 fails as it must"}.get(failing, f" and {failing} fail as they must")
     return f"PASS  {name}: {holding} law{'s hold' if holding > 1 else ' holds'}{also} {took}"
+
+
+VIEW = View(page=page, document=as_json)

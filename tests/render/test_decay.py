@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Decay, Rotary, decay
-from ropecli.analyses.several import Several
 from ropecli.render import columns as columns_of
-from ropecli.render import several
 from ropecli.render.console import Screen
-from ropecli.render.decay import COLUMNS
+from ropecli.render.decay import COLUMNS, VIEW
 from ropecli.render.save import csv as csv_text
+from ropecli.results import Several
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
 
@@ -45,7 +44,7 @@ def shown(
 ) -> str:
     """The page, on a terminal of 80 columns or elsewhere."""
     screen = Screen(brief=brief, saved=saved, braille=plots, width=80 if plots else 1000)
-    return "\n".join(several.page(Several(results=tuple(curves)), screen, figure2=figure2))
+    return "\n".join(VIEW.page(Several(results=tuple(curves)), screen, figure2=figure2))
 
 
 def table(text: str) -> tuple[list[str], list[list[str]]]:

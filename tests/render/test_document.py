@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import ArgumentError, FileError, Rotary, base_bound
-from ropecli.analyses.several import Several
 from ropecli.render.document import show, text
 from ropecli.render.figure import Look
 from ropecli.render.save import check_savable, command_line, content_of, write_output
+from ropecli.results import Several
 
 
 def parse_result(result: dict[str, Any]) -> Any:

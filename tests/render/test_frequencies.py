@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ropecli import Rotary, frequency_table, rope
-from ropecli.analyses.several import Several
 from ropecli.render import columns
+from ropecli.results import Several
 
 LLAMA = frequency_table(Rotary(head_dim=128, base=5e5), context_length=8192)
 SMALL = frequency_table(Rotary(head_dim=4), context_length=8, name="small")

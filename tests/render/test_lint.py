@@ -112,6 +112,6 @@ def test_rules_are_listed_with_level_and_title() -> None:
     lines = str(every).splitlines()
     assert len(lines) == len(rules())
     assert "R012  error    attn_factor is not a key of config.json" in lines
-    listed = pages.as_json(every)["rules"]
+    listed = pages.RULES.as_json(every)["rules"]
     assert [each["id"] for each in listed] == list(rules())
     assert listed[0]["fires"].startswith("A file that can be read")

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Rotary, base_bound, base_scan, precision, rope, scale
-from ropecli.analyses.several import Several
 from ropecli.errors import RopecliError
 from ropecli.render import columns
 from ropecli.render.table import Column, align, texts
+from ropecli.results import Several
 
 cells = st.text("abc0123.-e", min_size=1, max_size=12)
 

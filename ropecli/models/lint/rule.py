@@ -18,7 +18,7 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding(Result, view="lint"):
+class Finding(Result, view="lint.FINDING"):
     """One defect of a file, or one place where stacks read it differently."""
 
     rule: str  #: The rule's stable id, such as "R012".
@@ -45,7 +45,7 @@ _RULES: dict[str, Rule] = {}
 
 
 @dataclass(eq=False)
-class Rule(Result, view="lint"):
+class Rule(Result, view="lint.RULE"):
     """One rule, with its documentation; it enters the registry by decorating its judge.
 
     The annotation of the judge gives the kind of subject, its docstring what the rule finds.
@@ -97,7 +97,7 @@ class Rule(Result, view="lint"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleList(Result, view="lint"):
+class RuleList(Result, view="lint.RULES"):
     """Rules as the command line lists them."""
 
     rules: tuple[Rule, ...]  #: By id.

@@ -37,7 +37,7 @@ class Inspection(Drawable, view="inspect"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspections(Result, view="inspect"):
+class Inspections(Result, view="inspect.SEVERAL"):
     """Several models with the findings of lint."""
 
     parts: tuple[Inspection, ...]

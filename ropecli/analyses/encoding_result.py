@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
-from ropecli.results import Axes, Drawable, Figure, Result
+from ropecli.results import Axes, Drawable, Figure, Result, Several
 from ropecli.rotary import Rotary
 
 
@@ -27,10 +27,3 @@ class Comparable(Drawable):
             ax: As of every result.
         """
         return Several(results=(self, *others)).figure(ax=ax)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Several(Drawable):
-    """Results that are shown together."""
-
-    results: tuple[Any, ...]  #: Of one analysis, at least one.
