@@ -38,10 +38,6 @@ class Result:
 
         return render.text(self)
 
-    def _shown(self) -> Result:
-        """Return what the view shows: the result itself, or a group of it alone."""
-        return self
-
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
@@ -118,7 +114,7 @@ class HtmlResult(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Several(Drawable):
-    """Results that are shown together."""
+class ResultGroup(Drawable):
+    """Results that are shown together, by the view of the first one."""
 
     results: tuple[Any, ...]  #: Of one class, at least one.

@@ -147,7 +147,7 @@ def lint(
     too. Each finding names the key, the consequences and the fix. Exit code 1 if a finding is an
     error.
     """
-    from ropecli.models.lint.rule import LEVELS, RuleList
+    from ropecli.models.lint.rule import LEVELS
     from ropecli.models.lint.rule import rules as all_rules
     from ropecli.models.source import expand
     from ropecli.names import one_of
@@ -158,7 +158,7 @@ def lint(
         page.show(all_rules()[chosen], {"explain": chosen})
         return True
     if rules:
-        page.show(RuleList(rules=tuple(all_rules().values())), {"rules": True})
+        page.show_all([*all_rules().values()], {"rules": True})
         return True
     if not sources:
         raise ArgumentError(f"name a model: {SOURCE}")

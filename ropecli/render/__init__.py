@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import RopecliError
-from ropecli.results import HtmlResult, Result, Several
+from ropecli.results import HtmlResult, Result, ResultGroup
 
 Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
 Field = str | tuple[str, Any]  #: An attribute, as `fields` takes it.
@@ -41,6 +41,7 @@ class View:
     table: Fields | Callable[..., Table] = ()  #: Columns: by default, those of `_records`.
     figure: Callable[..., Figure] | None = None
     html: Callable[..., str] | None = None
+    group: View | None = None  #: Of several results, which are then shown together.
 
     def as_json(self, result: Any, **options: Any) -> Any:
         """Return the `result` of the document."""
@@ -55,14 +56,18 @@ class View:
         return fields(result, *self.table) if self.table else _records(result)
 
 
-def view_of(result: Result) -> Any:
-    """Return the view of a result, or of the first of several."""
-    first = result.results[0] if isinstance(result, Several) else result
-    path, _, name = first.view.partition(".")
+def view_of(result: Result) -> View:
+    """Return the view of a result, or of a group of results."""
+    if isinstance(result, ResultGroup):
+        group = view_of(result.results[0]).group
+        assert group is not None
+        return group
+    path, _, name = result.view.partition(".")
     module = import_module(f"ropecli.render.{path}")
-    # Of `encode` and `encode_check`, which are modules with a page and a document still.
-    plain = View(page=module.page, document=module.as_json) if path.startswith("encode") else None
-    return plain or vars(module)[name or "VIEW"]
+    if path.startswith("encode"):  # modules with a page and a document, still
+        return View(page=module.page, document=module.as_json)
+    view: View = vars(module)[name or "VIEW"]
+    return view
 
 
 def fields(source: object, *names: Field) -> dict[str, Any]:
@@ -94,24 +99,23 @@ def text(result: Result) -> str:
     """Return the page of a result in its short form."""
     from ropecli.render.console import Screen
 
-    shown = result._shown()
-    return "\n".join(view_of(shown).page(shown, Screen(brief=True))).rstrip()
+    return "\n".join(view_of(result).page(result, Screen(brief=True))).rstrip()
 
 
 def draw(result: Result, ax: Axes | None = None, **options: Any) -> Figure:
     """Return the picture of a result, in the place of axes if there are some."""
     from ropecli.render.figure import in_place_of, with_style
 
+    make = view_of(result).figure
+    assert make is not None
     with in_place_of(ax) as whole:
-        picture: Figure = with_style(view_of(result).figure)(result, **options)
+        picture: Figure = with_style(make)(result, **options)
     return whole or picture
 
 
 def columns(result: Result, **options: Any) -> Table:
     """Return the columns of the .csv file of a result."""
-    shown = result._shown()
-    found: Table = view_of(shown).columns(shown, **options)
-    return found
+    return view_of(result).columns(result, **options)
 
 
 def _records(result: Any) -> Table:
@@ -157,5 +161,6 @@ def write_csv(result: Result, path: str | os.PathLike[str], *, force: bool) -> N
 
 def html(result: HtmlResult, *, docs: str | None = None) -> str:
     """Return the page of a result in HTML."""
-    page: str = view_of(result).html(result, docs=docs)
-    return page
+    make = view_of(result).html
+    assert make is not None
+    return make(result, docs=docs)

@@ -10,8 +10,8 @@ from ropecli.analyses.base_bound import BaseBound, extend_curve
 from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
+from ropecli.render.encoding_view import encoding_view
 from ropecli.render.labels import ENCODING, curve_label
-from ropecli.render.several import encoding_view
 from ropecli.render.table import Cell, Column, align, texts
 from ropecli.results import Axes, Figure
 

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.render import Fields, Table, View
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.labels import curve_label
-from ropecli.results import Figure, Several
+from ropecli.results import Figure, ResultGroup
 
 
 def encoding_view(
@@ -35,20 +35,20 @@ def encoding_view(
         absent: Cells of columns that a result does not have, if they are not empty.
     """
 
-    def page(result: Several, screen: Screen, **options: Any) -> list[str]:
+    def page(result: ResultGroup, screen: Screen, **options: Any) -> list[str]:
         shown = result.results
         answers = [f"{curve_label(each)}: {verdict(each)}." for each in shown]
         if len(shown) == 1:
             answers = [f"{(text := verdict(shown[0]))[0].upper()}{text[1:]}."]
         return paragraphs(answers, *blocks(shown, screen, **options))
 
-    def as_json(result: Several, **_: Any) -> Any:
+    def as_json(result: ResultGroup, **_: Any) -> Any:
         parts: list[Any] = []
         for part in map(alone.as_json, result.results):
             parts += part if isinstance(part, list) else [part]
         return {key or "encodings": parts} if key or len(parts) > 1 else parts[0]
 
-    def columns(result: Several, **options: Any) -> Table:
+    def columns(result: ResultGroup, **options: Any) -> Table:
         tables = [alone.columns(each, **options) for each in result.results]
         if len(tables) == 1:
             return tables[0]
@@ -62,8 +62,12 @@ def encoding_view(
                 joined[name] += np.asarray(named.get(name, empty)).tolist()
         return joined
 
-    def draw(result: Several, **options: Any) -> Figure:
+    def draw(result: ResultGroup, **options: Any) -> Figure:
         return figure(*result.results, **options)
 
-    alone = View(page=page, document=document, table=table)
-    return View(page=page, document=as_json, table=columns, figure=draw)
+    def page_of_one(result: Any, screen: Screen, **options: Any) -> list[str]:
+        return page(ResultGroup(results=(result,)), screen, **options)
+
+    group = View(page=page, document=as_json, table=columns, figure=draw)
+    alone = View(page=page_of_one, document=document, table=table, group=group)
+    return alone

@@ -186,3 +186,7 @@ def _change(curve: Expected) -> NDArray[np.float64]:
 
 
 VIEW = View(page=page, document=as_json, table=table, figure=figure)
+CURVE = View(
+    page=lambda curve, screen: page(ExpectedCurves(curves=(curve,)), screen),
+    table=lambda curve: table(ExpectedCurves(curves=(curve,))),
+)

@@ -12,8 +12,8 @@ from ropecli.render import Table, fields
 from ropecli.render import figure as style
 from ropecli.render.console import Screen, wrap_rows
 from ropecli.render.curves import Curve, draw
+from ropecli.render.encoding_view import encoding_view
 from ropecli.render.labels import ENCODING, curve_label, quantity
-from ropecli.render.several import encoding_view
 from ropecli.render.table import Column, align, texts
 
 if TYPE_CHECKING:

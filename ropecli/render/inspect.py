@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.models.lint.run import Inspection, Inspections
+from ropecli.models.lint.run import Inspection
 from ropecli.models.model import Layer, Model
 from ropecli.render import Fields, Table, View
 from ropecli.render.console import Screen, paragraphs, visible, wrap_rows
@@ -16,6 +16,7 @@ from ropecli.render.frequencies import wavelengths_figure
 from ropecli.render.labels import ROPE_FIELDS, axes, label, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import align
+from ropecli.results import ResultGroup
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ def _lengths(model: Model) -> list[tuple[str, int]]:
     return [(name, length) for length, name in marked.items()]
 
 
-def page_of_several(result: Inspections, screen: Screen) -> list[str]:
+def page_of_group(group: ResultGroup, screen: Screen) -> list[str]:
     """Return a sentence on each model, then their pages."""
-    answers = wrap_rows([_answer(part.model) for part in result.parts], screen.width)
-    return paragraphs(answers, *(page(part, replace(screen, brief=True)) for part in result.parts))
+    answers = wrap_rows([_answer(part.model) for part in group.results], screen.width)
+    return paragraphs(answers, *(page(part, replace(screen, brief=True)) for part in group.results))
 
 
 def page(result: Model | Inspection, screen: Screen) -> list[str]:
@@ -252,5 +253,10 @@ def _slow(layer: Layer, rope: Rotary) -> str:
     return f"{slow} of {pairs} never complete a turn within the {reach}{table}"
 
 
-VIEW = View(page=page, document=DOCUMENT, table=table, figure=figure)
-SEVERAL = View(page=page_of_several, document=(("parts as models", DOCUMENT),))
+VIEW = View(
+    page=page,
+    document=DOCUMENT,
+    table=table,
+    figure=figure,
+    group=View(page=page_of_group, document=(("results as models", DOCUMENT),)),
+)

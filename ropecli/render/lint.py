@@ -13,6 +13,7 @@ from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.labels import quantity
 from ropecli.render.problems import Problem
 from ropecli.render.table import align
+from ropecli.results import ResultGroup
 
 PAGE = "docs/lint.md"  #: Describes all rules, in the documentation that comes with the code.
 INDENT = 17  #: Columns of level and id; messages are below the key.
@@ -84,6 +85,10 @@ def _problems(report: LintReport) -> Iterator[Problem]:
             )
 
 
+def _list_rules(group: ResultGroup, _: Screen) -> list[str]:
+    return align([(rule.id, rule.level, rule.title) for rule in group.results], left=3)
+
+
 def _explanation(rule: Rule, screen: Screen) -> list[str]:
     """Return what a rule finds, why it matters, and the fix."""
     threads = ", ".join(rule.threads)
@@ -133,11 +138,9 @@ def _block(finding: Finding, width: int, place: tuple[int, int] | None = None) -
 
 RULE_FIELDS = ("id", "level", "title", "fires", "why", "cure", "threads")
 VIEW = View(page=page, document=as_json)
-RULE = View(page=_explanation, document=RULE_FIELDS)
-RULES = View(
-    page=lambda result, _: align(
-        [(each.id, each.level, each.title) for each in result.rules], left=3
-    ),
-    document=(("rules", RULE_FIELDS),),
+RULE = View(
+    page=_explanation,
+    document=RULE_FIELDS,
+    group=View(page=_list_rules, document=(("results as rules", RULE_FIELDS),)),
 )
 FINDING = View(page=lambda finding, _: [f"{_summary(finding)} {visible(finding.hint)}"])

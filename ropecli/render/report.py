@@ -32,7 +32,7 @@ from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.labels import quantity
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
-from ropecli.results import Figure, Several
+from ropecli.results import Figure, ResultGroup
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -71,7 +71,7 @@ def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
         "models": models,
         "encodings": encodings,
         **{
-            name: view_of(found[0]).as_json(Several(results=found)) if found else None
+            name: view_of(found[0]).as_json(ResultGroup(results=found)) if found else None
             for name, found in results.items()
         },
     }

@@ -13,8 +13,8 @@ from ropecli.render import Table, fields
 from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
+from ropecli.render.encoding_view import encoding_view
 from ropecli.render.labels import curve_label, shortest_repr
-from ropecli.render.several import encoding_view
 from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
 

@@ -12,6 +12,8 @@ from ropecli.render.labels import label, quantity
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
+DOCUMENT = ("passed", "checks", "seconds")
+
 
 def page(
     result: Verification,
@@ -149,4 +151,4 @@ def _count(result: Verification) -> str:
     return f"PASS  {len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}"
 
 
-VIEW = View(page=page, document=("passed", "checks", "seconds"))
+VIEW = View(page=page, document=DOCUMENT)

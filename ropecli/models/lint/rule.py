@@ -96,13 +96,6 @@ class Rule(Result, view="lint.RULE"):
         return not self.rope_types or getattr(subject, "rope_type", None) in self.rope_types
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuleList(Result, view="lint.RULES"):
-    """Rules as the command line lists them."""
-
-    rules: tuple[Rule, ...]  #: By id.
-
-
 @cache
 def rules() -> Mapping[str, Rule]:
     """Return all rules by id, in order: those of every file in `ropecli.models.lint.rules`."""

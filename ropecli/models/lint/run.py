@@ -20,7 +20,7 @@ from ropecli.models.model import Model
 from ropecli.models.parts import parts
 from ropecli.models.settings import Description, Settings
 from ropecli.models.source import open_source
-from ropecli.results import Drawable, Result
+from ropecli.results import Drawable
 
 UNCOMPUTABLE = "R001"
 #: Real files have up to five parts and three layer types; more would only take time.
@@ -34,13 +34,6 @@ class Inspection(Drawable, view="inspect"):
 
     model: Model  #: As a stack reads the file.
     findings: tuple[Finding, ...]  #: Of the file.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inspections(Result, view="inspect.SEVERAL"):
-    """Several models with the findings of lint."""
-
-    parts: tuple[Inspection, ...]
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
