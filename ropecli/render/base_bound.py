@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -123,18 +124,11 @@ def _draw_sums(axes: Axes, each: BaseBound, index: int, *, named: bool) -> None:
     look = style.curve_style(index)
     middle = np.sqrt(np.maximum(each.position, 1) * np.maximum(each.last_position, 1))
     name = f"{style.printable(curve_label(each))}: " if named else ""
-    axes.plot(
-        middle, each.lowest, label=style.legend_label(f"{name}lowest sum near a distance"), **look
-    )
-    axes.fill_between(
-        middle,
-        each.lowest,
-        each.highest,
-        color=look["color"],
-        alpha=0.3,
-        linewidth=0,
-        label="_" if index else "up to the highest sum near it",
-    )
+    label = style.legend_label(f"{name}lowest sum near a distance")
+    axes.plot(middle, each.lowest, label=label, **look)
+    label = "_" if index else "up to the highest sum near it"
+    band: dict[str, Any] = {"color": look["color"], "alpha": 0.3, "linewidth": 0}
+    axes.fill_between(middle, each.lowest, each.highest, label=label, **band)
     if each.first_negative is not None:
         first = each.first_negative
         label = style.legend_label(f"{name}first negative at {first:,}")
@@ -147,16 +141,9 @@ def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
         axes.axvline(length, color=style.ink(), linestyle=":", linewidth=0.9)
         top = top - LABEL if length < CLOSE * before else 1.0
         before = length
-        axes.text(
-            length,
-            top,
-            f"context {length:,} ",
-            transform=axes.get_xaxis_transform(),
-            rotation=90,
-            ha="right",
-            va="top",
-            fontsize="small",
-        )
+        where: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90}
+        where |= {"ha": "right", "va": "top"}
+        axes.text(length, top, f"context {length:,} ", fontsize="small", **where)
 
 
 VIEW = encoding_view(

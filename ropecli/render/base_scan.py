@@ -103,13 +103,9 @@ def figure(result: BaseScan) -> Figure:
     axes.plot(result.base, _held(result), ".", markersize=2, label="bases of the grid")
     for first, last in result.runs:
         axes.axvspan(first, last, color=colour(2), alpha=0.2, linewidth=0)
-    axes.axhline(
-        result.context_length,
-        color=ink(),
-        linestyle=":",
-        linewidth=0.9,
-        label=f"context {result.context_length:,}",
-    )
+    context = result.context_length
+    label = f"context {context:,}"
+    axes.axhline(context, color=ink(), linestyle=":", linewidth=0.9, label=label)
     marks = {"largest that fails": result.safe_above, "proven to hold above": result.proven_above}
     styles = ("--", "-.")
     for (name, base), style in zip(marks.items(), styles, strict=True):

@@ -52,49 +52,36 @@ def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
 
 def as_json(curve: Decay) -> dict[str, Any]:
     """Return the columns of one curve, what is known of its vectors, and its summary."""
-    return {
-        **fields(curve, *ENCODING, "relative_distance", *columns_of(curve)),
-        **({} if curve.bound is None else _document_of(curve, curve.bound)),
-        **({} if curve.contributions is None else {"contributions": curve.contributions}),
-        "summary": _facts_of(curve),
-    }
+    vectors = () if curve.bound is None else VECTORS
+    terms = () if curve.contributions is None else ("contributions",)
+    summary = ("summary", lambda curve: fields(curve, *SUMMARY))
+    names = ("relative_distance", *columns_of(curve), *vectors, *terms, summary)
+    return fields(curve, *ENCODING, *names)
 
 
-def _document_of(curve: Decay, bound: Bound) -> dict[str, Any]:
-    """Return what is known of two vectors, by name."""
-    return {
-        "envelope": bound.envelope,
-        "norms": bound.norms,
-        "rms": bound.rms,
-        "tightness": {
-            name: {"most": share.max(), "median": np.median(share)}
-            for name, share in curve.summarised.tightness.items()
-        },
-        "at": bound.at,
-        "pairs": {
-            "inv_freq": curve.rope.diagonal_inv_freq,
-            "product_real": bound.products.real,
-            "product_imaginary": bound.products.imag,
-            "contribution": bound.contributions,
-            "partial_sum_real": bound.partial_sums.real,
-            "partial_sum_imaginary": bound.partial_sums.imag,
-        },
-        "interpolation_error": bound.interpolation_error,
-        "interpolation_bound": bound.interpolation_bound,
-        "printed_bound": bound.printed_bound,
-    }
+def _shares(curve: Decay) -> dict[str, Any]:
+    """Return how much of each bound the score reaches."""
+    shares = curve.summarised.tightness.items()
+    return {name: {"most": share.max(), "median": np.median(share)} for name, share in shares}
 
 
-def _facts_of(curve: Decay) -> dict[str, Any]:
-    """Return what the summary says, by name."""
-    lowest, where = curve.lowest
-    return {
-        "halved_at": curve.halved_at,
-        "first_rise": curve.first_rise,
-        "lowest": lowest,
-        "lowest_at": where,
-        "step": float(np.diff(curve.summarised.relative_distance[:2]).sum()),
-    }
+#: Fields of the document: of the pairs, of two vectors, and of the summary.
+PAIRS = (
+    *("rope.diagonal_inv_freq as inv_freq", "bound.products.real as product_real"),
+    *("bound.products.imag as product_imaginary", "bound.contributions as contribution"),
+    "bound.partial_sums.real as partial_sum_real",
+    "bound.partial_sums.imag as partial_sum_imaginary",
+)
+VECTORS = (
+    *("bound.envelope", "bound.norms", "bound.rms", ("tightness", _shares), "bound.at"),
+    ("pairs", lambda curve: fields(curve, *PAIRS)),
+    *("bound.interpolation_error", "bound.interpolation_bound", "bound.printed_bound"),
+)
+SUMMARY = (
+    *("halved_at", "first_rise", ("lowest", lambda curve: curve.lowest[0])),
+    ("lowest_at", lambda curve: curve.lowest[1]),
+    ("step", lambda curve: float(np.diff(curve.summarised.relative_distance[:2]).sum())),
+)
 
 
 def table(curve: Decay, **_: Any) -> Table:
@@ -247,19 +234,11 @@ def _contributions(curve: Decay) -> list[str]:
         return []
     rows = [["pair", "wavelength", "at first", "largest", "at", "first below 0"]]
     for pair, (wavelength, term) in enumerate(zip(curve.rope.wavelength, terms, strict=True)):
-        highest = int(term.argmax())
-        below = term < 0
+        highest, below = int(term.argmax()), term < 0
         sinks = curve.relative_distance[int(below.argmax())] if below.any() else None
-        rows.append(
-            [
-                str(pair),
-                f"{wavelength:.5g}",
-                f"{term[0]:.4g}",
-                f"{term[highest]:.4g}",
-                f"{curve.relative_distance[highest]:.10g}",
-                "never" if sinks is None else f"{sinks:.10g}",
-            ]
-        )
+        distance = f"{curve.relative_distance[highest]:.10g}"
+        cells = [str(pair), f"{wavelength:.5g}", f"{term[0]:.4g}", f"{term[highest]:.4g}", distance]
+        rows.append([*cells, "never" if sinks is None else f"{sinks:.10g}"])
     vectors = "q = k of length 1 in each pair" if curve.score is None else "the vectors given"
     title = f"What each pair adds to the score of {vectors}"
     return [title, *align(rows)]
@@ -329,14 +308,9 @@ def _contribution_maps(curves: Sequence[Decay]) -> Figure:
         most = float(np.abs(terms).max()) or 1.0
         distances = curve.relative_distance
         half = float(np.diff(distances[:2]).sum() or 1.0) / 2
-        style.heat_map(
-            axes,
-            terms,
-            most=most,
-            label="contribution to the score",
-            aspect="auto",
-            extent=(distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5),
-        )
+        extent = (distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5)
+        label = "contribution to the score"
+        style.heat_map(axes, terms, most=most, label=label, aspect="auto", extent=extent)
         axes.set(xlabel="relative distance", ylabel="pair")
         style.whole_ticks(axes.yaxis)
     return picture
@@ -385,16 +359,12 @@ def _draw_score(above: Axes, alone: Axes, curve: Decay) -> None:
     """Draw score and bounds on a logarithmic scale, since they lie far apart, and score alone."""
     x = curve.relative_distance
     score = columns_of(curve)["score"]
-    curves = {"|score|": np.abs(score)}
-    curves |= {BOUNDS[name]: y for name, y in curve.bounds.items()}
-    for index, (label, y) in enumerate(curves.items()):
-        style.plot_curve(above, x, y, **style.curve_style(index), label=label)
+    lines = {"|score|": np.abs(score)} | {BOUNDS[name]: y for name, y in curve.bounds.items()}
+    style.plot_curves(above, [Curve(label=label, x=x, y=y) for label, y in lines.items()])
     if curve.bounds["max_bound"].any():
         above.set_yscale("log", nonpositive="mask")
-    above.margins(x=0)
-    style.plot_curve(alone, x, score, **style.curve_style(0))
+    style.plot_curves(alone, [Curve(label="", x=x, y=score)])
     alone.axhline(0, color=style.ink(), linewidth=0.5)
-    alone.margins(x=0)
     alone.set_xlabel(style.distance_label(x))
 
 

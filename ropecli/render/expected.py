@@ -131,6 +131,7 @@ def figure(result: ExpectedCurves) -> Figure:
     bound, curves, codes = result.bound, result.curves, result.similarity
     if len(curves) > MOST_CURVES:
         return _small_multiples(result)
+    x = curves[0].relative_distance.astype(np.float64)
     heights = [*([] if bound is None else [1]), 2, *([] if codes is None else [2, 2])]
     picture = style.blank_figure(6.4, 4.8 if len(heights) == 1 else 2.4 * sum(heights))
     panels = picture.subplots(len(heights), squeeze=False, height_ratios=heights).ravel()
@@ -151,14 +152,11 @@ def figure(result: ExpectedCurves) -> Figure:
         similarity.draw_codes(panels[-1], codes)
         panels[-2].set_title(f"Sinusoidal codes ({curve_label(codes)})", parse_math=False)
         panels[-2].legend(loc="upper right")
-    for index, curve in enumerate(curves):
-        look = style.curve_style(index) | {"label": curve.encoding}
-        style.plot_curve(below, curve.relative_distance.astype(np.float64), _change(curve), **look)
+    style.plot_curves(below, [Curve(label=c.encoding, x=x, y=_change(c)) for c in curves])
     below.set_ylabel(CHANGE)
     if len(curves) > 1:  # some fall a hundred times as far as others
         below.set_yscale("symlog", linthresh=LINEAR)
-    below.set_xlabel(style.distance_label(curves[0].relative_distance.astype(np.float64)))
-    below.margins(x=0)
+    below.set_xlabel(style.distance_label(x))
     style.legend_below(picture, below.get_lines())
     return picture
 

@@ -29,14 +29,8 @@ Contexts = Sequence[tuple[str, int]]
 
 #: Facts of an encoding, and columns of its pairs.
 FACTS = (
-    "context_length",
-    "trained_length",
-    "trained_turns",
-    "critical_dim",
-    "incomplete",
-    "still",
-    "granularity",
-    "neighbour_cosine",
+    *("context_length", "trained_length", "trained_turns", "critical_dim", "incomplete"),
+    *("still", "granularity", "neighbour_cosine"),
 )
 COLUMNS = ("inv_freq", "wavelength", "degrees_per_token", "turns", "angle")
 MARKERS = "os^Dv<>Pp*hHdX+x"  #: One for each axis of the positions, if there are several.
@@ -275,12 +269,8 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
             "markersize": width + (1 if axis.any() else 0),
             "linewidth": width,
         }
-        axes.plot(
-            pair,
-            np.where(own & turns, wavelength, np.nan),
-            label=f"{name}, axis {each}" if axis.any() else name,
-            **look,
-        )
+        label = f"{name}, axis {each}" if axis.any() else name
+        axes.plot(pair, np.where(own & turns, wavelength, np.nan), label=label, **look)
         still = pair[own & ~turns]
         if len(still):
             axes.plot(still, np.full(len(still), never), **look | {"linestyle": "none"})
@@ -293,15 +283,8 @@ def _label(axes: Axes, labels: dict[float, str]) -> None:
         axes.axhline(length, color=style.ink(), linewidth=0.6)
         _, height = axes.transAxes.inverted().transform(axes.transData.transform((0, length)))
         lowest = max(lowest, height)
-        axes.text(
-            1.01,
-            lowest,
-            text,
-            transform=axes.transAxes,
-            va="center",
-            fontsize="small",
-            parse_math=False,
-        )
+        where: dict[str, Any] = {"transform": axes.transAxes, "va": "center", "parse_math": False}
+        axes.text(1.01, lowest, text, fontsize="small", **where)
         lowest += APART
 
 

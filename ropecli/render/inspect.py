@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 #: Parameters that have a line of their own.
 OWN_LINE = (
-    "dim",
-    "base",
-    "max_position_embeddings",
-    "original_max_position_embeddings",
+    *("dim", "base", "max_position_embeddings", "original_max_position_embeddings"),
     "sequence_length",
 )
 MOST_LAYERS = 16  #: Layers of one type that are written out.

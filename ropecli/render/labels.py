@@ -14,20 +14,9 @@ if TYPE_CHECKING:
 
 #: Fields of an encoding in a document.
 ROPE_FIELDS = (
-    "rope_type",
-    "base",
-    "head_dim",
-    "rotary_dim",
-    "rotary_offset",
-    "layout",
-    "direction",
-    "attention_factor",
-    "softmax_factor",
-    "compact_inv_freq as inv_freq",
-    "wavelength",
-    "axis",
-    "pairs_in",
-    "pairs_out",
+    *("rope_type", "base", "head_dim", "rotary_dim", "rotary_offset", "layout", "direction"),
+    *("attention_factor", "softmax_factor", "compact_inv_freq as inv_freq", "wavelength", "axis"),
+    *("pairs_in", "pairs_out"),
 )
 
 

@@ -20,19 +20,9 @@ from ropecli.results import Axes, Figure
 
 #: Fields of one policy in a document, after its name, encoding and dtypes.
 FIELDS = (
-    "max_phase_error",
-    "phase_error",
-    "max_table_error",
-    "worst_position",
-    "worst_pair",
-    "deviation",
-    "shift_violation",
-    "table_error",
-    "score_error",
-    "score_shift_violation",
-    "first_collision",
-    "distinct_positions",
-    "largest_group",
+    *("max_phase_error", "phase_error", "max_table_error", "worst_position", "worst_pair"),
+    *("deviation", "shift_violation", "table_error", "score_error", "score_shift_violation"),
+    *("first_collision", "distinct_positions", "largest_group"),
 )
 MOST_CURVES = 6  #: Curves that a terminal can tell apart.
 ROUNDING = 1e-9  #: A smaller part of the largest score is the rounding of float64.

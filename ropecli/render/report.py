@@ -23,7 +23,7 @@ from ropecli.models.lint.rule import rules
 from ropecli.models.lint.run import Inspection
 from ropecli.models.report import DISTANCE as LAST
 from ropecli.models.report import MOST_ENCODINGS as ALL
-from ropecli.models.report import Report, ReportedEncoding
+from ropecli.models.report import Report, ReportedEncoding, ReportedModel
 from ropecli.render import Table, View, fields, report_tables, view_of
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.inline_svg import inline, shade, text
@@ -46,23 +46,21 @@ POINTS = 72  #: Units of an SVG in an inch.
 WHOLE = 24  #: Positions that keep a point each.
 
 
+def _inspection(reported: ReportedModel) -> Any:
+    model = reported.model
+    return model and INSPECTION.as_json(Inspection(model=model, findings=reported.findings))
+
+
+#: Fields of a model in the document.
+MODEL = ("source", "name", "problem", "notes", ("inspect", _inspection), "findings")
+
+
 def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
     """Return the `result` of the document: those of the commands that it gathers."""
-    models = [
-        {
-            **fields(each, "source", "name", "problem", "notes"),
-            "inspect": each.model
-            and INSPECTION.as_json(Inspection(model=each.model, findings=each.findings)),
-            "findings": each.findings,
-        }
-        for each in result.models
-    ]
-    encodings = [fields(each, "name", "notes") for each in result.encodings]
     results = {name: tuple(result.results(name)) for name in ("decay", *SECTIONS)}
     return {
         "output": output,
-        "models": models,
-        "encodings": encodings,
+        **fields(result, ("models", MODEL), ("encodings", ("name", "notes"))),
         **{
             name: view_of(each[0]).as_json(ResultGroup(results=each)) if each else None
             for name, each in results.items()

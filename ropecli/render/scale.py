@@ -229,14 +229,9 @@ def _draw_ratios(axes: Axes, one: Scale) -> None:
     unseen = one.methods[0].coverage.critical_dim
     count = len(one.methods[0].frequency_ratio)
     if unseen is not None and unseen // 2 < count:
-        axes.axvspan(
-            unseen / 2 - 0.5,
-            count - 1,
-            color=style.ink(),
-            alpha=0.08,
-            linewidth=0,
-            label="no full turn in training",
-        )
+        label = "no full turn in training"
+        ends = unseen / 2 - 0.5, count - 1
+        axes.axvspan(*ends, color=style.ink(), alpha=0.08, linewidth=0, label=label)
 
 
 def _draw_lengths(axes: Axes, one: Scale) -> None:
@@ -249,17 +244,10 @@ def _draw_lengths(axes: Axes, one: Scale) -> None:
         longest = each.base_bound.longest_context
         end = each.base_bound.searched if longest is None else longest
         axes.barh(place, end, color=style.colour(_place(each)), height=0.6)
-        ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5}
-        more = " or more" if longest is None else ""
-        axes.annotate(
-            f"{end:,}{more}",
-            (end, place),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize="small",
-            bbox=ground,
-        )
+        text = f"{end:,}{' or more' if longest is None else ''}"
+        where: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+        where["bbox"] = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5}
+        axes.annotate(text, (end, place), fontsize="small", **where)
     axes.set_yticks(range(len(rows)), [name.replace(", ", ",\n") for name, _ in rows])
     axes.tick_params(axis="y", labelsize="small")
     axes.invert_yaxis()

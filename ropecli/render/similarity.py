@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ropecli.render import Table, View
 from ropecli.render import figure as style
@@ -41,7 +41,9 @@ def page(result: Similarity, screen: Screen) -> list[str]:
     """Return a plot on a terminal, rows at powers of two elsewhere, and a summary."""
     return paragraphs(
         [HEADING, curve_label(result)],
-        [_plot(result, screen.width)] if screen.braille else _values(result),
+        [draw(_curves(result), x_label="distance", columns=screen.width)]
+        if screen.braille
+        else _values(result),
         wrap_rows(_summary(result), screen.width),
         [] if screen.brief else screen.wrap(MEANING, indent=0),
     )
@@ -53,14 +55,10 @@ def _values(result: Similarity) -> list[str]:
     return align(list(zip(*columns, strict=True)))
 
 
-def _curves(result: Similarity) -> dict[str, Any]:
+def _curves(result: Similarity) -> list[Curve]:
     """Return the similarities, and their limit where there is one."""
-    return {name: column for name, column in table(result).items() if name != "distance"}
-
-
-def _plot(result: Similarity, width: int) -> str:
-    curves = [Curve(label=name, x=result.distance, y=y) for name, y in _curves(result).items()]
-    return draw(curves, x_label="distance", columns=width)
+    x, *columns = table(result).items()
+    return [Curve(label=name, x=x[1], y=column) for name, column in columns]
 
 
 def _summary(result: Similarity) -> list[str]:
@@ -90,10 +88,8 @@ def figure(result: Similarity) -> Figure:
 
 def draw_curves(axes: Axes, result: Similarity) -> None:
     """Draw the similarities, and their limit where there is one."""
-    for index, (name, y) in enumerate(_curves(result).items()):
-        style.plot_curve(axes, result.distance, y, **style.curve_style(index), label=name)
+    style.plot_curves(axes, _curves(result))
     axes.axhline(0, color=style.ink(), linewidth=0.5)
-    axes.margins(x=0)
     axes.set_xlabel(style.distance_label(result.distance))
     axes.set_ylabel("similarity")
 

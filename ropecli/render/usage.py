@@ -114,11 +114,8 @@ def _thirds(result: Usage, screen: Screen) -> list[str]:
         wavelength = result.rope.wavelength[pairs].max()
         shares = (f"{value:.1%}" for value in (share.mean(), share.min(), share.max()))
         rows.append([name, f"{len(pairs):,}", f"{wavelength:,.4g}", *shares])
-    return [
-        "Share of each third of the pairs by frequency, over all heads:",
-        "",
-        *screen.align(rows),
-    ]
+    title = "Share of each third of the pairs by frequency, over all heads:"
+    return [title, "", *screen.align(rows)]
 
 
 def _heads(result: Usage, screen: Screen) -> list[str]:
@@ -128,25 +125,14 @@ def _heads(result: Usage, screen: Screen) -> list[str]:
     largest = share.max(axis=-1)
     order = np.lexsort((-largest.ravel(), half.ravel()))[:MOST_HEADS]
     rows = [["layer", "head", "pairs for half", "largest pair", "its wavelength", "its share"]]
-    for index in order:
-        where = divmod(int(index), heads)
+    for where in (divmod(int(index), heads) for index in order):
         pair = int(peak[where])
-        rows.append(
-            [
-                f"{result.layers[where[0]]:,}",
-                f"{where[1]:,}",
-                f"{half[where]:,}",
-                f"{pair:,}",
-                f"{result.rope.wavelength[pair]:,.4g}",
-                f"{largest[where]:.1%}",
-            ]
-        )
+        counts = (result.layers[where[0]], where[1], half[where], pair)
+        wavelength = f"{result.rope.wavelength[pair]:,.4g}"
+        rows.append([*(f"{n:,}" for n in counts), wavelength, f"{largest[where]:.1%}"])
     of = f", {len(order)} of {half.size:,}" if len(order) < half.size else ""
-    return [
-        f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:",
-        "",
-        *screen.align(rows),
-    ]
+    title = f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:"
+    return [title, "", *screen.align(rows)]
 
 
 def _plot(means: list[NDArray[np.float64]], width: int) -> str:
