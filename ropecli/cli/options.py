@@ -319,8 +319,7 @@ class PageOptions:
         if saved == Path("-"):
             return  # stdout has the file, and nothing else
         if self.json:
-            view = render.view_of(result)
-            document.show(self.parsed.command, parameters, view.as_json(result, **options))
+            document.show(self.parsed.command, parameters, render.as_json(result, **options))
         else:
             screen = console.Screen.of_stdout(brief=self.quiet, saved=saved)
             page = render.view_of(result).page(result, screen, **options)

@@ -164,3 +164,8 @@ def html(result: HtmlResult, *, docs: str | None = None) -> str:
     make = view_of(result).html
     assert make is not None
     return make(result, docs=docs)
+
+
+def as_json(result: Result, **options: Any) -> Any:
+    """Return the `result` of the document."""
+    return view_of(result).as_json(result, **options)

@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli import render
 from ropecli._version import __version__
 from ropecli.analyses.base_bound import BaseBound
 from ropecli.analyses.precision import Precision
@@ -24,10 +25,9 @@ from ropecli.models.lint.run import Inspection
 from ropecli.models.report import DISTANCE as LAST
 from ropecli.models.report import MOST_ENCODINGS as ALL
 from ropecli.models.report import Report, ReportedEncoding, ReportedModel
-from ropecli.render import Table, View, fields, report_tables, view_of
+from ropecli.render import Table, View, fields, report_tables
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.inline_svg import inline, shade, text
-from ropecli.render.inspect import VIEW as INSPECTION
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.labels import quantity
 from ropecli.render.lint import count
@@ -48,7 +48,7 @@ WHOLE = 24  #: Positions that keep a point each.
 
 def _inspection(reported: ReportedModel) -> Any:
     model = reported.model
-    return model and INSPECTION.as_json(Inspection(model=model, findings=reported.findings))
+    return model and render.as_json(Inspection(model=model, findings=reported.findings))
 
 
 #: Fields of a model in the document.
@@ -62,7 +62,7 @@ def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
         "output": output,
         **fields(result, ("models", MODEL), ("encodings", ("name", "notes"))),
         **{
-            name: view_of(each[0]).as_json(ResultGroup(results=each)) if each else None
+            name: render.as_json(ResultGroup(results=each)) if each else None
             for name, each in results.items()
         },
     }

@@ -73,8 +73,7 @@ def content_of(
     if suffix == ".json":
         from ropecli.render import document
 
-        converted = render.view_of(result).as_json(result, **options)
-        text = document.text(command, parameters, converted)
+        text = document.text(command, parameters, render.as_json(result, **options))
         return (text + "\n").encode()
     if suffix in TABLES:
         write = {".csv": csv, ".md": markdown, ".tex": latex}[suffix]
