@@ -64,10 +64,9 @@ def view_of(result: Result) -> View:
         return group
     path, _, name = result.view.partition(".")
     module = import_module(f"ropecli.render.{path}")
-    if path.startswith("encode"):  # modules with a page and a document, still
-        return View(page=module.page, document=module.as_json)
-    view: View = vars(module)[name or "VIEW"]
-    return view
+    view: View | None = vars(module).get(name or "VIEW")
+    # `encode` and `encode_check` are modules with a page and a document still.
+    return view or View(page=module.page, document=module.as_json)
 
 
 def fields(source: object, *names: Field) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def fields(source: object, *names: Field) -> dict[str, Any]:
     A pair is a name and a function of the object, or else an attribute, or a tuple of such, and
     the fields that are shown of it.
     """
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for each in names:
         name, make = (each, None) if isinstance(each, str) else each
         path, _, other = name.partition(" as ")
@@ -85,8 +84,8 @@ def fields(source: object, *names: Field) -> dict[str, Any]:
         if isinstance(make, tuple) and value is not None:
             several = isinstance(value, tuple)
             value = [fields(x, *make) for x in value] if several else fields(value, *make)
-        found[other or path.rpartition(".")[2]] = value
-    return found
+        document[other or path.rpartition(".")[2]] = value
+    return document
 
 
 def _attribute(source: Any, path: str) -> Any:
