@@ -1,6 +1,6 @@
 """Base classes of results, which print themselves and draw: the library's only way to `render`.
 
-`render` is a layer above, and knows every result. A result names its view, a module of `render`,
+`render` is a layer above, and knows every result. A result names its view, a value in `render`,
 and these classes load it on demand.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ else:  # annotations do not load Matplotlib
 class Result:
     """A result that `print` and notebooks show as a short page.
 
-    Its view is the module of `render` with the name of the result's own module, or the one that
-    the class names: `class Compared(Result, view="encode_check")`.
+    Its view is `VIEW` of the module of `render` with the name of the result's own module, or the
+    one that the class names: `class Rule(Result, view="lint.RULE")`.
     """
 
-    view: ClassVar[str]  #: Name of a module of `render`.
+    view: ClassVar[str]  #: Module of `render`, and name of a view in it if it has several.
 
     def __init_subclass__(cls, *, view: str | None = None) -> None:
         super().__init_subclass__()
@@ -36,10 +37,6 @@ class Result:
         from ropecli import render
 
         return render.text(self)
-
-    def _shown(self) -> Result:
-        """Return what the view shows: the result itself, or a group of it alone."""
-        return self
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -114,3 +111,10 @@ class HtmlResult(Result):
         from ropecli import render
 
         return render.html(self, docs=docs)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResultGroup(Drawable):
+    """Results that are shown together, by the view of the first one."""
+
+    results: tuple[Any, ...]  #: Of one class, at least one.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.several import Comparable
+from ropecli.analyses.encoding_result import EncodingResult
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between, even, positive
 from ropecli.results import Drawable
@@ -27,7 +27,7 @@ BEYOND = 4  #: A curve goes on to this multiple of the first negative position.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BaseBound(Comparable):
+class BaseBound(EncodingResult):
     """The longest context of an encoding by the sum of its cosines, B(m) = sum_i cos(m theta_i).
 
     A context L holds if B(m) >= 0 for every distance m = 0 ... L (Men et al. 2024, Eq. 10). A

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.decay import head_vector
-from ropecli.analyses.several import Comparable
+from ropecli.analyses.encoding_result import EncodingResult
 from ropecli.errors import ArgumentError
 from ropecli.numbers import between, positive
 from ropecli.rotary import Rotary
@@ -39,7 +39,7 @@ class ConstructedHead:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Construct(Comparable):
+class Construct(EncodingResult):
     """Heads that RoPE makes out of position alone, and what each pair keeps of a match."""
 
     context_length: int  #: In positions.

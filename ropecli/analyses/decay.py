@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.analyses.several import Comparable, Several
+from ropecli.analyses.encoding_result import EncodingResult
 from ropecli.arrays import as_real
 from ropecli.errors import ArgumentError
 from ropecli.numbers import not_negative, number, positive
-from ropecli.results import Axes, Figure
+from ropecli.results import Axes, Figure, ResultGroup
 from ropecli.rotary.rotary import Rotary, check_rope, check_rotation
 from ropecli.units import DOUBLE
 
@@ -44,7 +44,7 @@ class Bound:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Decay(Comparable):
+class Decay(EncodingResult):
     """RoPE's upper bound against relative distance, and with vectors their score and its bounds."""
 
     reduce: str  #: "mean" over j of |S_j|, as in Figure 2, or "sum".
@@ -70,7 +70,7 @@ class Decay(Comparable):
             figure2: Use the paper's own frame, 0 to 256, clipped as in print.
             ax: As of every result.
         """
-        return Several(results=(self, *others))._draw(ax, figure2=figure2)
+        return ResultGroup(results=(self, *others))._draw(ax, figure2=figure2)
 
     @property
     def bounds(self) -> dict[str, NDArray[np.float64]]:

@@ -23,16 +23,13 @@ FURTHEST = 100_000  #: Positions; a score of each is computed for every sample.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Expected(Drawable):
+class Expected(Drawable, view="expected.CURVE"):
     """Mean score of tokens and their copies, against distance."""
 
     encoding: str  #: Name of the encoding.
     relative_distance: NDArray[np.int64]  #: 0 ... max_distance; the copy comes first.
     expected_score: NDArray[np.float64]  #: Mean over tokens and heads, (distances,).
     seed: int  #: Seed of the tokens.
-
-    def _shown(self) -> ExpectedCurves:
-        return ExpectedCurves(curves=(self,))
 
     def figure(
         self, *others: Expected, bound: Decay | None = None, ax: Axes | None = None

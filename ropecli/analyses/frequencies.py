@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.several import Comparable
+from ropecli.analyses.encoding_result import EncodingResult
 from ropecli.numbers import length, positive
 from ropecli.rotary.rotary import Rotary, check_rope
 
@@ -16,7 +16,7 @@ TURN = 2 * math.pi  #: Radians.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FrequencyTable(Comparable):
+class FrequencyTable(EncodingResult):
     """Frequencies of an encoding's pairs, and their turns within a context."""
 
     context_length: int  #: L, in positions.

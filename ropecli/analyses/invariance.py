@@ -48,7 +48,7 @@ class Property:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invariance(Result, view="scores"):
+class Invariance(Result, view="scores.INVARIANCE"):
     """Measured properties of one encoding."""
 
     name: str  #: Name of the encoding.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.analyses.encoding_result import EncodingResult
 from ropecli.analyses.policy import USUAL, Policy, rounded, rounding
-from ropecli.analyses.several import Comparable
 from ropecli.arrays import Array
 from ropecli.errors import ArgumentError
 from ropecli.kernels import abel, phase
@@ -59,7 +59,7 @@ class PolicyPrecision:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Precision(Comparable):
+class Precision(EncodingResult):
     """Errors of several policies on one encoding."""
 
     context_length: int  #: Positions are 0 up to one less.

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.base_bound import LONGEST, BaseBound, base_bound
 from ropecli.analyses.decay import decay
+from ropecli.analyses.encoding_result import EncodingResult
 from ropecli.analyses.frequencies import FrequencyTable, frequency_table
-from ropecli.analyses.several import Comparable
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between, positive
@@ -70,7 +70,7 @@ class ScaledEncoding:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scale(Comparable):
+class Scale(EncodingResult):
     """Methods of context extension, on one encoding."""
 
     original_length: int  #: Positions of the training without scaling.

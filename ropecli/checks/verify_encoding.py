@@ -16,7 +16,6 @@ from ropecli.encodings import Encoding
 from ropecli.encodings import encoding as make_encoding
 from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, integer
-from ropecli.results import Result
 
 LARGEST_MODEL_DIM = 1024  #: More takes minutes.
 
@@ -28,18 +27,6 @@ class EncodingVerification(Verification, view="verify_encoding"):
     encoding: str  #: Its name.
     model_dim: int  #: Coordinates of a token.
     heads: int  #: Number of heads.
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncodingVerifications(Result, view="verify_encoding"):
-    """The verdicts on several encodings."""
-
-    parts: tuple[EncodingVerification, ...]
-
-    @property
-    def passed(self) -> bool:
-        """True if no law of any encoding failed."""
-        return all(part.passed for part in self.parts)
 
 
 def verify_encoding(

@@ -158,10 +158,9 @@ def check(
         from ropecli.render import check_reports
         from ropecli.render.save import write_output
 
-        if junit is not None:
-            write_output(junit, check_reports.junit(result, name), force=force)
-        if sarif is not None:
-            write_output(sarif, check_reports.sarif(result, name), force=force)
+        for path, make in ((junit, check_reports.junit), (sarif, check_reports.sarif)):
+            if path is not None:
+                write_output(path, make(result, name), force=force)
         if on_github:
             console.annotate(check_reports.github_annotations(result, name))
     return result.passed is True

@@ -39,7 +39,6 @@ def inspect(
     is an error, or if the model has no RoPE.
     """
     from ropecli.cli.encoding import length_notes
-    from ropecli.models.lint.run import Inspections
     from ropecli.models.load import check_length
     from ropecli.models.source import expand
 
@@ -57,10 +56,13 @@ def inspect(
     if refused and (output.json or not found):
         raise refused[0]
     output.note(*(note for each in found for note in length_notes(each.model)))
-    result = found[0] if len(names) == 1 else Inspections(parts=tuple(found))
     named = {"source": names[0]} if len(names) == 1 else {"sources": names}
     used = {**named, "as": found[0].model.reading}
-    output.show(result, output.parameters("source", "reading", "examples", **used))
+    parameters = output.parameters("source", "reading", "examples", **used)
+    if len(names) == 1:
+        output.show(found[0], parameters)
+    else:
+        output.show_all(found, parameters)
     raise_last(refused)
     return not any(finding.level == "error" for each in found for finding in each.findings)
 

@@ -92,12 +92,12 @@ class LintOptions(PageOptions):
         self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
     ) -> Path | None:
         """Write SARIF or the copy; the page of -q does not name the file: it has findings alone."""
-        from ropecli.render import sarif
+        from ropecli.render import lint
         from ropecli.render.save import write_output
 
         output, text = self.output if self.sarif else None, ""
         if output is not None:
-            text = sarif.text(result)
+            text = lint.sarif(result)
         elif self.fix and result.fixed.diff:
             output, text = result.fixed.output, result.fixed.text
         if output is not None:
@@ -107,11 +107,13 @@ class LintOptions(PageOptions):
     def show(self, result: Result, parameters: dict[str, Any], **options: Any) -> None:
         """Print the findings in the form that is asked for, and write the output."""
         from ropecli.models.lint.report import LintReport
-        from ropecli.render import lint, sarif
+        from ropecli.render import lint
+        from ropecli.render.save import STDOUT, write_output
 
         if isinstance(result, LintReport) and self.form in ("github", "sarif"):
             self._save(result, parameters, options)
-            sarif.show(lint.github(result) if self.form == "github" else sarif.text(result))
+            text = lint.github(result) if self.form == "github" else lint.sarif(result)
+            write_output(STDOUT, text.encode(), force=False)
         elif self.form == "json" and not self.json:
             replace(self, json=True, output_format=None).show(result, parameters, **options)
         else:
@@ -145,7 +147,7 @@ def lint(
     too. Each finding names the key, the consequences and the fix. Exit code 1 if a finding is an
     error.
     """
-    from ropecli.models.lint.rule import LEVELS, RuleList
+    from ropecli.models.lint.rule import LEVELS
     from ropecli.models.lint.rule import rules as all_rules
     from ropecli.models.source import expand
     from ropecli.names import one_of
@@ -156,7 +158,7 @@ def lint(
         page.show(all_rules()[chosen], {"explain": chosen})
         return True
     if rules:
-        page.show(RuleList(rules=tuple(all_rules().values())), {"rules": True})
+        page.show_all([*all_rules().values()], {"rules": True})
         return True
     if not sources:
         raise ArgumentError(f"name a model: {SOURCE}")

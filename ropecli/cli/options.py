@@ -331,9 +331,9 @@ class PageOptions:
         self, results: Sequence[Result], parameters: dict[str, Any], **options: Any
     ) -> None:
         """Show results of one analysis side by side."""
-        from ropecli.analyses.several import Several
+        from ropecli.results import ResultGroup
 
-        self.show(Several(results=tuple(results)), parameters, **options)
+        self.show(ResultGroup(results=tuple(results)), parameters, **options)
 
     def _save(
         self, result: Any, parameters: dict[str, Any], options: dict[str, Any]

@@ -62,7 +62,7 @@ def verify(
     from ropecli.arrays import DTYPES
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
-    from ropecli.checks.verify_encoding import EncodingVerifications, verify_encoding
+    from ropecli.checks.verify_encoding import verify_encoding
     from ropecli.cli.encoding import encoding_names, encoding_options
     from ropecli.cli.progress import is_watched
     from ropecli.kernels.cache import is_compiled, refusal
@@ -73,11 +73,10 @@ def verify(
         names = encoding_names(encoding)
         own = encoding_options(rope.set, names)
         with page.working():
-            parts = tuple(verify_encoding(n, seed=seed, **given, **own[n]) for n in names)
-        found = EncodingVerifications(parts=parts)
+            verdicts = [verify_encoding(n, seed=seed, **given, **own[n]) for n in names]
         parameters = {"encoding": ",".join(names), **given, "set": rope.set, "seed": seed}
-        page.show(found, parameters, errors=errors, explain=explain)
-        return found.passed
+        page.show_all(verdicts, parameters, errors=errors, explain=explain)
+        return all(each.passed for each in verdicts)
     max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)
     encodings = [

@@ -1,25 +1,25 @@
-"""Results as text, tables, plots, figures and JSON: one view a command.
+"""Results as text, tables, plots, figures and JSON: one view a class of results.
 
-A view is a module with `page(result, screen)`, the lines to print, of which the first paragraph is
-the answer, and as far as its result has them `as_json(result)`, the `result` of the document,
-`table(result)`, the columns of the .csv file, `figure(result)` and `html(result, docs=...)`.
-Options that a command hands to `output.show` are further arguments. `several.py` makes these
-functions of the view of one encoding.
+A view is the value `VIEW` of the module that a result names, or, of a module with several, the one
+that it names after a point: `class Rule(Result, view="lint.RULE")`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ropecli.errors import RopecliError
-from ropecli.results import HtmlResult, Result
+from ropecli.results import HtmlResult, Result, ResultGroup
 
 Table = Mapping[str, Any]  #: Lists or arrays of equal length by name.
+Field = str | tuple[str, Any]  #: An attribute, as `fields` takes it.
+Fields = Sequence[Field]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,47 +27,99 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from ropecli.render.console import Screen as Screen
+
 SCALARS = (bool, int, float, str, Path, type(None))  #: What a cell of a table may be.
 
 
-def view_of(result: Result) -> Any:
-    """Return the module that shows a result."""
-    return import_module(f"ropecli.render.{result.view}")
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """How a result is shown. Options that a command hands over are further arguments."""
+
+    page: Callable[..., list[str]]  #: Lines for a screen; the first paragraph is the answer.
+    document: Fields | Callable[..., Any] = ()  #: The `result` of --json: by default, all fields.
+    table: Fields | Callable[..., Table] = ()  #: Columns: by default, those of `_records`.
+    figure: Callable[..., Figure] | None = None
+    html: Callable[..., str] | None = None
+    group: View | None = None  #: Of several results, which are then shown together.
+
+    def as_json(self, result: Any, **options: Any) -> Any:
+        """Return the `result` of the document."""
+        if callable(self.document):
+            return self.document(result, **options)
+        return fields(result, *self.document) if self.document else result
+
+    def columns(self, result: Any, **options: Any) -> Table:
+        """Return the columns of the .csv file."""
+        if callable(self.table):
+            return self.table(result, **options)
+        return fields(result, *self.table) if self.table else _records(result)
 
 
-def fields(source: object, *names: str) -> dict[str, Any]:
-    """Return those attributes by name."""
-    return {name: getattr(source, name) for name in names}
+def view_of(result: Result) -> View:
+    """Return the view of a result, or of a group of results."""
+    if isinstance(result, ResultGroup):
+        group = view_of(result.results[0]).group
+        assert group is not None
+        return group
+    path, _, name = result.view.partition(".")
+    module = import_module(f"ropecli.render.{path}")
+    view: View | None = vars(module).get(name or "VIEW")
+    # `encode` and `encode_check` are modules with a page and a document still.
+    return view or View(page=module.page, document=module.as_json)
+
+
+def fields(source: object, *names: Field) -> dict[str, Any]:
+    """Return attributes of an object by name.
+
+    "rope.base" is `base`, or None where there is no `rope`; "valid as allowed" has another name.
+    A pair is a name and a function of the object, or else an attribute, or a tuple of such, and
+    the fields that are shown of it.
+    """
+    document: dict[str, Any] = {}
+    for each in names:
+        name, make = (each, None) if isinstance(each, str) else each
+        path, _, other = name.partition(" as ")
+        value = make(source) if callable(make) else _attribute(source, path)
+        if isinstance(make, tuple) and value is not None:
+            several = isinstance(value, tuple)
+            value = [fields(x, *make) for x in value] if several else fields(value, *make)
+        document[other or path.rpartition(".")[2]] = value
+    return document
+
+
+def _attribute(source: Any, path: str) -> Any:
+    for name in path.split("."):
+        source = None if source is None else getattr(source, name)
+    return source
 
 
 def text(result: Result) -> str:
     """Return the page of a result in its short form."""
     from ropecli.render.console import Screen
 
-    shown = result._shown()
-    return "\n".join(view_of(shown).page(shown, Screen(brief=True))).rstrip()
+    return "\n".join(view_of(result).page(result, Screen(brief=True))).rstrip()
 
 
 def draw(result: Result, ax: Axes | None = None, **options: Any) -> Figure:
     """Return the picture of a result, in the place of axes if there are some."""
     from ropecli.render.figure import in_place_of, with_style
 
+    make = view_of(result).figure
+    assert make is not None
     with in_place_of(ax) as whole:
-        picture: Figure = with_style(view_of(result).figure)(result, **options)
+        picture: Figure = with_style(make)(result, **options)
     return whole or picture
 
 
 def columns(result: Result, **options: Any) -> Table:
-    """Return the columns of a result: those of its view, or else a row for each of its records.
+    """Return the columns of the .csv file of a result."""
+    return view_of(result).columns(result, **options)
 
-    The records are the objects of its first tuple of objects, or the result itself.
-    """
-    shown = result._shown()
-    make = getattr(view_of(shown), "table", None)
-    if make is not None:
-        found: Table = make(shown, **options)
-        return found
-    lists = (getattr(result, each.name) for each in dataclasses.fields(cast("Any", result)))
+
+def _records(result: Any) -> Table:
+    """Return a row for each object of the first tuple of objects of a result, or for itself."""
+    lists = (getattr(result, each.name) for each in dataclasses.fields(result))
     filled = (each for each in lists if isinstance(each, tuple) and each)
     records = next((each for each in filled if dataclasses.is_dataclass(each[0])), (result,))
     names = [each.name for each in dataclasses.fields(records[0])]
@@ -108,11 +160,11 @@ def write_csv(result: Result, path: str | os.PathLike[str], *, force: bool) -> N
 
 def html(result: HtmlResult, *, docs: str | None = None) -> str:
     """Return the page of a result in HTML."""
-    page: str = view_of(result).html(result, docs=docs)
-    return page
+    make = view_of(result).html
+    assert make is not None
+    return make(result, docs=docs)
 
 
 def as_json(result: Result, **options: Any) -> Any:
-    """Return the `result` of `--json`: what the view makes of it, or else its fields."""
-    convert = getattr(view_of(result), "as_json", None)
-    return result if convert is None else convert(result, **options)
+    """Return the `result` of the document."""
+    return view_of(result).as_json(result, **options)

@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 
 from ropecli.analyses.base_bound import BaseBound, extend_curve
-from ropecli.render import Table, fields
+from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    blank_figure,
-    curve_style,
-    ink,
-    legend_below,
-    legend_label,
-    printable,
-)
-from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.encoding_view import encoding_view
+from ropecli.render.labels import ENCODING, curve_label
 from ropecli.render.table import Cell, Column, align, texts
 from ropecli.results import Axes, Figure
 
@@ -27,7 +20,6 @@ CLOSE = 1.5  #: Contexts of a smaller ratio have labels one below the other.
 LABEL = 0.3  #: Height of a label, as a share of the axes'.
 HEADING = "Sum of the pairs' cosines against distance (Men et al. 2024, Eq. 10)"
 SAVE = "Save the figure: -o base-bound.png    the numbers: -o base-bound.csv"
-LISTED = "encodings"
 CURVE = ("position", "last_position", "lowest", "highest")
 
 
@@ -44,17 +36,6 @@ COLUMNS = (
     Column("context", "context_length", ","),
     Column("", lambda each: VERDICTS[each.holds]),
 )
-
-
-def as_json(result: BaseBound) -> dict[str, Any]:
-    """Return the facts and the curve of an encoding."""
-    names = ("context_length", "holds", "longest_context", "first_negative", "never_negative")
-    return encoding_as_json(result, *names, "searched", *CURVE)
-
-
-def table(result: BaseBound) -> Table:
-    """Return a row for each part of the curve."""
-    return fields(result, *CURVE)
 
 
 def blocks(shown: Sequence[BaseBound], screen: Screen) -> list[list[str]]:
@@ -123,55 +104,57 @@ def _plot(shown: Sequence[BaseBound], width: int) -> str:
 
 def figure(*shown: BaseBound) -> Figure:
     """Return the sums against distance."""
-    picture = blank_figure(6.4, 4.0)
+    picture = style.blank_figure(6.4, 4.0)
     axes = picture.add_subplot()
     axes.set(xlabel="distance", ylabel="sum of the pairs' cosines", xscale="log")
-    axes.axhline(0, color=ink(), linewidth=0.8)
+    axes.axhline(0, color=style.ink(), linewidth=0.8)
     last = max(int(each.last_position[-1]) for each in shown)
     for index, each in enumerate(shown):
         _draw_sums(axes, extend_curve(each, last), index, named=len(shown) > 1)
     _mark_contexts(axes, {each.context_length for each in shown if each.context_length})
     axes.set_xlim(1, last)
     if len(shown) == 1:
-        axes.set_title(printable(curve_label(shown[0])), parse_math=False)
-    legend_below(picture)
+        axes.set_title(style.printable(curve_label(shown[0])), parse_math=False)
+    style.legend_below(picture)
     return picture
 
 
 def _draw_sums(axes: Axes, each: BaseBound, index: int, *, named: bool) -> None:
     """Draw the range of the sums in each part of the curve, and mark the first negative one."""
-    style = curve_style(index)
+    look = style.curve_style(index)
     middle = np.sqrt(np.maximum(each.position, 1) * np.maximum(each.last_position, 1))
-    name = f"{printable(curve_label(each))}: " if named else ""
-    axes.plot(middle, each.lowest, label=legend_label(f"{name}lowest sum near a distance"), **style)
-    axes.fill_between(
-        middle,
-        each.lowest,
-        each.highest,
-        color=style["color"],
-        alpha=0.3,
-        linewidth=0,
-        label="_" if index else "up to the highest sum near it",
-    )
+    name = f"{style.printable(curve_label(each))}: " if named else ""
+    label = style.legend_label(f"{name}lowest sum near a distance")
+    axes.plot(middle, each.lowest, label=label, **look)
+    label = "_" if index else "up to the highest sum near it"
+    band: dict[str, Any] = {"color": look["color"], "alpha": 0.3, "linewidth": 0}
+    axes.fill_between(middle, each.lowest, each.highest, label=label, **band)
     if each.first_negative is not None:
         first = each.first_negative
-        label = legend_label(f"{name}first negative at {first:,}")
-        axes.plot([first], [0], "o", color=style["color"], label=label, zorder=3)
+        label = style.legend_label(f"{name}first negative at {first:,}")
+        axes.plot([first], [0], "o", color=look["color"], label=label, zorder=3)
 
 
 def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
     top, before = 1.0, 0.0
     for length in sorted(contexts):
-        axes.axvline(length, color=ink(), linestyle=":", linewidth=0.9)
+        axes.axvline(length, color=style.ink(), linestyle=":", linewidth=0.9)
         top = top - LABEL if length < CLOSE * before else 1.0
         before = length
-        axes.text(
-            length,
-            top,
-            f"context {length:,} ",
-            transform=axes.get_xaxis_transform(),
-            rotation=90,
-            ha="right",
-            va="top",
-            fontsize="small",
-        )
+        where: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90}
+        where |= {"ha": "right", "va": "top"}
+        axes.text(length, top, f"context {length:,} ", fontsize="small", **where)
+
+
+VIEW = encoding_view(
+    document=(
+        *ENCODING,
+        *("context_length", "holds", "longest_context", "first_negative", "never_negative"),
+        *("searched", *CURVE),
+    ),
+    table=CURVE,
+    figure=figure,
+    verdict=verdict,
+    blocks=blocks,
+    key="encodings",
+)

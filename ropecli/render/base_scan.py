@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.analyses.base_bound import BaseScan
-from ropecli.render import Table, fields
+from ropecli.render import Table, View
 from ropecli.render.base_bound import SAVE
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
@@ -19,14 +19,9 @@ from ropecli.results import Figure
 SCAN = (
     *("head_dim", "rotary_dim", "context_length", "smallest", "safe_above", "proven_above"),
     *("ratio", "runs", "base", "holds"),
+    ("first_negative", lambda scan: [None if m < 0 else int(m) for m in scan.first_negative]),
 )
 MOST_RUNS = 8  #: Runs of bases on the page.
-
-
-def as_json(result: BaseScan) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    first = [None if m < 0 else int(m) for m in result.first_negative]
-    return fields(result, *SCAN) | {"first_negative": first}
 
 
 def table(result: BaseScan) -> Table:
@@ -108,13 +103,9 @@ def figure(result: BaseScan) -> Figure:
     axes.plot(result.base, _held(result), ".", markersize=2, label="bases of the grid")
     for first, last in result.runs:
         axes.axvspan(first, last, color=colour(2), alpha=0.2, linewidth=0)
-    axes.axhline(
-        result.context_length,
-        color=ink(),
-        linestyle=":",
-        linewidth=0.9,
-        label=f"context {result.context_length:,}",
-    )
+    context = result.context_length
+    label = f"context {context:,}"
+    axes.axhline(context, color=ink(), linestyle=":", linewidth=0.9, label=label)
     marks = {"largest that fails": result.safe_above, "proven to hold above": result.proven_above}
     styles = ("--", "-.")
     for (name, base), style in zip(marks.items(), styles, strict=True):
@@ -126,3 +117,6 @@ def figure(result: BaseScan) -> Figure:
     axes.set_title(f"{_dims(result)}: bases that hold are shaded")
     legend_below(picture)
     return picture
+
+
+VIEW = View(page=page, document=SCAN, table=table, figure=figure)

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.cache import CachedKeys, MixedKeys, QuantizedKeys, ShiftedKeys
 from ropecli.arrays import Array
-from ropecli.render import Table, fields
+from ropecli.render import Table, View
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import columns_of_panels, curve_style, plot_curve
-from ropecli.render.labels import curve_label, encoding_as_json, quantity
+from ropecli.render.labels import ENCODING, curve_label, quantity
 from ropecli.render.table import spread
 from ropecli.results import Figure
 from ropecli.rotary import Rotary
@@ -25,16 +25,13 @@ INSTEAD = {
 }
 
 
-def as_json(result: CachedKeys) -> dict[str, object]:
-    """Return the `result` of the document, with the same keys in every mode."""
-    return {
-        "mode": result.mode,
-        **encoding_as_json(result),
-        "allowed": result.valid,
-        **fields(result, "reason", "key_error", "score_error_rms"),
-        **fields(result, "by_pair", "distance", "by_distance"),
-        **{name: getattr(result, name, []) for name in ("shifts", "by_shifts")},
-    }
+#: Fields of the document, with the same keys in every mode.
+DOCUMENT = (
+    *("mode", *ENCODING, "valid as allowed", "reason", "key_error", "score_error_rms"),
+    *("by_pair", "distance", "by_distance"),
+    ("shifts", lambda result: getattr(result, "shifts", [])),
+    ("by_shifts", lambda result: getattr(result, "by_shifts", [])),
+)
 
 
 def table(result: CachedKeys) -> Table:
@@ -133,3 +130,6 @@ def figure(result: CachedKeys) -> Figure:
         axes.set(xlabel=f"number of {name}" if name == "shifts" else name, ylabel=label)
     picture.suptitle(curve_label(result), parse_math=False)
     return picture
+
+
+VIEW = View(page=page, document=DOCUMENT, table=table, figure=figure)

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from ropecli.checks.implementation.calling.meant import in_other_order
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
-from ropecli.render import console, fields, identify
+from ropecli.render import View, console, identify
 from ropecli.render.console import Screen
 from ropecli.render.labels import expected_as_json, expected_words, label
 
 #: Fields of a verdict in its document.
-FIELDS = (
-    *("passed", "unfinished", "diagnosis", "checks", "identified", "convention"),
-    *(
-        "arrangements",
-        "not_judged",
-        "refused_batch",
-        "longest_sequence",
-        "notes",
-        "findings",
-        "loosened",
-        "seconds",
-    ),
+DOCUMENT = (
+    *("passed", "unfinished", "diagnosis", "checks"),
+    ("identified", lambda result: result.identified and identify.as_json(result.identified)),
+    ("convention", lambda result: result.convention.options()),
+    *("arrangements", "not_judged", "refused_batch", "longest_sequence", "notes", "findings"),
+    *("loosened", "seconds"),
+    ("expected", lambda result: expected_as_json(result.expected)),
 )
 NOTHING_EXPECTED = " (nothing expected: --model or --base compares it)"
-
-
-def as_json(result: Verdict, **_: object) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    found = fields(result, *FIELDS) | {"expected": expected_as_json(result.expected)}
-    if result.identified is not None:
-        found["identified"] = identify.as_json(result.identified)
-    return found | {"convention": result.convention.options()}
 
 
 def page(
@@ -263,3 +249,6 @@ def _count(result: Verdict) -> str:
         fail = " fails" if len(failed) == 1 else "s fail"
         return f"{len(failed)} check{fail} of {len(judged)}{more} {how}."
     return f"{len(judged)} check{' passes' if len(judged) == 1 else 's pass'} {how}."
+
+
+VIEW = View(page=page, document=DOCUMENT)

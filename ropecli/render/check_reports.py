@@ -1,4 +1,4 @@
-"""Verdicts of `check` for machines: JUnit XML, SARIF 2.1.0, and annotations of GitHub Actions."""
+"""Verdicts of `check` as problems, for machines to read."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import ast
 import contextlib
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
 from ropecli.errors import ArgumentError
 from ropecli.files.atomic import check_target, resolve_target
+from ropecli.render import problems
 from ropecli.render.console import visible
-from ropecli.render.github import annotation
-from ropecli.render.sarif import document, file_uri
-from ropecli.render.sarif import place as sarif_place
+from ropecli.render.problems import Problem
 
 PAGE = "docs/commands/check.md#the-checks"  #: Describes all laws, in the documentation.
 
@@ -35,107 +34,75 @@ def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool
 
 def junit(result: Verdict, target: str, _code: Any = None) -> bytes:
     """Return JUnit XML: a test case for each law in each dtype."""
-    cases: dict[tuple[str, str], list[Check]] = {}
+    by_case: dict[str, list[Check]] = {}
     for check in result.checks:
-        cases.setdefault((check.name, check.dtype), []).append(check)
-    suite = ElementTree.Element("testsuite", name="ropecli check", time=f"{result.seconds:.3f}")
-    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-
-    def add(name: str, **outcome: Any) -> ElementTree.Element:
-        """Add a case, and below it its outcome unless it passed."""
-        known = {"classname": visible(target), "name": name, "time": "0"}
-        case = ElementTree.SubElement(suite, "testcase", known)
-        counts["tests"] += 1
-        for kind, attributes in outcome.items():
-            counts[kind if kind == "skipped" else f"{kind}s"] += 1
-            case = ElementTree.SubElement(case, kind, attributes)
-        return case
-
-    for (law, dtype), checks in cases.items():
-        name = f"{law} ({dtype})"
-        failed = [check for check in checks if check.passed is False]
-        if failed:
-            words = _message(failed[0])
-            add(name, failure={"message": words, "type": law}).text = words
-        elif all(check.passed is None for check in checks):
-            add(name, skipped={"message": visible(checks[0].note or "")})
-        else:
-            add(name)
+        by_case.setdefault(f"{check.name} ({check.dtype})", []).append(check)
+    cases = [(name, *_outcome(checks)) for name, checks in by_case.items()]
     if result.unfinished:
-        add("budget", error={"message": result.unfinished, "type": "budget"})
-    suite.attrib.update({name: str(count) for name, count in counts.items()})
-    said = [*result.findings, *result.notes, *result.loosened, result.diagnosis or ""]
-    if text := "\n".join(visible(line) for line in said if line):
-        ElementTree.SubElement(suite, "system-out").text = text
-    suites = ElementTree.Element("testsuites", suite.attrib)
-    suites.append(suite)
-    ElementTree.indent(suites)
-    document: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return document + b"\n"
+        cases.append(("budget", "error", "budget", result.unfinished))
+    lines = [*result.findings, *result.notes, *result.loosened, result.diagnosis or ""]
+    output = "\n".join(visible(line) for line in lines if line)
+    return problems.junit("ropecli check", target, cases, seconds=result.seconds, output=output)
+
+
+def _outcome(checks: Sequence[Check]) -> tuple[str, str, str]:
+    """Return outcome, type and message of a law in a dtype, as JUnit has them."""
+    failed = [check for check in checks if check.passed is False]
+    if failed:
+        return "failure", failed[0].name, _message(failed[0])
+    if all(check.passed is None for check in checks):
+        return "skipped", "", visible(checks[0].note or "")
+    return "", "", ""
 
 
 def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
     """Return SARIF: a rule for each law, a result for each failure and finding."""
-    laws = {check.name: check for check in result.checks}
-    rules = [
+    rules: list[dict[str, Any]] = [
         {
             "id": _slug(check.name),
             "shortDescription": {"text": check.name},
             "help": {"text": f"Tolerance: {check.because}. See {PAGE}."},
         }
-        for check in laws.values()
+        for check in {check.name: check for check in result.checks}.values()
     ]
     rules.append({"id": "finding", "shortDescription": {"text": "unusual, and yet correct"}})
     rules.append({"id": "budget", "shortDescription": {"text": "the budget ended the run"}})
-    ids = [rule["id"] for rule in rules]
-    place = _place(target, code)
-    where: dict[str, Any] = {}
-    if place is not None:
-        region = {} if place[1] is None else {"startLine": place[1]}
-        where = {"locations": [sarif_place(file_uri(_relative(place[0])), region)]}
-    results = [
-        {
-            "ruleId": rule,
-            "ruleIndex": ids.index(rule),
-            "level": level,
-            "message": {"text": f"{visible(target)}: {text}"},
-            **where,
-        }
-        for rule, level, text in _results(result)
-    ]
-    return document(rules, results).encode()
+    return problems.sarif(rules, _problems(result, target, code)).encode()
 
 
 def github_annotations(result: Verdict, target: str, code: Any = None) -> list[str]:
     """Return the lines that mark code on GitHub: failures as errors, findings as notices."""
-    place = _place(target, code)
-    file = None if place is None else _relative(place[0])
-    line = None if place is None else (place[1] or 1, 0)
-    return [
-        annotation(
-            "error" if level == "error" else "notice",
-            f"{visible(target)}: {text}",
+    found = _problems(result, target, code)
+    return problems.github(
+        replace(each, place=each.place or (1,)) if each.file else each for each in found
+    )
+
+
+def _problems(result: Verdict, target: str, code: Any) -> Iterator[Problem]:
+    """Yield each failure that no other one explains, and each finding."""
+    file, line = _place(target, code) or (None, None)
+
+    def problem(rule: str, level: str, text: str) -> Problem:
+        return Problem(
+            rule=rule,
+            level=level,
+            message=f"{visible(target)}: {text}",
             title=f"ropecli check: {rule}",
-            file=file,
-            place=line,
+            file=None if file is None else _relative(file),
+            place=() if line is None else (line,),
         )
-        for rule, level, text in _results(result)
-    ]
 
-
-def _results(result: Verdict) -> Iterator[tuple[str, str, str]]:
-    """Yield rule, level and text of each failure that no other one explains, and each finding."""
     failed: dict[str, Check] = {}
     for check in result.checks:
         if check.passed is False and check.follows is None:
             failed.setdefault(check.name, check)
     for index, check in enumerate(failed.values()):
         cause = f"{visible(result.diagnosis)}. " if index == 0 and result.diagnosis else ""
-        yield _slug(check.name), "error", cause + _message(check)
+        yield problem(_slug(check.name), "error", cause + _message(check))
     if result.unfinished:
-        yield "budget", "error", f"the budget ended the run: {result.unfinished}"
+        yield problem("budget", "error", f"the budget ended the run: {result.unfinished}")
     for text in result.findings:
-        yield "finding", "note", visible(text)
+        yield problem("finding", "note", visible(text))
 
 
 def _message(check: Check) -> str:
@@ -193,6 +160,5 @@ def _find_line(file: Path, attribute: str) -> int | None:
 
 def _relative(file: Path) -> str:
     """Return a path from the working folder, as code hosts need it, where it is inside."""
-    path = Path.cwd() / file
-    inside = path.is_relative_to(Path.cwd())
-    return (path.relative_to(Path.cwd()) if inside else path).as_posix()
+    path, folder = Path.cwd() / file, Path.cwd()
+    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()

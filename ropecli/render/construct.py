@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.construct import Construct, ConstructedHead
-from ropecli.render import Table, fields
+from ropecli.render import Table
+from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    colour,
-    columns_of_panels,
-    distance_label,
-    ink,
-    label_rows,
-    plot_curve,
-    whole_ticks,
-)
+from ropecli.render.encoding_view import encoding_view
 from ropecli.render.labels import curve_label
 from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
@@ -49,16 +41,12 @@ COLUMNS = (
 )
 
 
-def as_json(result: Construct) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    names = ("distance", "squared_norm", "attention", "margin", "runner_up", "float32_ties")
-    return {
-        "label": curve_label(result),
-        **fields(result, "context_length", "epsilon"),
-        "heads": [fields(head, *names, "q", "k", "score") for head in result.heads],
-        "inv_freq": result.rope.diagonal_inv_freq,
-        **fields(result, "quarter_turn", "worst_match", "semantic_pairs"),
-    }
+HEAD = ("distance", "squared_norm", "attention", "margin", "runner_up", "float32_ties")
+DOCUMENT = (
+    *(("label", curve_label), "context_length", "epsilon"),
+    ("heads", (*HEAD, "q", "k", "score")),
+    *("rope.diagonal_inv_freq as inv_freq", "quarter_turn", "worst_match", "semantic_pairs"),
+)
 
 
 def table(result: Construct) -> Table:
@@ -159,31 +147,34 @@ def figure(*results: Construct) -> Figure:
     Several encodings have a column each.
     """
     heads = max((each.heads for each in results), key=len)
-    picture, panels = columns_of_panels(
+    picture, panels = style.columns_of_panels(
         [curve_label(each) for each in results], [1.7] * len(heads) + [2.4]
     )
     for axes, result in zip(panels.T, results, strict=True):
         for place, head in enumerate(result.heads):
-            _draw_scores(axes[place], result, head, colour(place))
+            _draw_scores(axes[place], result, head, style.colour(place))
         _draw_matches(axes[-1], result)
     names = [f"{head_name(head)}:\nscore / largest" for head in heads]
-    label_rows(panels, *names, "least match in the context")
+    style.label_rows(panels, *names, "least match in the context")
     return picture
 
 
 def _draw_scores(axes: Axes, result: Construct, head: ConstructedHead, shade: str) -> None:
     """Draw the score of a head over its largest, and mark the distance of that."""
     x = np.arange(float(result.context_length))
-    plot_curve(axes, x, _shares(head), color=shade)
+    style.plot_curve(axes, x, _shares(head), color=shade)
     axes.plot([head.distance], [1.0], "v", color=shade, clip_on=False)
-    axes.set_xlabel(distance_label(x))
+    axes.set_xlabel(style.distance_label(x))
     axes.margins(x=0)
 
 
 def _draw_matches(axes: Axes, result: Construct) -> None:
     """Draw the least that each pair keeps of a match."""
-    axes.axhline(0, color=ink(), linewidth=0.5)
-    axes.plot(result.worst_match, "o", markersize=3, color=colour(0))
+    axes.axhline(0, color=style.ink(), linewidth=0.5)
+    axes.plot(result.worst_match, "o", markersize=3, color=style.colour(0))
     axes.set_ylim(-1.08, 1.08)
     axes.set_xlabel("pair")
-    whole_ticks(axes.xaxis)
+    style.whole_ticks(axes.xaxis)
+
+
+VIEW = encoding_view(document=DOCUMENT, table=table, figure=figure, verdict=verdict, blocks=blocks)

@@ -9,22 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.render import Table, fields
+from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    blank_figure,
-    colour,
-    columns_of_panels,
-    curve_style,
-    distance_label,
-    heat_map,
-    ink,
-    label_rows,
-    legend_below,
-    plot_curve,
-    whole_ticks,
-)
-from ropecli.render.labels import curve_label, encoding_as_json, quantity, shortest_repr
+from ropecli.render.encoding_view import encoding_view
+from ropecli.render.labels import ENCODING, curve_label, quantity, shortest_repr
 from ropecli.render.table import align, doublings
 
 if TYPE_CHECKING:
@@ -53,7 +42,6 @@ MOST_PAIRS = 6  #: Pairs that the page lists of a score.
 CLIPPED_AT = 19.75  #: Where the paper's drawing cuts the curve off: it begins at 32.5.
 PRINTED = (6.385, CLIPPED_AT)  #: Lowest and highest value that the drawing shows.
 GOLDEN = (1 + 5**0.5) / 2  #: Width over height of the paper's drawing.
-LISTED = "curves"
 
 
 def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
@@ -64,49 +52,36 @@ def columns_of(curve: Decay) -> dict[str, NDArray[np.float64]]:
 
 def as_json(curve: Decay) -> dict[str, Any]:
     """Return the columns of one curve, what is known of its vectors, and its summary."""
-    return {
-        **encoding_as_json(curve, "relative_distance", *columns_of(curve)),
-        **({} if curve.bound is None else _document_of(curve, curve.bound)),
-        **({} if curve.contributions is None else {"contributions": curve.contributions}),
-        "summary": _facts_of(curve),
-    }
+    vectors = () if curve.bound is None else VECTORS
+    terms = () if curve.contributions is None else ("contributions",)
+    summary = ("summary", lambda curve: fields(curve, *SUMMARY))
+    names = ("relative_distance", *columns_of(curve), *vectors, *terms, summary)
+    return fields(curve, *ENCODING, *names)
 
 
-def _document_of(curve: Decay, bound: Bound) -> dict[str, Any]:
-    """Return what is known of two vectors, by name."""
-    return {
-        "envelope": bound.envelope,
-        "norms": bound.norms,
-        "rms": bound.rms,
-        "tightness": {
-            name: {"most": share.max(), "median": np.median(share)}
-            for name, share in curve.summarised.tightness.items()
-        },
-        "at": bound.at,
-        "pairs": {
-            "inv_freq": curve.rope.diagonal_inv_freq,
-            "product_real": bound.products.real,
-            "product_imaginary": bound.products.imag,
-            "contribution": bound.contributions,
-            "partial_sum_real": bound.partial_sums.real,
-            "partial_sum_imaginary": bound.partial_sums.imag,
-        },
-        "interpolation_error": bound.interpolation_error,
-        "interpolation_bound": bound.interpolation_bound,
-        "printed_bound": bound.printed_bound,
-    }
+def _shares(curve: Decay) -> dict[str, Any]:
+    """Return how much of each bound the score reaches."""
+    shares = curve.summarised.tightness.items()
+    return {name: {"most": share.max(), "median": np.median(share)} for name, share in shares}
 
 
-def _facts_of(curve: Decay) -> dict[str, Any]:
-    """Return what the summary says, by name."""
-    lowest, where = curve.lowest
-    return {
-        "halved_at": curve.halved_at,
-        "first_rise": curve.first_rise,
-        "lowest": lowest,
-        "lowest_at": where,
-        "step": float(np.diff(curve.summarised.relative_distance[:2]).sum()),
-    }
+#: Fields of the document: of the pairs, of two vectors, and of the summary.
+PAIRS = (
+    *("rope.diagonal_inv_freq as inv_freq", "bound.products.real as product_real"),
+    *("bound.products.imag as product_imaginary", "bound.contributions as contribution"),
+    "bound.partial_sums.real as partial_sum_real",
+    "bound.partial_sums.imag as partial_sum_imaginary",
+)
+VECTORS = (
+    *("bound.envelope", "bound.norms", "bound.rms", ("tightness", _shares), "bound.at"),
+    ("pairs", lambda curve: fields(curve, *PAIRS)),
+    *("bound.interpolation_error", "bound.interpolation_bound", "bound.printed_bound"),
+)
+SUMMARY = (
+    *("halved_at", "first_rise", ("lowest", lambda curve: curve.lowest[0])),
+    ("lowest_at", lambda curve: curve.lowest[1]),
+    ("step", lambda curve: float(np.diff(curve.summarised.relative_distance[:2]).sum())),
+)
 
 
 def table(curve: Decay, **_: Any) -> Table:
@@ -259,19 +234,11 @@ def _contributions(curve: Decay) -> list[str]:
         return []
     rows = [["pair", "wavelength", "at first", "largest", "at", "first below 0"]]
     for pair, (wavelength, term) in enumerate(zip(curve.rope.wavelength, terms, strict=True)):
-        highest = int(term.argmax())
-        below = term < 0
+        highest, below = int(term.argmax()), term < 0
         sinks = curve.relative_distance[int(below.argmax())] if below.any() else None
-        rows.append(
-            [
-                str(pair),
-                f"{wavelength:.5g}",
-                f"{term[0]:.4g}",
-                f"{term[highest]:.4g}",
-                f"{curve.relative_distance[highest]:.10g}",
-                "never" if sinks is None else f"{sinks:.10g}",
-            ]
-        )
+        distance = f"{curve.relative_distance[highest]:.10g}"
+        cells = [str(pair), f"{wavelength:.5g}", f"{term[0]:.4g}", f"{term[highest]:.4g}", distance]
+        rows.append([*cells, "never" if sinks is None else f"{sinks:.10g}"])
     vectors = "q = k of length 1 in each pair" if curve.score is None else "the vectors given"
     title = f"What each pair adds to the score of {vectors}"
     return [title, *align(rows)]
@@ -320,19 +287,19 @@ def figure(*curves: Decay, figure2: bool = False) -> Figure:
         return _contribution_maps(curves)
     if curves[0].bound is not None:
         return _scores(curves)
-    picture = blank_figure(6.4, 6.4 / GOLDEN)
+    picture = style.blank_figure(6.4, 6.4 / GOLDEN)
     axes = picture.add_subplot()
     _bounds(axes, curves, figure2=figure2)
     axes.margins(x=0)
-    axes.set_xlabel(distance_label(curves[0].relative_distance))
+    axes.set_xlabel(style.distance_label(curves[0].relative_distance))
     if len(curves) > 1:
-        legend_below(picture)
+        style.legend_below(picture)
     return picture
 
 
 def _contribution_maps(curves: Sequence[Decay]) -> Figure:
     """Return what each pair adds at each distance: red raises the score, blue lowers it."""
-    picture, panels = columns_of_panels(
+    picture, panels = style.columns_of_panels(
         [curve_label(curve) for curve in curves], [3.8], share=False
     )
     for axes, curve in zip(panels[0], curves, strict=True):
@@ -341,16 +308,11 @@ def _contribution_maps(curves: Sequence[Decay]) -> Figure:
         most = float(np.abs(terms).max()) or 1.0
         distances = curve.relative_distance
         half = float(np.diff(distances[:2]).sum() or 1.0) / 2
-        heat_map(
-            axes,
-            terms,
-            most=most,
-            label="contribution to the score",
-            aspect="auto",
-            extent=(distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5),
-        )
+        extent = (distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5)
+        label = "contribution to the score"
+        style.heat_map(axes, terms, most=most, label=label, aspect="auto", extent=extent)
         axes.set(xlabel="relative distance", ylabel="pair")
-        whole_ticks(axes.yaxis)
+        style.whole_ticks(axes.yaxis)
     return picture
 
 
@@ -359,8 +321,8 @@ def _bounds(axes: Axes, curves: Sequence[Decay], *, figure2: bool) -> None:
     for index, curve in enumerate(curves):
         bound = curve.relative_upper_bound
         clipped = np.where(bound > CLIPPED_AT, np.nan, bound) if figure2 else bound
-        style = curve_style(index) | {"label": curve_label(curve)}
-        plot_curve(axes, curve.relative_distance, clipped, **style)
+        look = style.curve_style(index) | {"label": curve_label(curve)}
+        style.plot_curve(axes, curve.relative_distance, clipped, **look)
     if figure2:
         axes.set_xlim(0, 256)
         axes.set_ylim(*PRINTED)
@@ -377,7 +339,7 @@ def _scores(curves: Sequence[Decay]) -> Figure:
     Several encodings have a column each.
     """
     walks = any(curve.bound is not None and curve.bound.partial_sums.imag.any() for curve in curves)
-    picture, panels = columns_of_panels(
+    picture, panels = style.columns_of_panels(
         [curve_label(curve) for curve in curves], [2.6, 2.2, 2.2] + [2.2] * walks
     )
     for axes, curve in zip(panels.T, curves, strict=True):
@@ -388,8 +350,8 @@ def _scores(curves: Sequence[Decay]) -> Figure:
             _draw_sums(axes[3], curve.bound)
     at = f"{curves[0].bound.at:g}" if curves[0].bound is not None else ""
     names = ["|score| and its bounds", "score", f"contribution at {at}"]
-    label_rows(panels, *names, *[f"Im S_j at {at}"] * walks)
-    legend_below(picture)
+    style.label_rows(panels, *names, *[f"Im S_j at {at}"] * walks)
+    style.legend_below(picture)
     return picture
 
 
@@ -397,32 +359,33 @@ def _draw_score(above: Axes, alone: Axes, curve: Decay) -> None:
     """Draw score and bounds on a logarithmic scale, since they lie far apart, and score alone."""
     x = curve.relative_distance
     score = columns_of(curve)["score"]
-    curves = {"|score|": np.abs(score)}
-    curves |= {BOUNDS[name]: y for name, y in curve.bounds.items()}
-    for index, (label, y) in enumerate(curves.items()):
-        plot_curve(above, x, y, **curve_style(index), label=label)
+    lines = {"|score|": np.abs(score)} | {BOUNDS[name]: y for name, y in curve.bounds.items()}
+    style.plot_curves(above, [Curve(label=label, x=x, y=y) for label, y in lines.items()])
     if curve.bounds["max_bound"].any():
         above.set_yscale("log", nonpositive="mask")
-    above.margins(x=0)
-    plot_curve(alone, x, score, **curve_style(0))
-    alone.axhline(0, color=ink(), linewidth=0.5)
-    alone.margins(x=0)
-    alone.set_xlabel(distance_label(x))
+    style.plot_curves(alone, [Curve(label="", x=x, y=score)])
+    alone.axhline(0, color=style.ink(), linewidth=0.5)
+    alone.set_xlabel(style.distance_label(x))
 
 
 def _draw_pairs(axes: Axes, bound: Bound) -> None:
     """Draw contributions as bars, within the size of each product."""
     index, size = np.arange(len(bound.products)), np.abs(bound.products)
-    axes.bar(index, 2 * size, bottom=-size, color=ink(), alpha=0.15, width=0.9, label="|h_i|")
-    axes.bar(index, bound.contributions, color=colour(0), width=0.9)
+    axes.bar(index, 2 * size, bottom=-size, color=style.ink(), alpha=0.15, width=0.9, label="|h_i|")
+    axes.bar(index, bound.contributions, color=style.colour(0), width=0.9)
     axes.use_sticky_edges = False
     axes.set_xlabel("pair")
-    whole_ticks(axes.xaxis)
+    style.whole_ticks(axes.xaxis)
 
 
 def _draw_sums(axes: Axes, bound: Bound) -> None:
     """Draw the walk 0, S_1, S_2, ... in the plane."""
     walk = np.concatenate([[0], bound.partial_sums])
-    axes.plot(walk.real, walk.imag, "-o", markersize=2, color=colour(1))
+    axes.plot(walk.real, walk.imag, "-o", markersize=2, color=style.colour(1))
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(f"Re S_j at {bound.at:g}")
+
+
+VIEW = encoding_view(
+    document=as_json, table=table, figure=figure, verdict=verdict, blocks=blocks, key="curves"
+)

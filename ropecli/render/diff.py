@@ -8,16 +8,9 @@ import numpy as np
 
 from ropecli.models.diff import THRESHOLDS, Difference, FieldDifference, LayerDifference
 from ropecli.models.model import Model
-from ropecli.render import Table, fields
+from ropecli.render import Table, View
+from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs, visible, wrap_text
-from ropecli.render.figure import (
-    blank_figure,
-    curve_style,
-    ink,
-    legend_below,
-    legend_label,
-    whole_ticks,
-)
 from ropecli.render.labels import shortest_repr
 from ropecli.render.table import align
 
@@ -29,14 +22,7 @@ OF_ENCODING = ("rope_type", "base", "head_dim", "output")  #: Fields that act th
 ORIGIN = ("source", "format", "model_type", "reading", "reading_version", "sequence_length")
 
 
-def as_json(result: Difference) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    return {
-        "same": result.same,
-        "a": fields(result.a, *ORIGIN),
-        "b": fields(result.b, *ORIGIN),
-        "layers": result.layers,
-    }
+DOCUMENT = ("same", ("a", ORIGIN), ("b", ORIGIN), "layers")
 
 
 def page(result: Difference, screen: Screen) -> list[str]:
@@ -145,37 +131,40 @@ def figure(result: Difference) -> Figure:
     """Draw the largest phase difference by position, and the frequency difference by pair."""
     differing = [layer for layer in result.layers if any(layer.per_pair)]
     if not differing:
-        picture = blank_figure(6.4, 0.8)
+        picture = style.blank_figure(6.4, 0.8)
         picture.add_subplot().set_axis_off()
         picture.suptitle(
             f"No phase differs: {_model_label(result.a)} and {_model_label(result.b)} rotate alike",
             parse_math=False,
         )
         return picture
-    picture = blank_figure(6.4, 5.6)
+    picture = style.blank_figure(6.4, 5.6)
     picture.suptitle(
         f"{_model_label(result.a)}\nagainst {_model_label(result.b)}", parse_math=False
     )
     above, below = picture.subplots(2)
     for index, layer in enumerate(differing):
-        style = {**curve_style(index), "label": _curve_label(layer)}
+        look = {**style.curve_style(index), "label": _curve_label(layer)}
         table = np.array(layer.per_pair)
         places = np.array([1, max(2, *(abs(p.position) for p in layer.phase))])
-        above.plot(places, places * table.max(), **style)
-        below.plot(np.where(table > 0, table, np.nan), marker=".", **style)
+        above.plot(places, places * table.max(), **look)
+        below.plot(np.where(table > 0, table, np.nan), marker=".", **look)
     above.set(xscale="log", yscale="log", xlabel="position")
     above.set_ylabel("phase difference of the worst pair (radians)")
     for limit in THRESHOLDS:
-        above.axhline(limit, color=ink(), linewidth=0.5, linestyle=":")
+        above.axhline(limit, color=style.ink(), linewidth=0.5, linestyle=":")
     below.set(yscale="log", xlabel="pair")
     below.set_ylabel("frequency difference (radians per position)")
-    whole_ticks(below.xaxis)
+    style.whole_ticks(below.xaxis)
     if len(result.layers) > 1:
-        legend_below(picture, above.get_legend_handles_labels()[0])
+        style.legend_below(picture, above.get_legend_handles_labels()[0])
     return picture
 
 
 def _curve_label(layer: LayerDifference) -> str:
     found = [visible(name) for name in (layer.a, layer.b) if name is not None]
     names = dict.fromkeys([name for name in found if name != "all"] or found)
-    return legend_label(" / ".join(names))
+    return style.legend_label(" / ".join(names))
+
+
+VIEW = View(page=page, document=DOCUMENT, table=table, figure=figure)

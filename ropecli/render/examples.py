@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ropecli.models.source import EXAMPLE
-from ropecli.render import Table
+from ropecli.render import Table, View
 from ropecli.render.console import Screen, wrap_rows
 from ropecli.render.table import align
 
@@ -39,3 +39,6 @@ def table(result: ExampleList) -> Table:
         "context_length": [each.context_length for each in result.examples],
         "shows": [each.shows for each in result.examples],
     }
+
+
+VIEW = View(page=page, table=table)

@@ -9,20 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.expected import Expected, ExpectedCurves
-from ropecli.render import Table, similarity
+from ropecli.render import Table, View, fields, similarity
+from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    blank_figure,
-    colour,
-    columns_of_panels,
-    curve_style,
-    distance_label,
-    ink,
-    legend_below,
-    plot_curve,
-)
-from ropecli.render.labels import curve_label, encoding_as_json
+from ropecli.render.labels import ENCODING, curve_label
 from ropecli.render.table import doublings
 from ropecli.results import Figure
 
@@ -39,7 +30,7 @@ def as_json(result: ExpectedCurves) -> dict[str, Any]:
     bound = result.bound
     assert bound is not None
     names = ("relative_distance", "relative_upper_bound")
-    first = encoding_as_json(bound, *names) | {"expected_score": None}
+    first = fields(bound, *ENCODING, *names) | {"expected_score": None}
     others = [
         dict.fromkeys(first)
         | {
@@ -51,7 +42,7 @@ def as_json(result: ExpectedCurves) -> dict[str, Any]:
         for curve in result.curves
     ]
     codes = result.similarity
-    own = {} if codes is None else {"similarity": similarity.as_json(codes)}
+    own = {} if codes is None else {"similarity": similarity.VIEW.as_json(codes)}
     return {"curves": [first, *others], **own}
 
 
@@ -140,15 +131,18 @@ def figure(result: ExpectedCurves) -> Figure:
     bound, curves, codes = result.bound, result.curves, result.similarity
     if len(curves) > MOST_CURVES:
         return _small_multiples(result)
+    x = curves[0].relative_distance.astype(np.float64)
     heights = [*([] if bound is None else [1]), 2, *([] if codes is None else [2, 2])]
-    picture = blank_figure(6.4, 4.8 if len(heights) == 1 else 2.4 * sum(heights))
+    picture = style.blank_figure(6.4, 4.8 if len(heights) == 1 else 2.4 * sum(heights))
     panels = picture.subplots(len(heights), squeeze=False, height_ratios=heights).ravel()
     below = panels[0 if bound is None else 1]
     if bound is not None:
         above = panels[0]
         below.sharex(above)
         above.tick_params(labelbottom=False)
-        plot_curve(above, bound.relative_distance, bound.relative_upper_bound, color=ink())
+        style.plot_curve(
+            above, bound.relative_distance, bound.relative_upper_bound, color=style.ink()
+        )
         above.set_ylabel("relative upper bound")
         above.set_ylim(bottom=0)
         above.margins(x=0)
@@ -158,15 +152,12 @@ def figure(result: ExpectedCurves) -> Figure:
         similarity.draw_codes(panels[-1], codes)
         panels[-2].set_title(f"Sinusoidal codes ({curve_label(codes)})", parse_math=False)
         panels[-2].legend(loc="upper right")
-    for index, curve in enumerate(curves):
-        style = curve_style(index) | {"label": curve.encoding}
-        plot_curve(below, curve.relative_distance.astype(np.float64), _change(curve), **style)
+    style.plot_curves(below, [Curve(label=c.encoding, x=x, y=_change(c)) for c in curves])
     below.set_ylabel(CHANGE)
     if len(curves) > 1:  # some fall a hundred times as far as others
         below.set_yscale("symlog", linthresh=LINEAR)
-    below.set_xlabel(distance_label(curves[0].relative_distance.astype(np.float64)))
-    below.margins(x=0)
-    legend_below(picture, below.get_lines())
+    below.set_xlabel(style.distance_label(x))
+    style.legend_below(picture, below.get_lines())
     return picture
 
 
@@ -176,13 +167,13 @@ def _small_multiples(result: ExpectedCurves) -> Figure:
     bound = result.bound
     shown = {} if bound is None else {BOUND: bound.relative_upper_bound}
     shown |= {curve.encoding: _change(curve) for curve in result.curves}
-    picture, panels = columns_of_panels([*shown], [1.8], width=2.4, share=False)
+    picture, panels = style.columns_of_panels([*shown], [1.8], width=2.4, share=False)
     for axes, y in zip(panels[0], shown.values(), strict=True):
-        plot_curve(axes, x, y, color=colour(0))
+        style.plot_curve(axes, x, y, color=style.colour(0))
         axes.margins(x=0)
     dims = "" if bound is None else f" ({curve_label(bound)})"
     picture.suptitle(f"{CHANGE.capitalize()}{dims}", parse_math=False)
-    picture.supxlabel(distance_label(x), fontsize="medium")
+    picture.supxlabel(style.distance_label(x), fontsize="medium")
     return picture
 
 
@@ -190,3 +181,10 @@ def _change(curve: Expected) -> NDArray[np.float64]:
     """Return the scores less that at the first distance; NaN there has no such."""
     change: NDArray[np.float64] = curve.expected_score - np.nanmean(curve.expected_score[:1])
     return change
+
+
+VIEW = View(page=page, document=as_json, table=table, figure=figure)
+CURVE = View(
+    page=lambda curve, screen: page(ExpectedCurves(curves=(curve,)), screen),
+    table=lambda curve: table(ExpectedCurves(curves=(curve,))),
+)

@@ -9,7 +9,7 @@ import math
 import os
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from html import escape
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.layout_engine import LayoutEngine
     from matplotlib.legend import Legend
     from matplotlib.text import Text
+
+    from ropecli.render.curves import Curve
 
 # Matplotlib warns on stderr where it can't write its folder; ours may be writable.
 os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("ropecli") / "matplotlib"))
@@ -436,16 +438,17 @@ def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **sty
     counts = np.diff(np.append(starts, len(x)))
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
     places = np.append(x[starts], x[-1])
-    axes.fill_between(
-        places,
-        np.append(low, low[-1]),
-        np.append(high, high[-1]),
-        step="post",
-        color=style["color"],
-        alpha=0.25,
-        linewidth=0,
-    )
+    low, high = np.append(low, low[-1]), np.append(high, high[-1])
+    band: dict[str, Any] = {"color": style["color"], "alpha": 0.25, "linewidth": 0}
+    axes.fill_between(places, low, high, step="post", **band)
     axes.plot(np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts, **style)
+
+
+def plot_curves(axes: Axes, curves: Iterable[Curve]) -> None:
+    """Plot curves over the whole width, each in its colour and style, with a label for legends."""
+    for index, curve in enumerate(curves):
+        plot_curve(axes, curve.x, curve.y, **curve_style(index), label=legend_label(curve.label))
+    axes.margins(x=0)
 
 
 def heat_map(
@@ -483,22 +486,13 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None
     by_suffix: dict[str, dict[str, Any]] = {
         ".png": {"Software": made_by, "Title": title, "Description": command},
         ".svg": {"Creator": made_by, "Title": title, "Description": command, "Date": None},
-        ".pdf": {
-            "Creator": made_by,
-            "Title": title,
-            "Subject": command,
-            "CreationDate": None,
-            "Producer": None,
-        },
+        ".pdf": {"Creator": made_by, "Title": title, "Subject": command}
+        | dict.fromkeys(("CreationDate", "Producer")),
     }
     buffer = io.BytesIO()
     with style():
-        figure.savefig(
-            buffer,
-            format=suffix.removeprefix("."),
-            metadata=by_suffix[suffix],
-            dpi="figure" if dpi is None else dpi,
-        )
+        form, metadata = suffix.removeprefix("."), by_suffix[suffix]
+        figure.savefig(buffer, format=form, metadata=metadata, dpi=dpi or "figure")
     content = buffer.getvalue()
     if suffix == ".svg":  # read aloud by screen readers, as Matplotlib's own metadata is not
         begin, end, rest = content.partition(b"</title>")

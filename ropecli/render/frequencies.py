@@ -9,18 +9,11 @@ import numpy as np
 
 from ropecli.errors import ArgumentError
 from ropecli.render import Table, fields
+from ropecli.render import figure as style
 from ropecli.render.console import Screen, wrap_rows
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    blank_figure,
-    curve_style,
-    ink,
-    legend_below,
-    legend_label,
-    printable,
-    whole_ticks,
-)
-from ropecli.render.labels import curve_label, encoding_as_json, quantity
+from ropecli.render.encoding_view import encoding_view
+from ropecli.render.labels import ENCODING, curve_label, quantity
 from ropecli.render.table import Column, align, texts
 
 if TYPE_CHECKING:
@@ -36,14 +29,8 @@ Contexts = Sequence[tuple[str, int]]
 
 #: Facts of an encoding, and columns of its pairs.
 FACTS = (
-    "context_length",
-    "trained_length",
-    "trained_turns",
-    "critical_dim",
-    "incomplete",
-    "still",
-    "granularity",
-    "neighbour_cosine",
+    *("context_length", "trained_length", "trained_turns", "critical_dim", "incomplete"),
+    *("still", "granularity", "neighbour_cosine"),
 )
 COLUMNS = ("inv_freq", "wavelength", "degrees_per_token", "turns", "angle")
 MARKERS = "os^Dv<>Pp*hHdX+x"  #: One for each axis of the positions, if there are several.
@@ -52,8 +39,6 @@ MARGIN = 0.05  #: Free space below and above, as a share of the range of wavelen
 LARGEST = 100  #: Largest power of ten of the axes: Matplotlib overflows beyond.
 MOST_DIGITS = 1e15  #: Positions from which a wavelength is written with an exponent.
 NEVER = "never turns"
-LISTED = "encodings"
-ABSENT = {"axis": 0}
 
 
 def list_runs(pairs: Sequence[int]) -> str:
@@ -98,7 +83,7 @@ PAIRS = (
 def as_json(result: FrequencyTable) -> dict[str, Any]:
     """Return the facts and the pairs of an encoding."""
     axis = {"axis": result.rope.axis} if result.rope.axes > 1 else {}
-    return encoding_as_json(result, *FACTS, *COLUMNS) | axis
+    return fields(result, *ENCODING, *FACTS, *COLUMNS) | axis
 
 
 def table(result: FrequencyTable) -> Table:
@@ -232,28 +217,28 @@ def wavelengths_figure(curves: Curves, contexts: Contexts = (), *, title: str = 
     """
     if not curves:
         raise ArgumentError("a figure of wavelengths needs an encoding that rotates, got none")
-    picture = blank_figure(6.4, 3.7)
+    picture = style.blank_figure(6.4, 3.7)
     axes = picture.add_subplot()
     if title:
-        picture.suptitle(printable(title), parse_math=False)
+        picture.suptitle(style.printable(title), parse_math=False)
     axes.set_xlabel("pair")
     axes.set_ylabel("wavelength (positions per turn)")
     axes.set_yscale("log")
-    whole_ticks(axes.xaxis)
+    style.whole_ticks(axes.xaxis)
     bottom, never, top = _heights(curves, contexts)
     axes.set_ylim(bottom, top)
     for index, (name, rope) in enumerate(curves):
-        _lines(axes, printable(legend_label(name)), rope, index, never=never)
+        _lines(axes, style.printable(style.legend_label(name)), rope, index, never=never)
     labels = {never: NEVER} if never < top else {}
     if contexts:
         longest = max(length for _, length in contexts)
         grey = f"no full turn within {longest:,} positions"
-        axes.axhspan(longest, top, color=ink(), alpha=0.08, linewidth=0, label=grey)
+        axes.axhspan(longest, top, color=style.ink(), alpha=0.08, linewidth=0, label=grey)
         for name, length in contexts:
             known = f"{labels[length]}, " if length in labels else ""
-            labels[length] = f"{known}{printable(name)} {length:,}"
+            labels[length] = f"{known}{style.printable(name)} {length:,}"
     _label(axes, labels)
-    legend_below(picture)
+    style.legend_below(picture)
     return picture
 
 
@@ -278,37 +263,37 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
     axis = np.array(rope.axis or (0,) * len(pair))
     for each in range(axis.max() + 1):
         own = axis == each
-        style: dict[str, Any] = {
-            **curve_style(index),
+        look: dict[str, Any] = {
+            **style.curve_style(index),
             "marker": MARKERS[each],
             "markersize": width + (1 if axis.any() else 0),
             "linewidth": width,
         }
-        axes.plot(
-            pair,
-            np.where(own & turns, wavelength, np.nan),
-            label=f"{name}, axis {each}" if axis.any() else name,
-            **style,
-        )
+        label = f"{name}, axis {each}" if axis.any() else name
+        axes.plot(pair, np.where(own & turns, wavelength, np.nan), label=label, **look)
         still = pair[own & ~turns]
         if len(still):
-            axes.plot(still, np.full(len(still), never), **style | {"linestyle": "none"})
+            axes.plot(still, np.full(len(still), never), **look | {"linestyle": "none"})
 
 
 def _label(axes: Axes, labels: dict[float, str]) -> None:
     """Draw horizontal lines, and labels next to them, moved up where two would overlap."""
     lowest = 0.0
     for length, text in sorted(labels.items()):
-        axes.axhline(length, color=ink(), linewidth=0.6)
+        axes.axhline(length, color=style.ink(), linewidth=0.6)
         _, height = axes.transAxes.inverted().transform(axes.transData.transform((0, length)))
         lowest = max(lowest, height)
-        axes.text(
-            1.01,
-            lowest,
-            text,
-            transform=axes.transAxes,
-            va="center",
-            fontsize="small",
-            parse_math=False,
-        )
+        where: dict[str, Any] = {"transform": axes.transAxes, "va": "center", "parse_math": False}
+        axes.text(1.01, lowest, text, fontsize="small", **where)
         lowest += APART
+
+
+VIEW = encoding_view(
+    document=as_json,
+    table=table,
+    figure=figure,
+    verdict=verdict,
+    blocks=blocks,
+    key="encodings",
+    absent={"axis": 0},
+)

@@ -14,7 +14,7 @@ from ropecli.checks.identify.differences import list_differences
 from ropecli.checks.identify.parting import Parting
 from ropecli.checks.identify.precision import FULL
 from ropecli.names import join
-from ropecli.render import Table, console, fields
+from ropecli.render import Table, View, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.identify_flags import flags
 from ropecli.render.labels import axes, frequencies, shortest_repr
@@ -32,28 +32,21 @@ SHORT = {
     "original_max_position_embeddings": "trained on",
     "partial_rotary_factor": "share",
 }
-#: Attributes of the result in the document, in this order; before those of `as_json`.
-ATTRIBUTES = (
+#: Fields of the document before those of `as_json`.
+DOCUMENT = (
     "recognised", "reason", "dtype", "held_in", "shape", "sequence_axis", "heads", "rows",
     "vectors", "layout", "rotary_dim", "rotary_offset", "direction", "base", "attention_factor",
-    "position_offset", "position_step", "found_positions", "rope_type", "parameters", "inv_freq",
-    "uncertainty", "undetermined", "positions_needed", "axis", "max_residual", "precision",
-    "parting", "notes",
+    "position_offset", "position_step", "found_positions", "rope_type",
+    ("parameters", lambda result: dict(result.parameters)), "inv_freq", "uncertainty",
+    "undetermined", "positions_needed", "axis", "max_residual", "precision",
+    ("parting", ("count", "where", "first")), "notes", "rotary.pairs_in", "rotary.pairs_out",
 )  # fmt: skip
 LISTED = 3  #: Pairs, frequencies or other formulas that are written out.
 
 
 def as_json(result: Identification, *, models: Models | None = None, **_: object) -> dict[str, Any]:
     """Return the `result` of the document; arguments as in `page`."""
-    rope, parting = result.rotary, result.parting
-    return fields(result, *ATTRIBUTES) | {
-        "parameters": dict(result.parameters),
-        "parting": parting and fields(parting, "count", "where", "first"),
-        "pairs_in": None if rope is None else rope.pairs_in,
-        "pairs_out": None if rope is None else rope.pairs_out,
-        "flags": flags(result, models),
-        "matches": result.matches,
-    }
+    return fields(result, *DOCUMENT) | {"flags": flags(result, models), "matches": result.matches}
 
 
 def table(result: Identification) -> Table:
@@ -309,3 +302,6 @@ def _positions_of_encode(result: Identification) -> str:
     if step == 1 and tidy(offset).is_integer():
         return f"--offset {shortest_repr(tidy(offset))}"
     return f"--positions FILE, with {tidy(offset):.7g} + {step:.7g} m for m"
+
+
+VIEW = View(page=page, document=as_json, table=table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ropecli.analyses.info import Info
-from ropecli.render import Table
+from ropecli.render import Table, View
 from ropecli.render.console import Screen
 
 
@@ -25,3 +25,6 @@ def _facts(result: Info) -> dict[str, str]:
         "cache folder": result.cache_dir or f"none: {result.cache_refusal}",
         "formats": " ".join(result.formats),
     }
+
+
+VIEW = View(page=page, table=table)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ropecli.models.lint.run import Inspection, Inspections
+from ropecli.models.lint.run import Inspection
 from ropecli.models.model import Layer, Model
-from ropecli.render import Table, fields
+from ropecli.render import Fields, Table, View
 from ropecli.render.console import Screen, paragraphs, visible, wrap_rows
 from ropecli.render.frequencies import wavelengths_figure
-from ropecli.render.labels import ROPE_FIELDS, axes, label, rope_as_json, sequences, shortest_repr
+from ropecli.render.labels import ROPE_FIELDS, axes, label, sequences, shortest_repr
 from ropecli.render.lint import lines_of
 from ropecli.render.table import align
+from ropecli.results import ResultGroup
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -23,41 +24,21 @@ if TYPE_CHECKING:
 
 #: Parameters that have a line of their own.
 OWN_LINE = (
-    "dim",
-    "base",
-    "max_position_embeddings",
-    "original_max_position_embeddings",
+    *("dim", "base", "max_position_embeddings", "original_max_position_embeddings"),
     "sequence_length",
 )
 MOST_LAYERS = 16  #: Layers of one type that are written out.
 LISTED = 4  #: Numbers of a list on the page.
-
-
-def as_json(result: Inspection | Inspections) -> dict[str, Any]:
-    """Return the `result` of the document: of one model, or of several in a list."""
-    if isinstance(result, Inspections):
-        return {"models": [as_json(part) for part in result.parts]}
-    model = result.model
-    return {
-        **fields(model, "source", "format", "model_type", "reading", "reading_version"),
-        "layers": [_layer_as_json(layer) for layer in model.layers],
-        "findings": result.findings,
-    }
-
-
-def _layer_as_json(layer: Layer) -> dict[str, Any]:
-    rope, settings = layer.rotary, layer.settings
-    temperature = settings.temperature
-    return {
-        "name": layer.name,
-        **(dict.fromkeys(ROPE_FIELDS) if rope is None else rope_as_json(rope)),
-        "parameters": None if rope is None else dict(rope.parameters),
-        **fields(layer, "context_length", "original_context_length"),
-        "window": settings.window,
-        "incomplete_pairs": layer.incomplete_pairs,
-        "temperature": temperature and fields(temperature, "beta", "length", "shift"),
-        **fields(settings, "layers", "assumed"),
-    }
+#: Fields of a kind of layer, and of a model, in the document.
+LAYER = (
+    *("name", *(f"rotary.{name}" for name in ROPE_FIELDS)),
+    ("parameters", lambda layer: layer.rotary and dict(layer.rotary.parameters)),
+    *("context_length", "original_context_length", "settings.window", "incomplete_pairs"),
+    ("settings.temperature", ("beta", "length", "shift")),
+    *("settings.layers", "settings.assumed"),
+)
+MODEL = ("source", "format", "model_type", "reading", "reading_version")
+DOCUMENT: Fields = (*(f"model.{name}" for name in MODEL), ("model.layers", LAYER), "findings")
 
 
 def _list_layers(layers: Sequence[int]) -> str:
@@ -83,13 +64,14 @@ def _lengths(model: Model) -> list[tuple[str, int]]:
     return [(name, length) for length, name in marked.items()]
 
 
-def page(result: Model | Inspection | Inspections, screen: Screen) -> list[str]:
+def page_of_group(group: ResultGroup, screen: Screen) -> list[str]:
+    """Return a sentence on each model, then their pages."""
+    answers = wrap_rows([_answer(part.model) for part in group.results], screen.width)
+    return paragraphs(answers, *(page(part, replace(screen, brief=True)) for part in group.results))
+
+
+def page(result: Model | Inspection, screen: Screen) -> list[str]:
     """Return what each kind of layer uses, then the findings of lint."""
-    if isinstance(result, Inspections):
-        alone = replace(screen, brief=True)
-        answers = wrap_rows([_answer(_model(part)) for part in result.parts], screen.width)
-        pages = (["", *page(part, alone)] for part in result.parts)
-        return [*answers, *(line for lines in pages for line in lines)]
     model = _model(result)
     blocks = [[_answer(model)]]
     for layer in model.layers:
@@ -266,3 +248,12 @@ def _slow(layer: Layer, rope: Rotary) -> str:
     if not slow:
         return f"none: all of {pairs} complete a turn within the {reach}{table}"
     return f"{slow} of {pairs} never complete a turn within the {reach}{table}"
+
+
+VIEW = View(
+    page=page,
+    document=DOCUMENT,
+    table=table,
+    figure=figure,
+    group=View(page=page_of_group, document=(("results as models", DOCUMENT),)),
+)

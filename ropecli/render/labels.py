@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ropecli.names import join
-from ropecli.render import fields
 from ropecli.render.console import visible
 
 if TYPE_CHECKING:
@@ -15,26 +14,10 @@ if TYPE_CHECKING:
 
 #: Fields of an encoding in a document.
 ROPE_FIELDS = (
-    "rope_type",
-    "base",
-    "head_dim",
-    "rotary_dim",
-    "rotary_offset",
-    "layout",
-    "direction",
-    "attention_factor",
-    "softmax_factor",
-    "inv_freq",
-    "wavelength",
-    "axis",
-    "pairs_in",
-    "pairs_out",
+    *("rope_type", "base", "head_dim", "rotary_dim", "rotary_offset", "layout", "direction"),
+    *("attention_factor", "softmax_factor", "compact_inv_freq as inv_freq", "wavelength", "axis"),
+    *("pairs_in", "pairs_out"),
 )
-
-
-def rope_as_json(rope: Rotary) -> dict[str, Any]:
-    """Return the fields of an encoding by name."""
-    return fields(rope, *ROPE_FIELDS) | {"inv_freq": rope.compact_inv_freq}
 
 
 def axes(rope: Rotary) -> str:
@@ -122,13 +105,6 @@ def sequences(rope: Rotary) -> str | None:
     return "short sequences" if used is None else f"sequences of {used:,}"
 
 
-def encoding_as_json(result: NamedResult, *names: str) -> dict[str, Any]:
-    """Return what tells an encoding apart in a document, and those fields of its result."""
-    rope = result.rope
-    first = {"label": curve_label(result), "dim": rope.head_dim}
-    return first | fields(rope, "base", "rope_type") | fields(result, *names)
-
-
 class NamedResult(Protocol):
     """A result of one encoding."""
 
@@ -145,3 +121,7 @@ def curve_label(curve: NamedResult) -> str:
     """Return the model of a curve, if it has one, and its encoding."""
     named = "" if curve.name is None else f"{visible(curve.name)}: "
     return named + label(curve.rope)
+
+
+#: What tells an encoding apart in a document: fields of a result that has one.
+ENCODING = (("label", curve_label), "rope.head_dim as dim", "rope.base", "rope.rope_type")

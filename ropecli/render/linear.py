@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ropecli.analyses.linear import Attention, Linear
-from ropecli.render import Table, fields
+from ropecli.analyses.linear import Linear
+from ropecli.render import Fields, Table, View
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.table import align
 
@@ -29,24 +27,17 @@ ROWS = {
     "  entropy, softmax": "{0.importance.softmax_entropy:.4g}",
 }
 
-
-def as_json(result: Linear) -> dict[str, Any]:
-    """Return the `result` of the document; facts without a name of causality are bidirectional."""
-    both = result.bidirectional
-    return {
-        "feature_map": result.feature_map,
-        "sequence_length": result.sequence_length,
-        "sampled_rows": len(result.sampled_rows),
-        **_facts(both),
-        "quadratic_vs_linear_error": both.error,
-        "causal": _facts(result.causal),
-        "causal_error": result.causal.error,
-    }
-
-
-def _facts(form: Attention) -> dict[str, Any]:
-    names = ("negative_fraction", "row_sum", "denominator_min", "rotated_denominator_min")
-    return fields(form, *names, "undefined_rows", "importance")
+#: Fields of a form, and of the document: facts without a name of causality are bidirectional.
+FACTS = (
+    *("negative_fraction", "row_sum", "denominator_min", "rotated_denominator_min"),
+    *("undefined_rows", "importance"),
+)
+DOCUMENT: Fields = (
+    *("feature_map", "sequence_length", ("sampled_rows", lambda result: len(result.sampled_rows))),
+    *(f"bidirectional.{name}" for name in FACTS),
+    *("bidirectional.error as quadratic_vs_linear_error", ("causal", FACTS)),
+    "causal.error as causal_error",
+)
 
 
 def table(result: Linear) -> Table:
@@ -78,3 +69,6 @@ def _answer(result: Linear) -> str:
     lost = max(both.undefined_rows, causal.undefined_rows)
     rows = f"{lost:,} of {result.sequence_length:,} rows have no output"
     return f"{said}; {rows if lost else 'every row has an output'}"
+
+
+VIEW = View(page=page, document=DOCUMENT, table=table)

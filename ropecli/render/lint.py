@@ -1,4 +1,4 @@
-"""Page and document of `lint`."""
+"""Page, document and problems of `lint`."""
 
 from __future__ import annotations
 
@@ -6,42 +6,33 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ropecli.models.lint.report import LintReport
-from ropecli.models.lint.rule import LEVELS, Finding, Rule, RuleList, rules
+from ropecli.models.lint.rule import LEVELS, Finding, Rule, rules
 from ropecli.models.source import name_of
-from ropecli.render import fields
+from ropecli.render import View, fields, problems
 from ropecli.render.console import Screen, visible, wrap_text
-from ropecli.render.github import annotation
 from ropecli.render.labels import quantity
+from ropecli.render.problems import Problem
 from ropecli.render.table import align
+from ropecli.results import ResultGroup
 
+PAGE = "docs/lint.md"  #: Describes all rules, in the documentation that comes with the code.
 INDENT = 17  #: Columns of level and id; messages are below the key.
 
 
-def as_json(result: LintReport | RuleList | Rule) -> dict[str, Any]:
+def as_json(result: LintReport) -> dict[str, Any]:
     """Return the `result` of the document."""
-    if isinstance(result, Rule):
-        return fields(result, "id", "level", "title", "fires", "why", "cure", "threads")
-    if isinstance(result, RuleList):
-        return {"rules": [as_json(each) for each in result.rules]}
-    found: dict[str, Any] = {"findings": []}
+    document: dict[str, Any] = {"findings": []}
     for file in result.files:
         for finding in file.findings:
-            line, column = file.place(finding) or (None, None)
-            own = {"source": file.source, **vars(finding)}
-            found["findings"].append(own | {"line": line, "column": column})
+            place = dict(zip(("line", "column"), file.place(finding) or (None, None), strict=True))
+            document["findings"].append({"source": file.source, **vars(finding), **place})
     if result.fixed is not None:
-        found["fixed"] = fields(result.fixed, "rules", "output", "diff")
-    return found
+        document["fixed"] = fields(result.fixed, "rules", "output", "diff")
+    return document
 
 
-def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list[str]:
-    """Return the findings of each file, errors first; or one line a rule; one rule; one finding."""
-    if isinstance(result, Finding):
-        return [f"{_summary(result)} {visible(result.hint)}"]
-    if isinstance(result, RuleList):
-        return align([(each.id, each.level, each.title) for each in result.rules], left=3)
-    if isinstance(result, Rule):
-        return _explanation(result, screen.width)
+def page(result: LintReport, screen: Screen) -> list[str]:
+    """Return the findings of each file, errors first."""
     lines: list[str] = []
     for file in result.files:
         name = "standard input" if file.path is None else visible(name_of(file.source))
@@ -61,29 +52,51 @@ def page(result: LintReport | RuleList | Rule | Finding, screen: Screen) -> list
 
 def github(report: LintReport) -> str:
     """Return the lines by which GitHub Actions marks the findings, with a line break at the end."""
-    kinds = {"error": "error", "warning": "warning", "note": "notice"}
-    return "".join(
-        annotation(
-            kinds[each.level],
-            f"{each.message} {each.hint}",
-            title=f"{each.rule} {rules()[each.rule].title}",
-            file=None if file.path is None else str(file.path),
-            place=file.place(each),
-        )
-        + "\n"
-        for file in report.files
-        for each in file.findings
-    )
+    return "".join(f"{line}\n" for line in problems.github(_problems(report)))
 
 
-def _explanation(rule: Rule, width: int) -> list[str]:
+def sarif(report: LintReport) -> str:
+    """Return the SARIF document of a report."""
+    return problems.sarif([_sarif_rule(each) for each in rules().values()], _problems(report))
+
+
+def _sarif_rule(rule: Rule) -> dict[str, Any]:
+    threads = f" Threads: {', '.join(rule.threads)}." if rule.threads else ""
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.why} Fix: {rule.cure}{threads} See {PAGE}#{rule.anchor}."},
+        "defaultConfiguration": {"level": rule.level},
+    }
+
+
+def _problems(report: LintReport) -> Iterator[Problem]:
+    for file in report.files:
+        for finding in file.findings:
+            yield Problem(
+                rule=finding.rule,
+                level=finding.level,
+                message=f"{finding.message} {finding.hint}",
+                title=f"{finding.rule} {rules()[finding.rule].title}",
+                file=None if file.path is None else str(file.path),
+                place=file.place(finding) or (),
+                key=finding.key,
+            )
+
+
+def _list_rules(group: ResultGroup, _: Screen) -> list[str]:
+    return align([(rule.id, rule.level, rule.title) for rule in group.results], left=3)
+
+
+def _explanation(rule: Rule, screen: Screen) -> list[str]:
     """Return what a rule finds, why it matters, and the fix."""
     threads = ", ".join(rule.threads)
     rows = {"Finds": rule.fires, "Why": rule.why, "Fix": rule.cure, "Threads": threads}
     lines = [f"{rule.id}  {rule.level}: {rule.title}", ""]
     for name, said in rows.items():
         if said:
-            lines += wrap_text(f"{name + ':':<9}{said.replace('`', '')}", width, indent=9)
+            lines += wrap_text(f"{name + ':':<9}{said.replace('`', '')}", screen.width, indent=9)
     return lines
 
 
@@ -121,3 +134,13 @@ def _block(finding: Finding, width: int, place: tuple[int, int] | None = None) -
     )
     for text in (finding.message, finding.hint):
         yield from wrap_text(f"{'':{INDENT}}{visible(text)}", width, indent=INDENT)
+
+
+RULE_FIELDS = ("id", "level", "title", "fires", "why", "cure", "threads")
+VIEW = View(page=page, document=as_json)
+RULE = View(
+    page=_explanation,
+    document=RULE_FIELDS,
+    group=View(page=_list_rules, document=(("results as rules", RULE_FIELDS),)),
+)
+FINDING = View(page=lambda finding, _: [f"{_summary(finding)} {visible(finding.hint)}"])

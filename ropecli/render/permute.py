@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ropecli.render import fields
+from ropecli.render import View
 from ropecli.render.console import Screen, visible
 from ropecli.render.table import align
 
@@ -20,17 +20,11 @@ _FOUND = {
 LISTED = 12  #: Tensors on the page; large models have hundreds, all in --json.
 
 
-def as_json(result: Permuted) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    proof = result.proof
-    return {
-        **fields(result, "input", "output", "to", "tensors"),
-        **fields(proof, "scores", "max_score_error"),
-        "max_tolerance_share": proof.max_share,
-        "largest_score": proof.largest_score,
-        "passed": proof.holds,
-        **fields(result, "written", "checked", "bytes", "seconds"),
-    }
+DOCUMENT = (
+    *("input", "output", "to", "tensors", "proof.scores", "proof.max_score_error"),
+    *("proof.max_share as max_tolerance_share", "proof.largest_score", "proof.holds as passed"),
+    *("written", "checked", "bytes", "seconds"),
+)
 
 
 def page(result: Permuted, screen: Screen) -> list[str]:
@@ -81,3 +75,6 @@ def _tensors(result: Permuted) -> list[str]:
     rows += [[f"  {visible(t.name)}", f"{t.shape}", t.dtype, f"{t.heads}"] for t in moved[:LISTED]]
     more = [f"  ... and {len(moved) - LISTED} more: --json"] if len(moved) > LISTED else []
     return [*align(rows, left=3), *more]
+
+
+VIEW = View(page=page, document=DOCUMENT)

@@ -8,16 +8,9 @@ import numpy as np
 
 from ropecli.checks.positions.check import PositionIds, describe
 from ropecli.checks.positions.vision import axis_names
-from ropecli.render import Table, fields
+from ropecli.render import Table, View, fields
+from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs
-from ropecli.render.figure import (
-    blank_figure,
-    colour,
-    ink,
-    legend_below,
-    plot_curve,
-    whole_ticks,
-)
 from ropecli.render.labels import quantity
 
 if TYPE_CHECKING:
@@ -125,7 +118,7 @@ def _documents(result: PositionIds, screen: Screen) -> list[str]:
 
 def figure(result: PositionIds) -> Figure:
     """Return the ids of the first row that has wrong ones, or else of the first, by token."""
-    picture = blank_figure(6.4, 3.6)
+    picture = style.blank_figure(6.4, 3.6)
     axes = picture.subplots()
     row = int(result.is_wrong.any(axis=1).argmax())
     shown = result.counted[row]
@@ -134,18 +127,18 @@ def figure(result: PositionIds) -> Figure:
     for index, axis in enumerate(ids["expected"]):
         for kind, by_axis in ids.items():
             name = {"expected": "expected", "got": "given"}[kind]
-            plot_curve(
+            style.plot_curve(
                 axes,
                 token,
                 by_axis[axis][row][shown].astype(float),
                 label=axis if axis and result.got is None else f"{name} {axis}".rstrip(),
                 linestyle="-" if kind == "expected" else "--",
-                color=ink() if kind == "expected" and not axis else colour(index),
+                color=style.ink() if kind == "expected" and not axis else style.colour(index),
             )
     axes.set_xlabel("token" + (f" of row {row:,}" if len(result.counted) > 1 else ""))
     axes.set_ylabel("position id")
-    whole_ticks(axes.xaxis)
-    legend_below(picture)
+    style.whole_ticks(axes.xaxis)
+    style.legend_below(picture)
     count = len(result.documents.row)
     axes.set_title(
         f"{result.wrong:,} of {quantity(result.tokens, 'id')} wrong"
@@ -153,3 +146,6 @@ def figure(result: PositionIds) -> Figure:
         else f"position ids of {quantity(count, 'document')}"
     )
     return picture
+
+
+VIEW = View(page=page, document=as_json, table=table, figure=figure)

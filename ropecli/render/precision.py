@@ -10,34 +10,19 @@ import numpy as np
 from ropecli.analyses.precision import PolicyPrecision, Precision
 from ropecli.arrays import Array
 from ropecli.render import Table, fields
+from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    columns_of_panels,
-    curve_style,
-    ink,
-    label_rows,
-    legend_below,
-)
+from ropecli.render.encoding_view import encoding_view
 from ropecli.render.labels import curve_label
 from ropecli.render.table import Cell, Column, texts
 from ropecli.results import Axes, Figure
 
 #: Fields of one policy in a document, after its name, encoding and dtypes.
 FIELDS = (
-    "max_phase_error",
-    "phase_error",
-    "max_table_error",
-    "worst_position",
-    "worst_pair",
-    "deviation",
-    "shift_violation",
-    "table_error",
-    "score_error",
-    "score_shift_violation",
-    "first_collision",
-    "distinct_positions",
-    "largest_group",
+    *("max_phase_error", "phase_error", "max_table_error", "worst_position", "worst_pair"),
+    *("deviation", "shift_violation", "table_error", "score_error", "score_shift_violation"),
+    *("first_collision", "distinct_positions", "largest_group"),
 )
 MOST_CURVES = 6  #: Curves that a terminal can tell apart.
 ROUNDING = 1e-9  #: A smaller part of the largest score is the rounding of float64.
@@ -45,7 +30,6 @@ ROUNDING = 1e-9  #: A smaller part of the largest score is the rounding of float
 
 HEADING = "Errors that the dtypes of each stage make in RoPE"
 SAVE = "Save the figure: -o precision.png    the numbers: -o precision.csv"
-LISTED = "policies"
 
 
 def as_json(result: Precision) -> list[dict[str, Any]]:
@@ -209,18 +193,18 @@ def figure(*results: Precision) -> Figure:
     names = dict.fromkeys(
         each.policy.name for one in results for each in one.policies if each.max_table_error.any()
     )
-    styles = {name: curve_style(index) | {"label": name} for index, name in enumerate(names)}
-    picture, panels = columns_of_panels([curve_label(one) for one in results], [3.2, 3.2])
+    styles = {name: style.curve_style(index) | {"label": name} for index, name in enumerate(names)}
+    picture, panels = style.columns_of_panels([curve_label(one) for one in results], [3.2, 3.2])
     for (above, below), one in zip(panels.T, results, strict=True):
         _panel(above, one, "max_phase_error", styles)
         for tolerance in one.tolerances:
-            above.axhline(tolerance, color=ink(), linewidth=0.5, linestyle=":")
+            above.axhline(tolerance, color=style.ink(), linewidth=0.5, linestyle=":")
         _panel(below, one, "max_table_error", styles)
         for axes in (above, below):
             axes.set_xlabel("position")
-    label_rows(panels, "largest phase error so far (rad)", "largest |Δcos|, |Δsin| so far")
+    style.label_rows(panels, "largest phase error so far (rad)", "largest |Δcos|, |Δsin| so far")
     curves = {line.get_label(): line for axes in panels.flat for line in axes.get_lines()}
-    legend_below(picture, [curves[name] for name in names if name in curves])
+    style.legend_below(picture, [curves[name] for name in names if name in curves])
     return picture
 
 
@@ -234,3 +218,8 @@ def _panel(axes: Axes, result: Precision, name: str, styles: dict[str, dict[str,
         if not np.isnan(shown).all():
             axes.set_yscale("log")
             axes.step(result.positions[1:], shown, where="post", **styles[each.policy.name])
+
+
+VIEW = encoding_view(
+    document=as_json, table=table, figure=figure, verdict=verdict, blocks=blocks, key="policies"
+)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ropecli.render import Table
+from ropecli.render import Table, View
 from ropecli.render.console import Screen
 
 if TYPE_CHECKING:
@@ -31,3 +31,6 @@ def page(result: RecoveredPositions, _: Screen) -> list[str]:
     first = result.positions.reshape(result.error.size, -1)[:MOST]
     listed = ", ".join(" ".join(f"{each:.15g}" for each in row) for row in first)
     return [answer, "", listed + (", ..." if known.size > MOST else "")]
+
+
+VIEW = View(page=page, table=table)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -19,21 +19,21 @@ from ropecli import render
 from ropecli._version import __version__
 from ropecli.analyses.base_bound import BaseBound
 from ropecli.analyses.precision import Precision
-from ropecli.analyses.several import Several
 from ropecli.errors import ArgumentError
 from ropecli.models.lint.rule import rules
 from ropecli.models.lint.run import Inspection
 from ropecli.models.report import DISTANCE as LAST
 from ropecli.models.report import MOST_ENCODINGS as ALL
-from ropecli.models.report import Report, ReportedEncoding
-from ropecli.render import Table, fields, sheets
+from ropecli.models.report import Report, ReportedEncoding, ReportedModel
+from ropecli.render import Table, View, fields, report_tables
 from ropecli.render.console import Screen, visible, wrap_text
 from ropecli.render.inline_svg import inline, shade, text
 from ropecli.render.inspect import layer_facts, layer_title
 from ropecli.render.labels import quantity
 from ropecli.render.lint import count
 from ropecli.render.pair_wheel import mean_cosine, rings
-from ropecli.results import Figure
+from ropecli.render.table import HtmlTable, html_table
+from ropecli.results import Figure, ResultGroup
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -44,43 +44,33 @@ POSITION, DISTANCE = 64, 16  #: Of the picture that stands without scripts.
 THIN = 8  #: A page has one of this many neighbouring points of a long curve.
 POINTS = 72  #: Units of an SVG in an inch.
 WHOLE = 24  #: Positions that keep a point each.
-ANALYSES = ("decay", "coverage", "base_bound", "precision", "scale")  #: Fields of an encoding.
-#: Command, title, most encodings in a figure (fewer where each has its own panels), and tables.
-SECTIONS: dict[str, Any] = {
-    "coverage": ("frequencies", "Frequencies and coverage", ALL, sheets.coverages, sheets.pairs),
-    "base_bound": ("base-bound", "Base bound", ALL, sheets.base_bounds),
-    "precision": ("precision", "Precision", 3, sheets.precisions),
-    "scale": ("scale", "Context extension", 3, sheets.scales),
-}
+
+
+def _inspection(reported: ReportedModel) -> Any:
+    model = reported.model
+    return model and render.as_json(Inspection(model=model, findings=reported.findings))
+
+
+#: Fields of a model in the document.
+MODEL = ("source", "name", "problem", "notes", ("inspect", _inspection), "findings")
 
 
 def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
     """Return the `result` of the document: those of the commands that it gathers."""
-    models = [
-        {
-            **fields(each, "source", "name", "problem", "notes"),
-            "inspect": each.model
-            and render.as_json(Inspection(model=each.model, findings=each.findings)),
-            "findings": each.findings,
-        }
-        for each in result.models
-    ]
-    encodings = [fields(each, "name", "notes") for each in result.encodings]
-    found = {name: tuple(result.results(name)) for name in ANALYSES}
+    results = {name: tuple(result.results(name)) for name in ("decay", *SECTIONS)}
     return {
         "output": output,
-        "models": models,
-        "encodings": encodings,
+        **fields(result, ("models", MODEL), ("encodings", ("name", "notes"))),
         **{
-            name: render.as_json(Several(results=own)) if own else None
-            for name, own in found.items()
+            name: render.as_json(ResultGroup(results=each)) if each else None
+            for name, each in results.items()
         },
     }
 
 
 def table(result: Report) -> Table:
     """Return the columns of the row of each encoding."""
-    shown = sheets.summary(result)
+    shown = report_tables.summary(result)
     rows = [[cell.text if cell.value is None else cell.value for cell in row] for row in shown.rows]
     columns = zip(*rows, strict=True) if rows else [()] * len(shown.headings)
     names = (heading.replace(" ", "_") for heading in shown.headings)
@@ -91,7 +81,7 @@ def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[
     """Return a row for each encoding, and the findings of each model in a few words."""
     lines = [f"{_answer(result)}.", ""]
     if result.encodings:
-        shown = sheets.summary(result)
+        shown = report_tables.summary(result)
         rows = [[visible(cell.text) for cell in row] for row in shown.rows]
         lines += [*screen.align([list(shown.headings), *rows], left=2), ""]
     for each in result.models:
@@ -103,9 +93,9 @@ def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[
 
 def _answer(result: Report) -> str:
     """Return how many models there are, and what is found in them."""
-    found = [each for model in result.models for each in model.findings]
+    findings = [each for model in result.models for each in model.findings]
     unread = sum(each.problem is not None for each in result.models)
-    said = f"{quantity(len(result.models), 'model')}: {count(found)}"
+    said = f"{quantity(len(result.models), 'model')}: {count(findings)}"
     return f"{said}; {unread} cannot be read" if unread else said
 
 
@@ -152,7 +142,7 @@ def html(result: Report, *, docs: str | None = None) -> str:
         count=count,
         findings=findings,
         rules=[rules()[name] for name in sorted({each.rule for _, each, _ in findings})],
-        summary=sheets.summary(result),
+        summary=report_tables.summary(result),
         decay=_decay(result),
         wheels=[_wheel(each) for each in result.encodings],
         sections=list(_sections(result)),
@@ -177,21 +167,22 @@ def _template(name: str) -> str:
 
 def _sections(result: Report) -> Iterator[dict[str, Any]]:
     """Yield the title, the figures and the tables of each analysis that has an answer."""
-    for name, (command, title, across, *tables) in SECTIONS.items():
-        found = result.results(name)
-        if not found:
+    for name, section in SECTIONS.items():
+        results = result.results(name)
+        if not results:
             continue
-        found = [THINNED[name](each) for each in found] if name in THINNED else found
-        columns = -(-len(found) // -(-len(found) // across))  # as equal in number as can be
+        shown = [section.thin(each) for each in results]
+        # As equal in number as can be.
+        columns = -(-len(shown) // -(-len(shown) // section.across))
         yield {
             "id": name.replace("_", "-"),
-            "title": title,
-            "command": command,
+            "title": section.title,
+            "command": section.command,
             "figures": [
-                _picture(found[i].figure(*found[i + 1 : i + columns]), f"{name}-{i}")
-                for i in range(0, len(found), columns)
+                _picture(shown[i].figure(*shown[i + 1 : i + columns]), f"{name}-{i}")
+                for i in range(0, len(shown), columns)
             ],
-            "sheets": [make(result) for make in tables],
+            "tables": section.tables(results),
         }
 
 
@@ -231,7 +222,22 @@ def _thin_errors(precision: Precision) -> Precision:
     )
 
 
-THINNED: dict[str, Any] = {"base_bound": _thin_sums, "precision": _thin_errors}
+class Section(NamedTuple):
+    """One analysis of all encodings."""
+
+    command: str
+    title: str
+    tables: Callable[[list[Any]], list[HtmlTable]]
+    across: int = ALL  #: Most encodings in a figure; fewer where each has its own panels.
+    thin: Callable[[Any], Any] = lambda result: result  #: Return a result with fewer points.
+
+
+SECTIONS = {
+    "coverage": Section("frequencies", "Frequencies and coverage", report_tables.coverages),
+    "base_bound": Section("base-bound", "Base bound", report_tables.base_bounds, thin=_thin_sums),
+    "precision": Section("precision", "Precision", report_tables.precisions, 3, _thin_errors),
+    "scale": Section("scale", "Context extension", report_tables.scales, 3),
+}
 
 
 def _decay(result: Report) -> dict[str, Any] | None:
@@ -259,7 +265,10 @@ def _decay(result: Report) -> dict[str, Any] | None:
         y = at(1, float(curve.relative_upper_bound[DISTANCE]))
         fill = f"fill: {shade(place)}"
         ET.SubElement(group, "circle", {"cx": x, "cy": y, "r": "4", "style": fill})
-    return {"svg": text(root), "sheet": sheets.decays(result)}
+    return {
+        "svg": text(root),
+        "table": html_table("The bound against distance", report_tables.DECAY, curves),
+    }
 
 
 def _wheel(each: ReportedEncoding) -> dict[str, Any]:
@@ -273,3 +282,6 @@ def _wheel(each: ReportedEncoding) -> dict[str, Any]:
         "cosine": mean_cosine(each.rope, DISTANCE),
         "bound": None if each.decay is None else float(each.decay.relative_upper_bound[DISTANCE]),
     }
+
+
+VIEW = View(page=page, document=as_json, table=table, html=html)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
-from ropecli.render import Table, fields
+from ropecli.render import Table, View
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import blank_figure, colour, count_across, ink
 from ropecli.render.labels import label, shortest_repr
@@ -20,18 +20,13 @@ LARGEST_ANSWER = 8  #: Coordinates in the first line.
 DISC = 8  #: Lines of a plane in the terminal; a character is 2 by 4 dots, so 2 * DISC wide.
 
 
-def as_json(result: Rotation) -> dict[str, Any]:
-    """Return the `result` of the document; no matrix of a very large head."""
-    small = result.rope.head_dim <= LARGEST_MATRIX
-    return {
-        **fields(result, "vector", "position"),
-        "inv_freq": result.rope.diagonal_inv_freq,
-        **fields(result, "angles", "cos", "sin"),
-        "rotated": result.rotated[-1],
-        "matrix": result.matrix if small else None,
-        "positions": result.positions,
-        "rotated_at": result.rotated,
-    }
+#: Fields of the document; no matrix of a very large head.
+DOCUMENT = (
+    *("vector", "position", "rope.diagonal_inv_freq as inv_freq", "angles", "cos", "sin"),
+    ("rotated", lambda result: result.rotated[-1]),
+    ("matrix", lambda each: each.matrix if each.rope.head_dim <= LARGEST_MATRIX else None),
+    *("positions", "rotated as rotated_at"),
+)
 
 
 def table(result: Rotation) -> Table:
@@ -245,3 +240,6 @@ def _draw_plane(axes: Axes, points: NDArray[np.float64], positions: Sequence[flo
     axes.grid(visible=False)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
+
+
+VIEW = View(page=page, document=DOCUMENT, table=table, figure=figure)

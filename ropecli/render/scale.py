@@ -10,16 +10,10 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.scale import METHODS, OWN, UNSCALED, Scale, ScaledEncoding
 from ropecli.render import Table, fields
+from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    colour,
-    columns_of_panels,
-    curve_style,
-    ink,
-    legend_below,
-    whole_ticks,
-)
+from ropecli.render.encoding_view import encoding_view
 from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
@@ -35,7 +29,6 @@ MEANINGS = (
 
 HEADING = "Methods that extend the context"
 SAVE = "Save the figure: -o scale.png    the table: -o scale.csv or .tex"
-LISTED = "encodings"
 #: Columns of the methods, by the names of `facts`.
 COLUMNS = (
     Column("method", "method"),
@@ -199,7 +192,7 @@ def _plot(one: Scale, width: int) -> str:
 def figure(*shown: Scale, pairs: bool = False) -> Figure:
     """Return ratio by pair, bound by distance, and longest context, a column for each encoding."""
     names = list(dict.fromkeys(name for one in shown for name, _ in _distinct(one)))
-    picture, panels = columns_of_panels(
+    picture, panels = style.columns_of_panels(
         [
             f"{curve_label(one)}:\n{one.original_length:,} to {one.context_length:,} positions, "
             f"factor {shortest_repr(round(one.factor, 6))}"
@@ -211,11 +204,11 @@ def figure(*shown: Scale, pairs: bool = False) -> Figure:
     for (above, middle, below), one in zip(panels.T, shown, strict=True):
         _draw_ratios(above, one)
         for _, each in _distinct(one):
-            middle.plot(one.distance, each.upper_bound, **curve_style(_place(each)))
+            middle.plot(one.distance, each.upper_bound, **style.curve_style(_place(each)))
         middle.set(xlabel="distance", ylabel="mean bound", xscale="log")
         middle.margins(x=0)
         _draw_lengths(below, one)
-    legend_below(picture)
+    style.legend_below(picture)
     return picture
 
 
@@ -229,21 +222,16 @@ def _place(each: ScaledEncoding) -> int:
 def _draw_ratios(axes: Axes, one: Scale) -> None:
     for name, each in _distinct(one):
         ratio = np.where(np.isfinite(each.frequency_ratio), each.frequency_ratio, np.nan)
-        axes.plot(ratio, label=name, **curve_style(_place(each)))
+        axes.plot(ratio, label=name, **style.curve_style(_place(each)))
     axes.set(xlabel="pair", ylabel="frequency ratio", yscale="log")
     axes.margins(x=0)
-    whole_ticks(axes.xaxis)
+    style.whole_ticks(axes.xaxis)
     unseen = one.methods[0].coverage.critical_dim
     count = len(one.methods[0].frequency_ratio)
     if unseen is not None and unseen // 2 < count:
-        axes.axvspan(
-            unseen / 2 - 0.5,
-            count - 1,
-            color=ink(),
-            alpha=0.08,
-            linewidth=0,
-            label="no full turn in training",
-        )
+        label = "no full turn in training"
+        ends = unseen / 2 - 0.5, count - 1
+        axes.axvspan(*ends, color=style.ink(), alpha=0.08, linewidth=0, label=label)
 
 
 def _draw_lengths(axes: Axes, one: Scale) -> None:
@@ -251,22 +239,15 @@ def _draw_lengths(axes: Axes, one: Scale) -> None:
     from matplotlib.ticker import FuncFormatter
 
     rows = _distinct(one)
-    axes.axvline(one.context_length, color=ink(), linestyle=":", linewidth=0.9)
+    axes.axvline(one.context_length, color=style.ink(), linestyle=":", linewidth=0.9)
     for place, (_, each) in enumerate(rows):
         longest = each.base_bound.longest_context
         end = each.base_bound.searched if longest is None else longest
-        axes.barh(place, end, color=colour(_place(each)), height=0.6)
-        ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5}
-        more = " or more" if longest is None else ""
-        axes.annotate(
-            f"{end:,}{more}",
-            (end, place),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize="small",
-            bbox=ground,
-        )
+        axes.barh(place, end, color=style.colour(_place(each)), height=0.6)
+        text = f"{end:,}{' or more' if longest is None else ''}"
+        where: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+        where["bbox"] = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5}
+        axes.annotate(text, (end, place), fontsize="small", **where)
     axes.set_yticks(range(len(rows)), [name.replace(", ", ",\n") for name, _ in rows])
     axes.tick_params(axis="y", labelsize="small")
     axes.invert_yaxis()
@@ -275,3 +256,8 @@ def _draw_lengths(axes: Axes, one: Scale) -> None:
     axes.locator_params(axis="x", nbins=3)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     axes.grid(visible=False, axis="y")
+
+
+VIEW = encoding_view(
+    document=as_json, table=table, figure=figure, verdict=verdict, blocks=blocks, key="encodings"
+)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ropecli.analyses.invariance import Invariance, Property
 from ropecli.analyses.scores import ScoreMap, Scores
-from ropecli.render import Table, fields
+from ropecli.render import Table, View, fields
 from ropecli.render.console import Screen, paragraphs, wrap_text
 from ropecli.render.figure import columns_of_panels, heat_map
 from ropecli.render.labels import quantity
@@ -71,13 +71,16 @@ def as_json(result: Scores, **_: Any) -> dict[str, Any]:
     }
 
 
-def table(result: Scores | Invariance, **_: Any) -> Table:
-    """Return a row for each encoding, query and key; or for each property of one encoding."""
-    if not isinstance(result, Scores):
-        found = result.properties.values()
-        names = ("max_error", "tolerance", "theory", "holds", "agrees")
-        measured = {name: [getattr(each, name) for each in found] for name in names}
-        return {"property": [*result.properties], **measured}
+def _table_of_properties(result: Invariance) -> Table:
+    """Return a row for each property of one encoding."""
+    names = ("max_error", "tolerance", "theory", "holds", "agrees")
+    measured = [fields(each, *names) for each in result.properties.values()]
+    columns = {name: [each[name] for each in measured] for name in names}
+    return {"property": [*result.properties], **columns}
+
+
+def table(result: Scores, **_: Any) -> Table:
+    """Return a row for each encoding, query and key."""
     maps, shape = result.maps, result.maps[0].scores.shape
     query, key = np.indices(shape).reshape(2, -1)
     none = np.full(shape, np.nan)
@@ -95,10 +98,8 @@ def table(result: Scores | Invariance, **_: Any) -> Table:
     }
 
 
-def page(result: Scores | Invariance, screen: Screen, **_: Any) -> list[str]:
+def page(result: Scores, screen: Screen, **_: Any) -> list[str]:
     """Return the verdict; then the properties, attention and terms of each encoding."""
-    if not isinstance(result, Scores):
-        return properties([result], screen)
     wrong = [line for each in result.invariances for line in _disagreements(each)]
     if wrong:
         disagreements = quantity(len(wrong), "disagreement")
@@ -238,3 +239,9 @@ def map_title(scored: ScoreMap) -> str:
     """Return the name of the encoding, with its equation where it has a number of RoFormer."""
     number = f" (Eq. {scored.equation})" if scored.equation[:1].isdigit() else ""
     return scored.name + number
+
+
+VIEW = View(page=page, document=as_json, table=table, figure=figure)
+INVARIANCE = View(
+    page=lambda result, screen: properties([result], screen), table=_table_of_properties
+)

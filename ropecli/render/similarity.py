@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ropecli.render import Table, fields
+from ropecli.render import Table, View
+from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs, wrap_rows
 from ropecli.render.curves import Curve, draw
-from ropecli.render.figure import (
-    blank_figure,
-    curve_style,
-    distance_label,
-    heat_map,
-    ink,
-    legend_below,
-    plot_curve,
-)
 from ropecli.render.labels import curve_label
 from ropecli.render.table import align, doublings
 
@@ -33,15 +25,10 @@ MEANING = (
 )
 
 
-def as_json(result: Similarity) -> dict[str, Any]:
-    """Return what the document has of it."""
-    lowest, at = result.lowest
-    return {
-        "label": curve_label(result),
-        **fields(result, "distance", "similarity", "limit", "first_negative"),
-        "lowest": lowest,
-        "lowest_at": at,
-    }
+DOCUMENT = (
+    *(("label", curve_label), "distance", "similarity", "limit", "first_negative"),
+    *(("lowest", lambda result: result.lowest[0]), ("lowest_at", lambda result: result.lowest[1])),
+)
 
 
 def table(result: Similarity) -> Table:
@@ -54,7 +41,9 @@ def page(result: Similarity, screen: Screen) -> list[str]:
     """Return a plot on a terminal, rows at powers of two elsewhere, and a summary."""
     return paragraphs(
         [HEADING, curve_label(result)],
-        [_plot(result, screen.width)] if screen.braille else _values(result),
+        [draw(_curves(result), x_label="distance", columns=screen.width)]
+        if screen.braille
+        else _values(result),
         wrap_rows(_summary(result), screen.width),
         [] if screen.brief else screen.wrap(MEANING, indent=0),
     )
@@ -66,14 +55,10 @@ def _values(result: Similarity) -> list[str]:
     return align(list(zip(*columns, strict=True)))
 
 
-def _curves(result: Similarity) -> dict[str, Any]:
+def _curves(result: Similarity) -> list[Curve]:
     """Return the similarities, and their limit where there is one."""
-    return {name: column for name, column in table(result).items() if name != "distance"}
-
-
-def _plot(result: Similarity, width: int) -> str:
-    curves = [Curve(label=name, x=result.distance, y=y) for name, y in _curves(result).items()]
-    return draw(curves, x_label="distance", columns=width)
+    x, *columns = table(result).items()
+    return [Curve(label=name, x=x[1], y=column) for name, column in columns]
 
 
 def _summary(result: Similarity) -> list[str]:
@@ -91,28 +76,29 @@ def _summary(result: Similarity) -> list[str]:
 
 def figure(result: Similarity) -> Figure:
     """Return the similarities next to their limit, above the heat map of the codes."""
-    picture = blank_figure(6.4, 7.2)
+    picture = style.blank_figure(6.4, 7.2)
     above, below = picture.subplots(2)
     draw_curves(above, result)
     draw_codes(below, result)
     above.set_title(curve_label(result), parse_math=False)
     if result.limit is not None:
-        legend_below(picture)
+        style.legend_below(picture)
     return picture
 
 
 def draw_curves(axes: Axes, result: Similarity) -> None:
     """Draw the similarities, and their limit where there is one."""
-    for index, (name, y) in enumerate(_curves(result).items()):
-        plot_curve(axes, result.distance, y, **curve_style(index), label=name)
-    axes.axhline(0, color=ink(), linewidth=0.5)
-    axes.margins(x=0)
-    axes.set_xlabel(distance_label(result.distance))
+    style.plot_curves(axes, _curves(result))
+    axes.axhline(0, color=style.ink(), linewidth=0.5)
+    axes.set_xlabel(style.distance_label(result.distance))
     axes.set_ylabel("similarity")
 
 
 def draw_codes(axes: Axes, result: Similarity) -> None:
     """Draw the heat map of the codes."""
-    heat_map(axes, result.codes, most=1, label="value", aspect="auto")
+    style.heat_map(axes, result.codes, most=1, label="value", aspect="auto")
     axes.set_xlabel("coordinate of the code")
     axes.set_ylabel("position")
+
+
+VIEW = View(page=page, document=DOCUMENT, table=table, figure=figure)

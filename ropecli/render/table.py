@@ -100,7 +100,7 @@ def texts(columns: Sequence[Column], rows: Iterable[Any]) -> list[list[str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sheet:
+class HtmlTable:
     """A table of an HTML page."""
 
     caption: str
@@ -116,9 +116,9 @@ class Sheet:
         ]
 
 
-def sheet(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> Sheet:
+def html_table(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> HtmlTable:
     """Return a table of an HTML page."""
-    return Sheet(
+    return HtmlTable(
         caption=caption,
         headings=tuple(column.heading.replace("\n", " ").strip() for column in columns),
         rows=tuple(tuple(column.cell(row) for column in columns) for row in rows),

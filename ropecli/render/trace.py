@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ropecli.checks.identify import Identification
 from ropecli.checks.trace import Trace, TracedLayer
-from ropecli.render import fields, identify
+from ropecli.render import View, identify
 from ropecli.render.console import Screen, visible, wrap_rows
-from ropecli.render.labels import frequencies, rope_as_json
+from ropecli.render.labels import ROPE_FIELDS, frequencies
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
 LISTED = 4  #: Indices of layers that are written out.
-
-
-def as_json(result: Trace) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    names = ("passed", "source", "model_type", "built", "calls", "faults", "skipped")
-    return fields(result, *names) | {"layers": [_layer_as_json(each) for each in result.layers]}
-
-
-def _layer_as_json(layer: TracedLayer) -> dict[str, Any]:
-    found = {
-        role: None if each is None else identify.as_json(each)
-        for role, each in (("query", layer.query), ("key", layer.key))
-    }
-    return {
-        **fields(layer, "index", "module", "name"),
-        "expected": None if layer.expected is None else rope_as_json(layer.expected),
-        **found,
-        **fields(layer, "softmax_scale", "expected_scale", "agrees", "note"),
-    }
+LAYER = (
+    *("index", "module", "name", ("expected", ROPE_FIELDS)),
+    ("query", lambda layer: layer.query and identify.as_json(layer.query)),
+    ("key", lambda layer: layer.key and identify.as_json(layer.key)),
+    *("softmax_scale", "expected_scale", "agrees", "note"),
+)
+DOCUMENT = (
+    *("passed", "source", "model_type", "built", "calls", "faults", "skipped"),
+    ("layers", LAYER),
+)
 
 
 def page(result: Trace, screen: Screen) -> list[str]:
@@ -103,3 +92,6 @@ def _rotation(found: Identification | None, known: Rotary | None) -> str:
     if rope.attention_factor != 1:
         parts.append(f"attention factor {rope.attention_factor:.6g}")
     return ", ".join(parts)
+
+
+VIEW = View(page=page, document=DOCUMENT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.render import Table, fields
+from ropecli.render import Table, View
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.curves import Curve, draw
 from ropecli.render.figure import columns_of_panels, heat_map, whole_ticks
@@ -26,38 +26,31 @@ MOST_LAYERS = 16  #: Layers that have a tick of their own.
 THIRDS = ("fast", "middle", "slow")
 
 
-def as_json(result: Usage) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    return {
-        "label": curve_label(result),
-        **fields(result, "layers", "tokens"),
-        "inv_freq": result.rope.diagonal_inv_freq,
-        **fields(result, "q_norms", "k_norms", "share", "peak", "half_pairs", "thirds"),
-        "heads": [
-            {
-                "layer": result.layers[layer],
-                "head": head,
-                "q_norm": result.q_norms[layer, head],
-                "k_norm": result.k_norms[layer, head // result.group],
-            }
-            for layer, head in np.ndindex(result.q_norms.shape[:2])
-        ],
-    }
+def _heads_as_json(result: Usage) -> list[dict[str, Any]]:
+    """Return the norms of each head of each layer."""
+    index, q, k = result.layers, result.q_norms, result.k_norms
+    return [
+        {"layer": index[i], "head": h, "q_norm": q[i, h], "k_norm": k[i, h // result.group]}
+        for i, h in np.ndindex(q.shape[:2])
+    ]
+
+
+DOCUMENT = (
+    *(("label", curve_label), "layers", "tokens", "rope.diagonal_inv_freq as inv_freq"),
+    *("q_norms", "k_norms", "share", "peak", "half_pairs", "thirds", ("heads", _heads_as_json)),
+)
 
 
 def table(result: Usage) -> Table:
     """Return a row for each pair of each head of q, then of k."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("vector", "layer", "head", "pair", "inv_freq", "mean_norm")
-    }
     theta = result.rope.diagonal_inv_freq.tolist()
-    for vector, norms in (("q", result.q_norms), ("k", result.k_norms)):
-        for layer, head, pair in np.ndindex(norms.shape):
-            mean = float(norms[layer, head, pair])
-            row = (vector, result.layers[layer], head, pair, theta[pair], mean)
-            for column, value in zip(columns.values(), row, strict=True):
-                column.append(value)
-    return columns
+    rows = [
+        (vector, result.layers[layer], head, pair, theta[pair], float(norms[layer, head, pair]))
+        for vector, norms in (("q", result.q_norms), ("k", result.k_norms))
+        for layer, head, pair in np.ndindex(norms.shape)
+    ]
+    names = ("vector", "layer", "head", "pair", "inv_freq", "mean_norm")
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def page(result: Usage, screen: Screen) -> list[str]:
@@ -121,11 +114,8 @@ def _thirds(result: Usage, screen: Screen) -> list[str]:
         wavelength = result.rope.wavelength[pairs].max()
         shares = (f"{value:.1%}" for value in (share.mean(), share.min(), share.max()))
         rows.append([name, f"{len(pairs):,}", f"{wavelength:,.4g}", *shares])
-    return [
-        "Share of each third of the pairs by frequency, over all heads:",
-        "",
-        *screen.align(rows),
-    ]
+    title = "Share of each third of the pairs by frequency, over all heads:"
+    return [title, "", *screen.align(rows)]
 
 
 def _heads(result: Usage, screen: Screen) -> list[str]:
@@ -135,25 +125,14 @@ def _heads(result: Usage, screen: Screen) -> list[str]:
     largest = share.max(axis=-1)
     order = np.lexsort((-largest.ravel(), half.ravel()))[:MOST_HEADS]
     rows = [["layer", "head", "pairs for half", "largest pair", "its wavelength", "its share"]]
-    for index in order:
-        where = divmod(int(index), heads)
+    for where in (divmod(int(index), heads) for index in order):
         pair = int(peak[where])
-        rows.append(
-            [
-                f"{result.layers[where[0]]:,}",
-                f"{where[1]:,}",
-                f"{half[where]:,}",
-                f"{pair:,}",
-                f"{result.rope.wavelength[pair]:,.4g}",
-                f"{largest[where]:.1%}",
-            ]
-        )
+        counts = (result.layers[where[0]], where[1], half[where], pair)
+        wavelength = f"{result.rope.wavelength[pair]:,.4g}"
+        rows.append([*(f"{n:,}" for n in counts), wavelength, f"{largest[where]:.1%}"])
     of = f", {len(order)} of {half.size:,}" if len(order) < half.size else ""
-    return [
-        f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:",
-        "",
-        *screen.align(rows),
-    ]
+    title = f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:"
+    return [title, "", *screen.align(rows)]
 
 
 def _plot(means: list[NDArray[np.float64]], width: int) -> str:
@@ -187,3 +166,6 @@ def _draw(axes: Axes, norms: NDArray[np.float64], indices: Sequence[int]) -> Non
     ticks = np.arange(0, layers, step)
     axes.set_yticks(ticks * heads + (heads - 1) / 2, [f"{indices[tick]}" for tick in ticks])
     axes.set_ylabel(f"layer, {quantity(heads, 'head')} each")
+
+
+VIEW = View(page=page, document=DOCUMENT, table=table, figure=figure)

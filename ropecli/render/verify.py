@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ropecli.checks.law import Check
 from ropecli.checks.verify import Verification
-from ropecli.render import console, fields
+from ropecli.render import View, console
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.labels import label, quantity
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
-
-def as_json(result: Verification, **_: object) -> dict[str, Any]:
-    """Return the `result` of the document."""
-    return fields(result, "passed", "checks", "seconds")
+DOCUMENT = ("passed", "checks", "seconds")
 
 
 def page(
@@ -153,3 +149,6 @@ def _count(result: Verification) -> str:
         fail = "law fails" if len(failed) == 1 else "laws fail"
         return f"FAIL  {len(failed)} {fail} of {len(laws)} {where}"
     return f"PASS  {len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}"
+
+
+VIEW = View(page=page, document=DOCUMENT)

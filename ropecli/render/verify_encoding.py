@@ -4,42 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from ropecli.checks.verify_encoding import EncodingVerification, EncodingVerifications
-from ropecli.render import verify
+from ropecli.checks.verify_encoding import EncodingVerification
+from ropecli.render import View, fields, verify
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.table import align
 from ropecli.render.verify import source_of, verdict
+from ropecli.results import ResultGroup
 
 THEORY = {"holds": "holds", "fails": "fails, as it must"}
 
 
-def as_json(result: EncodingVerifications, **_: object) -> dict[str, Any]:
+def as_json(group: ResultGroup, **_: object) -> dict[str, Any]:
     """Return the `result` of the document: of one encoding, or a list of them."""
-    parts = [verify.as_json(part) for part in result.parts]
-    if len(parts) == 1:
-        return parts[0]
-    named = [
-        {"name": part.encoding, **each} for part, each in zip(result.parts, parts, strict=True)
-    ]
-    return {"passed": result.passed, "encodings": named}
+    results = group.results
+    if len(results) == 1:
+        return fields(results[0], *verify.DOCUMENT)
+    named = [fields(each, "encoding as name", *verify.DOCUMENT) for each in results]
+    return {"passed": all(each.passed for each in results), "encodings": named}
 
 
 def page(
-    result: EncodingVerification | EncodingVerifications,
-    screen: Screen,
-    *,
-    errors: bool = False,
-    explain: bool = False,
+    group: ResultGroup, screen: Screen, *, errors: bool = False, explain: bool = False
 ) -> list[str]:
     """Return the count, then a row for each law, measured and in theory, and the failures."""
-    parts = (result,) if isinstance(result, EncodingVerification) else result.parts
-    blocks = [[_count(part) for part in parts]]
-    for part in parts:
-        facts = f"model dim {part.model_dim}, heads {part.heads}, float64"
-        reach = f"positions up to {part.max_position}, seed {part.seed}"
-        heading = [f"Checking {part.encoding} against its published formula", f"{facts}, {reach}"]
-        tables = [_against_theory(part, errors=errors)]
-        blocks += verify.parts(part, screen, heading, tables, errors=errors, explain=explain)
+    blocks = [[_count(each) for each in group.results]]
+    for each in group.results:
+        facts = f"model dim {each.model_dim}, heads {each.heads}, float64"
+        reach = f"positions up to {each.max_position}, seed {each.seed}"
+        heading = [f"Checking {each.encoding} against its published formula", f"{facts}, {reach}"]
+        tables = [_against_theory(each, errors=errors)]
+        blocks += verify.parts(each, screen, heading, tables, errors=errors, explain=explain)
     return paragraphs(*blocks)
 
 
@@ -66,3 +60,9 @@ def _count(result: EncodingVerification) -> str:
     failing = len(result.checks) - holding
     also = {0: "", 1: " and 1 fails as it must"}.get(failing, f" and {failing} fail as they must")
     return f"PASS  {name}: {holding} law{'s hold' if holding > 1 else ' holds'}{also} {took}"
+
+
+VIEW = View(
+    page=lambda result, screen: page(ResultGroup(results=(result,)), screen),
+    group=View(page=page, document=as_json),
+)

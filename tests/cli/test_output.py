@@ -148,7 +148,7 @@ def test_a_figure_that_fails_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> 
         raise MemoryError
 
     before = set(Path().iterdir())
-    monkeypatch.setattr("ropecli.render.decay.figure", fail)
+    monkeypatch.setattr("ropecli.render.figure.figure_bytes", fail)
     assert assert_refused("decay", "--dim", "4", "-o", "x.png") == "out of memory"
     assert set(Path().iterdir()) == before
 

@@ -64,3 +64,13 @@ def test_a_model_from_standard_input(folder: Path) -> None:
 )
 def test_refusals(folder: Path, words: list[str], message: str) -> None:
     assert message in assert_refused("report", *words)
+
+
+def test_json_has_the_documents_of_the_commands(folder: Path) -> None:
+    got = read_json("report", "tiny.json")["result"]
+    assert got["models"][0]["inspect"] == read_json("inspect", "tiny.json")["result"]
+    for name, key in {"decay": "curves", "coverage": "encodings", "precision": "policies"}.items():
+        assert got[name][key][0]["label"].startswith("llama: dim ")
+    words = ("base-bound", "--model", "tiny.json")
+    (own,), (expected,) = got["base_bound"]["encodings"], read_json(*words)["result"]["encodings"]
+    assert own == expected | {"label": own["label"]}

@@ -129,6 +129,7 @@ def test_junit_has_a_case_for_each_law() -> None:
     failure = cases["rotation (float32)"].find("failure")
     assert failure is not None
     assert "a <b> & ]]> \\x07; smallest case: x = e_0" in str(failure.get("message"))
+    assert (failure.get("type"), failure.text) == ("rotation", failure.get("message"))
     assert cases["score (float32)"].find("failure") is not None
     assert cases["axes (float32)"].find("skipped") is not None
     assert list(cases["norm (float32)"]) == []
@@ -204,8 +205,8 @@ def test_a_run_that_its_budget_ended_is_neither_passed_nor_failed() -> None:
     assert cut.passed is None
     first = pages.page(cut, Screen(), target="f")[0]
     assert first == "UNKNOWN  f is not judged yet: 12 of 30 checks in 120 s, none fails"
-    assert pages.as_json(cut)["passed"] is None
-    assert pages.as_json(cut)["unfinished"] == "12 of 30 checks in 120 s"
+    assert pages.VIEW.as_json(cut)["passed"] is None
+    assert pages.VIEW.as_json(cut)["unfinished"] == "12 of 30 checks in 120 s"
     suite = ElementTree.fromstring(check_reports.junit(cut, "f"))[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "1")
     (result,) = json.loads(check_reports.sarif(cut, "f"))["runs"][0]["results"]

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Decay, Rotary, decay
-from ropecli.analyses.several import Several
 from ropecli.render import columns as columns_of
-from ropecli.render import several
+from ropecli.render import view_of
 from ropecli.render.console import Screen
 from ropecli.render.decay import COLUMNS
 from ropecli.render.save import csv as csv_text
+from ropecli.results import ResultGroup
 
 Q, K = np.random.default_rng(8).standard_normal((2, 4))
 
@@ -45,7 +45,8 @@ def shown(
 ) -> str:
     """The page, on a terminal of 80 columns or elsewhere."""
     screen = Screen(brief=brief, saved=saved, braille=plots, width=80 if plots else 1000)
-    return "\n".join(several.page(Several(results=tuple(curves)), screen, figure2=figure2))
+    group = ResultGroup(results=tuple(curves))
+    return "\n".join(view_of(group).page(group, screen, figure2=figure2))
 
 
 def table(text: str) -> tuple[list[str], list[list[str]]]:
@@ -86,7 +87,7 @@ def test_every_number_of_the_page_has_six_digits(
 
 
 def test_wide_tables_are_folded() -> None:
-    text = str(Several(results=tuple(curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6))))
+    text = str(ResultGroup(results=tuple(curve([0.1, 0.2], base=base) for base in (1e4, 1e5, 1e6))))
     blocks = [each for each in text.split("\n\n") if each.startswith("relative distance")]
     assert [each.splitlines()[1].split() for each in blocks] == [["0", "0.1"]] * 3
     assert [each.splitlines()[2].split() for each in blocks] == [["1", "0.2"]] * 3
@@ -103,7 +104,7 @@ def test_wide_tables_are_folded() -> None:
 
 
 def csv_rows(*curves: Decay) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(csv_text(columns_of(Several(results=curves))))))
+    return list(csv.reader(io.StringIO(csv_text(columns_of(ResultGroup(results=curves))))))
 
 
 def test_csv_holds_every_value_exactly() -> None:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import ArgumentError, FileError, Rotary, base_bound
-from ropecli.analyses.several import Several
 from ropecli.render.document import show, text
 from ropecli.render.figure import Look
 from ropecli.render.save import check_savable, command_line, content_of, write_output
+from ropecli.results import ResultGroup
 
 
 def parse_result(result: dict[str, Any]) -> Any:
@@ -85,7 +85,7 @@ def test_output_that_can_not_be_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["x.CSV", "x.json", *slow("x.svg")])
 def test_output_is_written_by_suffix_and_kept_without_force(name: str, tmp_path: Path) -> None:
-    result = Several(results=(base_bound(Rotary(head_dim=4), positions=9),))
+    result = ResultGroup(results=(base_bound(Rotary(head_dim=4), positions=9),))
     target, suffix = tmp_path / name, Path(name).suffix.lower()
     content = content_of(result, suffix, "base-bound", {"dim": 4}, look=Look(), options={})
     target.write_text("mine")

@@ -11,10 +11,11 @@ from rich.console import Console
 
 from ropecli import Finding
 from ropecli.models.lint.report import LintedFile, LintReport
-from ropecli.models.lint.rule import RuleList, rules
-from ropecli.render import console
+from ropecli.models.lint.rule import rules
+from ropecli.render import console, view_of
 from ropecli.render import lint as pages
 from ropecli.render.console import Screen
+from ropecli.results import ResultGroup
 
 
 def finding(rule: str = "R012", **fields: str) -> Finding:
@@ -108,10 +109,10 @@ def test_lines_for_another_page() -> None:
 
 
 def test_rules_are_listed_with_level_and_title() -> None:
-    every = RuleList(rules=tuple(rules().values()))
+    every = ResultGroup(results=tuple(rules().values()))
     lines = str(every).splitlines()
     assert len(lines) == len(rules())
     assert "R012  error    attn_factor is not a key of config.json" in lines
-    listed = pages.as_json(every)["rules"]
+    listed = view_of(every).as_json(every)["rules"]
     assert [each["id"] for each in listed] == list(rules())
     assert listed[0]["fires"].startswith("A file that can be read")

@@ -114,7 +114,8 @@ def test_addresses_of_other_kinds_are_refused(docs: str) -> None:
 
 @pytest.mark.slow
 def test_page_has_all_sections_and_their_tables() -> None:
-    page = check_page(ropecli.report(TINY).html())
+    content = ropecli.report(TINY).html()
+    page = check_page(content)
     sections = {"models", "findings", "explorer", "coverage", "base-bound", "precision", "scale"}
     assert sections <= set(page.all("id"))
     assert len([c for c in page.all("class") if c == "ring"]) == 4
@@ -122,6 +123,9 @@ def test_page_has_all_sections_and_their_tables() -> None:
     for words in ("never complete a turn", "bf16-positions", "ntk_by_parts", "Query at position"):
         assert words in text
     assert "0 200 400 600 800 1000 relative distance 0.0" in text  # labels of a figure
+    for name, most in {"base-bound": 300, "precision": 150}.items():  # numbers of a long curve
+        section = content.split(f'<section id="{name}"')[1].split("</section>")[0]
+        assert max(len(path.split()) for path in re.findall(r' d="([^"]*)"', section)) < most
     groups = [attributes for tag, attributes in page.found if tag == "g"]
     assert groups
     assert all(groups)  # groups that say nothing are left out, and no others

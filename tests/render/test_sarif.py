@@ -13,7 +13,7 @@ from helpers import ROOT
 from ropecli import Finding, __version__
 from ropecli.models.lint.report import LintedFile, LintReport
 from ropecli.models.lint.rule import LEVELS, rules
-from ropecli.render import sarif
+from ropecli.render.lint import sarif
 
 SCHEMA = jsonschema.Draft4Validator(
     json.loads((ROOT / "tests" / "data" / "sarif-schema-2.1.0.json").read_text())
@@ -35,7 +35,7 @@ def report(source: str, findings: list[Finding], line: int | None = None) -> Lin
 
 def run_of(found: LintReport) -> dict[str, Any]:
     """The one run of a document that the schema allows."""
-    text = sarif.text(found)
+    text = sarif(found)
     assert text.endswith("}\n")
     document = json.loads(text)
     SCHEMA.validate(document)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropecli import Rotary, base_bound, base_scan, precision, rope, scale
-from ropecli.analyses.several import Several
 from ropecli.errors import RopecliError
 from ropecli.render import columns
 from ropecli.render.table import Column, align, texts
+from ropecli.results import ResultGroup
 
 cells = st.text("abc0123.-e", min_size=1, max_size=12)
 
@@ -95,7 +95,7 @@ def test_table_of_precision_has_a_row_for_each_position_of_each_policy() -> None
     large = Rotary(head_dim=8, base=5e5)
     first = precision(large, ["float32", "bf16-positions"], context_length=500)
     words = precision(Rotary(head_dim=2), "positions=float16,data=float16", context_length=2)
-    table = columns(Several(results=(first, words)))
+    table = columns(ResultGroup(results=(first, words)))
     names = ["encoding", "policy", "position", "phase_error", "max_phase_error", "max_table_error"]
     assert list(table) == names
     rows = list(zip(*table.values(), strict=True))
@@ -115,7 +115,7 @@ def test_table_of_scale_has_a_row_for_each_method_or_pair() -> None:
     assert rows["method"] == [each.method for each in small.methods]
     assert rows["unchanged"][:2] == [8, 0]
     assert set(rows["holds"]) <= {0, 1}
-    pairs = columns(Several(results=(small, own)), pairs=True)
+    pairs = columns(ResultGroup(results=(small, own)), pairs=True)
     assert list(pairs) == ["encoding", "method", "pair", "inv_freq", "frequency_ratio", "turns"]
     assert len(pairs["pair"]) == 8 * len(small.methods) + 4 * len(own.methods)
     assert pairs["frequency_ratio"][8:16] == [4.0] * 8

@@ -39,7 +39,7 @@ _EXTREME = 900  #: Powers of two beyond which pieces of a float64 would not be e
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Case(Result, view="vectors"):
+class Case(Result, view="vectors.CASE"):
     """One case: a rotation, or queries and keys of your own case."""
 
     name: str  #: Also the name of its files.

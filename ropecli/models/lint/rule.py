@@ -18,7 +18,7 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding(Result, view="lint"):
+class Finding(Result, view="lint.FINDING"):
     """One defect of a file, or one place where stacks read it differently."""
 
     rule: str  #: The rule's stable id, such as "R012".
@@ -43,7 +43,7 @@ _RULES: dict[str, Rule] = {}
 
 
 @dataclass(eq=False)
-class Rule(Result, view="lint"):
+class Rule(Result, view="lint.RULE"):
     """One rule, with its documentation; it enters the registry by decorating its judge.
 
     The judge is called with a subject and with what `requires` names, apart from what is only true
@@ -86,13 +86,6 @@ class Rule(Result, view="lint"):
 
 
 FileRule, PartRule, GgufRule = (partial(Rule, of=kind) for kind in ("file", "part", "gguf"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuleList(Result, view="lint"):
-    """Rules as the command line lists them."""
-
-    rules: tuple[Rule, ...]  #: By id.
 
 
 @cache

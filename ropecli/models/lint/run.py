@@ -16,7 +16,7 @@ from ropecli.models.load import describe_config
 from ropecli.models.model import Model
 from ropecli.models.settings import Description
 from ropecli.models.source import open_source
-from ropecli.results import Drawable, Result
+from ropecli.results import Drawable
 
 UNCOMPUTABLE = "R001"
 MOST_HITS = 32  #: Of one rule in one part.
@@ -28,13 +28,6 @@ class Inspection(Drawable, view="inspect"):
 
     model: Model  #: As a stack reads the file.
     findings: tuple[Finding, ...]  #: Of the file.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inspections(Result, view="inspect"):
-    """Several models with the findings of lint."""
-
-    parts: tuple[Inspection, ...]
 
 
 def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:

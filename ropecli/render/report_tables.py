@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from ropecli.models.report import Report
+from ropecli.models.report import DISTANCE, Report
 from ropecli.render import base_bound, frequencies, precision, scale
-from ropecli.render.table import Column, Sheet, sheet
+from ropecli.render.table import Column, HtmlTable, html_table
 
 MOST_PAIRS = 64  #: Of one encoding, in a table.
 NAME = Column("encoding", lambda each: str(each.name))
@@ -61,63 +64,48 @@ SCALE = (
 )
 
 
-def summary(report: Report) -> Sheet:
+DECAY = (
+    NAME,
+    Column("at distance 0", "start", ".5g"),
+    Column("halved by", "halved_at", ",.10g"),
+    Column("rises first at", "first_rise", ",.10g"),
+    Column(f"at distance {DISTANCE:,}", lambda each: each.relative_upper_bound[-1], ".5g"),
+    Column("lowest", lambda each: each.lowest[0], ".5g"),
+    Column("at", lambda each: each.lowest[1], ",.10g"),
+)
+
+
+def summary(report: Report) -> HtmlTable:
     """Return a row for each encoding."""
-    return sheet("Encodings", SUMMARY, report.encodings)
+    return html_table("Encodings", SUMMARY, report.encodings)
 
 
-def decays(report: Report) -> Sheet:
-    """Return the facts of the bound's curves."""
-    found = report.results("decay")
-    columns = (
-        NAME,
-        Column("at distance 0", "start", ".5g"),
-        Column("halved by", "halved_at", ",.10g"),
-        Column("rises first at", "first_rise", ",.10g"),
-        Column(
-            f"at distance {found[0].relative_distance[-1]:,.10g}",
-            lambda each: each.relative_upper_bound[-1],
-            ".5g",
-        ),
-        Column("lowest", lambda each: each.lowest[0], ".5g"),
-        Column("at", lambda each: each.lowest[1], ",.10g"),
-    )
-    return sheet("The bound against distance", columns, found)
-
-
-def coverages(report: Report) -> Sheet:
-    """Return turns and wavelengths of each encoding in short."""
-    return sheet("Turns of the pairs within the length", COVERAGE, report.results("coverage"))
-
-
-def pairs(report: Report) -> Sheet:
-    """Return the frequencies of the pairs; of large heads, those of some."""
-    found = report.results("coverage")
-    apart = -(-max(len(each.turns) for each in found) // MOST_PAIRS)
-    rows = [row for each in found for row in frequencies.pair_rows(each)[::apart]]
+def coverages(results: Sequence[Any]) -> list[HtmlTable]:
+    """Return turns and wavelengths in short, and the pairs; of large heads, some of them."""
+    apart = -(-max(len(each.turns) for each in results) // MOST_PAIRS)
+    rows = [row for each in results for row in frequencies.pair_rows(each)[::apart]]
     which = "each pair" if apart == 1 else f"pairs, in steps of {apart}"
-    return sheet(f"Frequency of {which}", FREQUENCIES, rows)
+    turns = html_table("Turns of the pairs within the length", COVERAGE, results)
+    return [turns, html_table(f"Frequency of {which}", FREQUENCIES, rows)]
 
 
-def base_bounds(report: Report) -> Sheet:
+def base_bounds(results: Sequence[Any]) -> list[HtmlTable]:
     """Return the longest context of each encoding."""
-    found = report.results("base_bound")
-    return sheet("The longest context by the sum of cosines", BASE_BOUND, found)
+    return [html_table("The longest context by the sum of cosines", BASE_BOUND, results)]
 
 
-def precisions(report: Report) -> Sheet:
+def precisions(results: Sequence[Any]) -> list[HtmlTable]:
     """Return the errors of each policy on each encoding."""
-    found = report.results("precision")
-    columns = (Column("encoding", "encoding"), *precision.angles(found[0]), *precision.SCORES)
-    rows = [row for each in found for row in precision.facts(each)]
-    return sheet("Errors of dtypes, angles in radians", columns, rows)
+    columns = (Column("encoding", "encoding"), *precision.angles(results[0]), *precision.SCORES)
+    rows = [row for each in results for row in precision.facts(each)]
+    return [html_table("Errors of dtypes, angles in radians", columns, rows)]
 
 
-def scales(report: Report) -> Sheet:
+def scales(results: Sequence[Any]) -> list[HtmlTable]:
     """Return what each method of context extension does to each encoding."""
     rows = [
         {"of": one, "bound": each.base_bound, **scale.facts(one, each)}
-        for one in report.results("scale")
+        for one in results
         for each in one.methods
     ]
-    return sheet("Methods of context extension", SCALE, rows)
+    return [html_table("Methods of context extension", SCALE, rows)]
