@@ -20,13 +20,12 @@ from ropecli.checks.accuracy import phase_tolerance, table_roundings
 from ropecli.checks.truth import rotated
 from ropecli.errors import FileError
 from ropecli.files.array_axes import blocks
-from ropecli.files.array_job import ArrayJob
 from ropecli.files.arrays import list_names, read_part
 from ropecli.files.formats.base import Source
 from ropecli.files.formats.raw import RAW, raw
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import Box, Stored, box_shape, check_rotatable
-from ropecli.files.session import Job, Session, open_session
+from ropecli.files.opened import OpenInput, RotatedArray, open_rotation
 from ropecli.reference.float64 import angles
 from ropecli.results import Result
 from ropecli.rotary import Rotary
@@ -104,60 +103,59 @@ def compare_file(
         FileError: A file that cannot be read, or arrays of another shape or dtype.
     """
     with (
-        open_session(Job(input=Path(input), rope=rope, **options)) as session,
-        comparison(session, Path(output)) as compare,
+        open_rotation(input, rope, **options) as opened,
+        comparison(opened, Path(output)) as compare,
     ):
         return compare(progress)
 
 
 @contextlib.contextmanager
-def comparison(session: Session, output: Path) -> Iterator[Compare]:
+def comparison(opened: OpenInput, output: Path) -> Iterator[Compare]:
     """Open the file that is judged; yield the function that compares it with an open input."""
-    with _open_output(output, session) as other:
-        arrays = [axes.stored for axes in session.all_axes]
-        dtype, alone = session.job.dtype, len(arrays) == 1
-        found = [_counterpart(each, other, dtype, alone=alone) for each in arrays]
-        yield partial(_compare, session, other, list(zip(session.arrays, found, strict=True)))
+    with _open_output(output, opened) as other:
+        dtype, alone = opened.options["dtype"], len(opened.arrays) == 1
+        found = [_counterpart(array.stored, other, dtype, alone=alone) for array in opened.arrays]
+        yield partial(_compare, opened, other, list(zip(opened.arrays, found, strict=True)))
 
 
 def _compare(
-    session: Session,
+    opened: OpenInput,
     other: Source,
-    pairs: list[tuple[ArrayJob, Stored]],
+    pairs: list[tuple[RotatedArray, Stored]],
     progress: Progress | None = None,
 ) -> Compared:
     total = sum(stored.nbytes for _, stored in pairs)
     done, judged, first = 0, _Judged(), ""
-    for job, stored in pairs:
-        before, after = session.source.reader(job.axes.stored), other.reader(stored)
-        for box in blocks(job.axes, COMPARED_BYTES):
+    for array, stored in pairs:
+        before, after = opened.source.reader(array.stored), other.reader(stored)
+        for box in blocks(array.axes, COMPARED_BYTES):
             x = read_part(before, box)
-            first = job.name if judged.first is None else first
-            judged += _Part(job, box, x, read_part(after, box)).judge()
+            first = array.stored.name if judged.first is None else first
+            judged += _Part(array, box, x, read_part(after, box)).judge()
             done += x.nbytes
             if progress is not None:
                 progress(done, total)
-    array = session.axes.stored
+    of_first = opened.axes.stored
     return Compared(
-        input=session.source.path,
+        input=opened.source.path,
         output=other.path,
-        tensors=tuple(job.name for job in session.arrays),
-        shape=array.shape,
-        dtype=str(dtype_name(array.dtype)),
+        tensors=tuple(array.stored.name for array in opened.arrays),
+        shape=of_first.shape,
+        dtype=str(dtype_name(of_first.dtype)),
         passed=not judged.differing,
         first_tensor=first if judged.first is not None else "",
         bytes=total,
-        seconds=time.perf_counter() - session.begin,
+        seconds=time.perf_counter() - opened.begin,
         **vars(judged),
     )
 
 
-def _open_output(output: Path, session: Session) -> Source:
+def _open_output(output: Path, opened: OpenInput) -> Source:
     """Open the file that is judged; one without a header as `encode` writes it."""
-    job, array = session.job, session.axes.stored
+    array, options = opened.axes.stored, opened.options
     suffix = output.suffix.lower()
-    if job.shape is not None and suffix in {job.input.suffix.lower(), *RAW.suffixes}:
-        return raw(job.shape, job.dtype).open(output)
+    if options["shape"] is not None and suffix in {opened.input.suffix.lower(), *RAW.suffixes}:
+        return raw(options["shape"], options["dtype"]).open(output)
     if suffix in RAW.suffixes:
         return raw(array.shape, dtype_name(array.dtype)).open(output)
     return open_source(output)
@@ -227,24 +225,26 @@ class _Judged:
 class _Part:
     """A part of an array, as it is and as it should be: pairs as complex numbers (Eq. 12)."""
 
-    def __init__(self, job: ArrayJob, box: Box, before: NDArray[Any], after: NDArray[Any]) -> None:
-        self.job, self.box = job, box
+    def __init__(
+        self, array: RotatedArray, box: Box, before: NDArray[Any], after: NDArray[Any]
+    ) -> None:
+        self.array, self.box = array, box
         kernels = np.empty_like(before)
-        job.rotate(box, before, kernels)
+        array.rotate(box, before, kernels)
         #: Whether the bits are the kernels'.
         self.identical = bool((_bits(kernels) == _bits(after)).all())
-        shape = job.kernel_shape(box_shape(box))
+        shape = array.kernel_shape(box_shape(box))
         self.before, self.after = before.reshape(shape), after.reshape(shape)
-        rope, sign = job.rope, -1 if job.inverse else 1
+        rope, sign = array.rope, -1 if array.inverse else 1
         read, written = rope.pairs_in, rope.pairs_out
         factor: Any = rope.attention_factor
-        if job.inverse:
+        if array.inverse:
             read, written, factor = written, read, 1 / factor
         unit = UNIT[str(dtype_name(before.dtype))]
         self.rounding = _ROUNDINGS * unit
         self.limits = ml_dtypes.finfo(before.dtype)  # type: ignore[no-untyped-call]
         self.least = 8 * float(self.limits.smallest_subnormal)
-        positions = job.positions.of(box)
+        positions = array.positions.of(box)
         inv_freq = rope.diagonal_inv_freq if positions.ndim == 2 else rope.inv_freq
         with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
             angle = sign * angles(positions, inv_freq, direction=rope.direction)
@@ -308,7 +308,7 @@ class _Part:
         )
         got = got.astype(np.float64)
         *rows, width = box_shape(self.box)
-        axes, positions = self.job.axes, self.job.positions
+        axes, positions = self.array.axes, self.array.positions
         *index, head = map(int, np.unravel_index(vector, (*rows, width // axes.head_dim)))
         place = 0 if axes.sequence_axis is None else index[axes.sequence_axis]
         position = positions.of(self.box)[index[0] if positions.per_batch else 0, place]

@@ -18,8 +18,7 @@ from ropecli.cli.options import EncodingOptions, Force, PageOptions, RotaryOffse
 if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
     from ropecli.files.encoded import Encoded
-    from ropecli.files.plan import Plan
-    from ropecli.files.session import Job, Session
+    from ropecli.files.opened import OpenInput
     from ropecli.rotary import Rotary
 
 
@@ -85,7 +84,7 @@ def encode(
     run = _Run(
         rope=rope,
         rotary_offset=rotary_offset,
-        of_job={
+        rotation={
             "tensor": tensor,
             "positions": positions,
             "offset": offset,
@@ -179,41 +178,53 @@ class _Run:
 
     rope: EncodingOptions
     rotary_offset: int | None
-    of_job: dict[str, Any]  #: Options that `Job` takes.
-    writing: dict[str, Any]  #: Options that `Plan` takes.
+    rotation: dict[str, Any]  #: Options that `open_rotation` takes.
+    writing: dict[str, Any]  #: Options that `write_rotated` takes.
     page: PageOptions
     encoding: NamedRotary | None = None  #: Of the model, or of the last input that was opened.
 
     def one(self, input: Path, output: Path | None) -> None:
         """Rotate a file, and show the result."""
         from ropecli.analyses.float32_tables import float32_error
-        from ropecli.files.encode import default_output
-        from ropecli.files.plan import Plan
-        from ropecli.files.session import open_session
+        from ropecli.files.encode import copy_notes, default_output, write_rotated
+        from ropecli.files.opened import open_rotation
         from ropecli.render.encode import float32_notes, later_notes, left_out_notes
 
         target = default_output(input) if output is None else output
         model = self.rope.model
         _check_streams(input, target, model=model, json=self.page.json)
-        with open_session(self._job(input)) as session:
-            plan = Plan(session, target, sources=list(named_files(model)), **self.writing)
-            notes = self._notes(session) + plan.notes
+        notes: tuple[str, ...] = ()
+
+        def start(opened: OpenInput) -> None:
+            nonlocal notes
+            notes = self._notes(opened) + copy_notes(opened, target)
             self.page.note(*notes)
             with _messages_off_stdout(target, quiet=self.page.quiet):
-                self._show_plan(session)
-            with self._progress(session.source.path.name) as progress:
-                result = _spell_notes(plan.run(progress))
+                self._show_plan(opened)
+
+        with open_rotation(input, self._rope_for, **self.rotation) as opened:
+            with self._progress(opened.source.path.name) as progress:
+                result = write_rotated(
+                    opened,
+                    target,
+                    sources=list(named_files(model)),
+                    start=start,
+                    progress=progress,
+                    **self.writing,
+                )
+            result = _spell_notes(result)
         furthest = max(array.furthest for array in result.arrays)
-        tables = None if model is None else float32_error(session.rope, furthest)
+        tables = None if model is None else float32_error(opened.rope, furthest)
         later = later_notes([result], notes)
         self._note_results([result], later)
         self.page.note(*left_out_notes(result), *float32_notes(tables))
         with _messages_off_stdout(target, quiet=self.page.quiet):
-            parameters = self._parameters(session, "positions_continue")
+            parameters = self._parameters(opened, "positions_continue")
             self.page.show(result, parameters, notes=notes + later, tables=tables)
 
     def many(self, inputs: list[Path], folder: Path | None, *, positions_continue: bool) -> None:
         """Rotate files one after another, and show at the end which could not be rotated."""
+        from ropecli.files.encode import copy_notes, default_output
         from ropecli.files.many import encode_files
         from ropecli.render.encode import later_notes, more_files, show_failures
         from ropecli.render.labels import quantity
@@ -223,13 +234,14 @@ class _Run:
         notes: tuple[str, ...] = ()
         parameters: dict[str, Any] = {}
 
-        def start(plan: Plan) -> None:
+        def start(opened: OpenInput) -> None:
             nonlocal notes, parameters
-            notes = self._notes(plan.session) + plan.notes
-            parameters = self._parameters(plan.session)
+            target = default_output(opened.input) if folder is None else folder / opened.input.name
+            notes = self._notes(opened) + copy_notes(opened, target)
+            parameters = self._parameters(opened)
             self.page.note(*notes)
             self._show_plan(
-                plan.session, *more_files(len(inputs) - 1, positions_continue=positions_continue)
+                opened, *more_files(len(inputs) - 1, positions_continue=positions_continue)
             )
 
         with self._progress(quantity(len(inputs), "file")) as progress:
@@ -241,7 +253,7 @@ class _Run:
                 progress=progress,
                 start=start,
                 **self.writing,
-                **self.of_job,
+                **self.rotation,
             )
         if not result.files and len({each.message for each in result.failures}) == 1:
             raise result.failures[0].error  # it is not about a file
@@ -259,21 +271,24 @@ class _Run:
         """Compare a file with the rotation of another; return whether it is that."""
         from ropecli.checks.encode_check import comparison
         from ropecli.files.formats.pipe import is_pipe
-        from ropecli.files.session import open_session
+        from ropecli.files.opened import open_rotation
 
-        with open_session(self._job(input)) as session, comparison(session, output) as compare:
-            self.page.note(*self._notes(session))
-            self._show_plan(session)
+        with (
+            open_rotation(input, self._rope_for, **self.rotation) as opened,
+            comparison(opened, output) as compare,
+        ):
+            self.page.note(*self._notes(opened))
+            self._show_plan(opened)
             with self._progress(output.name) as progress:
                 result = compare(progress)
-        unread = self.of_job["shape"] is not None or is_pipe(input)
+        unread = self.rotation["shape"] is not None or is_pipe(input)
         taken = ("sequence_axis", "positions", "dtype")
-        options = {f"--{name.replace('_', '-')}": self.of_job[name] for name in taken}
+        options = {f"--{name.replace('_', '-')}": self.rotation[name] for name in taken}
         self.page.show(
             result,
-            self._parameters(session, "positions_continue", "scheduler"),
-            axes=session.axes,
-            rope=session.rope,
+            self._parameters(opened, "positions_continue", "scheduler"),
+            axes=opened.axes,
+            rope=opened.rope,
             options=None if unread else options,
         )
         return result.passed
@@ -289,56 +304,51 @@ class _Run:
             )
         return self.encoding.rope
 
-    def _job(self, input: Path) -> Job:
-        from ropecli.files.session import Job
-
-        return Job(input=input, rope=self._rope_for, **self.of_job)
-
-    def _notes(self, session: Session) -> tuple[str, ...]:
+    def _notes(self, opened: OpenInput) -> tuple[str, ...]:
         """Return notes on guesses about the first file that may silently be wrong."""
         from ropecli.files.array_axes import axis_notes
 
         notes = _with_options(
             axis_notes(
-                session.axes,
-                axis_given=self.of_job["sequence_axis"] is not None,
+                opened.axes,
+                axis_given=self.rotation["sequence_axis"] is not None,
                 dim_given=self.rope.dim is not None or self.rope.model is not None,
             )
         )
         if self.encoding is not None:
             notes += self.encoding.notes
-        axes = session.rope.axes
-        if axes > 1 and self.of_job["positions"] is None:
+        axes = opened.rope.axes
+        if axes > 1 and self.rotation["positions"] is None:
             notes += (f"positions have {axes} axes, alike without --positions, as in text",)
         return notes
 
-    def _parameters(self, session: Session, *omitted: str) -> dict[str, Any]:
+    def _parameters(self, opened: OpenInput, *omitted: str) -> dict[str, Any]:
         """Return the parameters of the run, for its JSON, without those that have no effect."""
-        rope = session.rope
+        rope = opened.rope
         return self.page.parameters(
             "input",
             "output",
             "check",
             "force",
             *omitted,
-            dim=session.axes.head_dim,
+            dim=opened.axes.head_dim,
             base=rope.base if self.rope.base is None else self.rope.base,
             layout=rope.layout,
             rotary_dim=rope.rotary_dim,
             rotary_offset=rope.rotary_offset,
             rope_type=rope.rope_type,
-            sequence_axis=session.axes.sequence_axis,
-            shape=self.of_job["shape"],
+            sequence_axis=opened.axes.sequence_axis,
+            shape=self.rotation["shape"],
         )
 
-    def _show_plan(self, session: Session, *more: str) -> None:
+    def _show_plan(self, opened: OpenInput, *more: str) -> None:
         """Show the axes and the encoding of an input, unless --json or --quiet is given."""
         from ropecli.render.console import Screen, show
         from ropecli.render.encode import plan_lines
 
         if not (self.page.json or self.page.quiet):
-            positions, offset = self.of_job["positions"], self.of_job["offset"]
-            plan = plan_lines(session.axes, session.rope, positions=positions, offset=offset)
+            positions, offset = self.rotation["positions"], self.rotation["offset"]
+            plan = plan_lines(opened.axes, opened.rope, positions=positions, offset=offset)
             show([*plan, *more], Screen())
 
     def _progress(self, name: str) -> contextlib.AbstractContextManager[Any]:

@@ -10,47 +10,59 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
+
+import numpy as np
 
 from ropecli._version import __version__
 from ropecli.arrays import as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError, FileError, RopecliError
+from ropecli.files.arrays import read_part
+from ropecli.files.formats.base import Reader, Sink, Source
 from ropecli.files.formats.library import import_library
 from ropecli.files.formats.pipe import is_pipe
-from ropecli.files.session import Job
+from ropecli.files.formats.stored import Box, Stored, box_shape
+from ropecli.files.opened import NonFiniteCounts, RotatedArray
 from ropecli.kernels.jit import on_this_thread
 
 CONNECT_SECONDS = 5.0  #: Until a scheduler counts as absent.
 WORKER_SECONDS = 60.0  #: Until a scheduler without workers is given up.
 SILENT_SECONDS = 60.0  #: Without a result, until it is asked whether there are workers.
+#: Of a block on a cluster: seconds of work, next to which Dask's milliseconds are small.
+TASK_BYTES = 128 << 20
 _RETRIES = 3  #: Of a task that raises; one whose workers die has as many in Dask.
 _MOST_POSITIONS = 1 << 23  #: Bytes of an array of positions that is sent to workers.
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s]+:\d{1,5}")
 
 
-def check_shareable(job: Job, output: str | os.PathLike[str], address: object) -> None:
+def check_shareable(
+    input: Path, output: str | os.PathLike[str], positions: object, address: object
+) -> None:
     """Refuse what the workers of a cluster cannot do."""
     expected = "scheduler must be an address such as tcp://127.0.0.1:8786"
     if not isinstance(address, str):
         raise ArgumentTypeError(f"{expected}, got {address!r}")
     if _ADDRESS.fullmatch(address) is None:
         raise ArgumentError(f"{expected} or tls://..., got {address!r}")
-    if is_pipe(job.input) or is_pipe(output):
-        what = "read standard input" if is_pipe(job.input) else "write standard output"
+    if is_pipe(input) or is_pipe(output):
+        what = "read standard input" if is_pipe(input) else "write standard output"
         raise FileError(f"cannot {what} on a cluster; expected files that all machines see")
-    if not (job.positions is None or isinstance(job.positions, str | os.PathLike)):
-        size = as_array("positions", job.positions).nbytes
+    if not (positions is None or isinstance(positions, str | os.PathLike)):
+        size = as_array("positions", positions).nbytes
         if size > _MOST_POSITIONS:
             raise ArgumentError(
                 f"positions that are sent to workers must be at most {_MOST_POSITIONS:,} bytes, "
                 f"or the path of a file, got {size:,}"
             )
-    import_library("distributed", job.input, "sharing out")
+    import_library("distributed", input, "sharing out")
 
 
 @contextlib.contextmanager
@@ -149,6 +161,33 @@ class Cluster:
             if isinstance(error, RopecliError) or (isinstance(error, OSError) and error.errno):
                 return error
             return FileError(f"a worker could not rotate {label}: {_one_line(error)}")
+
+
+def rotate_on(
+    cluster: Cluster, array: RotatedArray, stored: Stored, source: Source, sink: Sink
+) -> Generator[tuple[int, NonFiniteCounts], None, None]:
+    """Let workers read, rotate and write an array, in blocks of whole chunks of the output.
+
+    Yield the bytes and the counts of each block as it is done.
+    """
+    boxes = list(array.blocks(stored.chunks, TASK_BYTES))
+    array = replace(array, positions=array.positions.in_memory())
+    task = cluster.share(array, source.reader(array.stored), sink, stored.name)
+    labels = [array.stored.label] * len(boxes)
+    for index, found in cluster.map(_rotate_block, [task] * len(boxes), boxes, labels):
+        if isinstance(found, Exception):
+            raise found
+        yield math.prod(box_shape(boxes[index])) * array.stored.dtype.itemsize, found
+
+
+def _rotate_block(task: tuple[RotatedArray, Reader, Sink, str], box: Box) -> NonFiniteCounts:
+    """Rotate a block on a worker, from store to store."""
+    array, reader, sink, name = task
+    before = read_part(reader, box)
+    after = np.empty_like(before)
+    counts = array.rotate(box, before, after)
+    sink.write(name, box, after)
+    return counts
 
 
 async def _wait_for_tasks(keys: set[str], dask_worker: Any) -> None:

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ropecli.arrays import dtype_name
 from ropecli.errors import FileError
-from ropecli.files.encoded import Encoded
-from ropecli.files.formats.pipe import is_pipe
-from ropecli.files.plan import Plan, Progress
-from ropecli.files.session import Job, open_session
+from ropecli.files.array_axes import axis_notes
+from ropecli.files.arrays import read_part
+from ropecli.files.cluster import Cluster, check_shareable, connect, rotate_on
+from ropecli.files.encoded import Encoded, EncodedArray
+from ropecli.files.formats.base import Format, Sink, Source
+from ropecli.files.formats.pipe import as_path, is_pipe
+from ropecli.files.formats.registry import output_format
+from ropecli.files.formats.stored import Stored
+from ropecli.files.formats.zarr import ZARR
+from ropecli.files.opened import NonFiniteCounts, OpenInput, RotatedArray, open_rotation
+from ropecli.files.output import check_output, open_output
 from ropecli.rotary import Rotary
+
+Progress = Callable[[int, int], None]
+Start = Callable[[OpenInput], None]
 
 
 def encode_file(
@@ -66,9 +86,9 @@ def encode_file(
         BrokenPipeError: Standard output is no longer read.
         FileError: A file that cannot be read or written, or holds something else.
     """
-    job = Job(
-        input=Path(input),
-        rope=rope,
+    with open_rotation(
+        input,
+        rope,
         tensor=tensor,
         positions=positions,
         offset=offset,
@@ -76,9 +96,212 @@ def encode_file(
         inverse=inverse,
         dtype=dtype,
         shape=shape,
+    ) as opened:
+        return write_rotated(opened, output, force=force, scheduler=scheduler, progress=progress)
+
+
+def write_rotated(
+    opened: OpenInput,
+    output: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    scheduler: str | None = None,
+    sources: Sequence[Path] = (),
+    start: Start | None = None,
+    progress: Progress | None = None,
+) -> Encoded:
+    """Rotate the arrays of an open input into another file, block by block, as `encode_file` does.
+
+    The output must not be one of `sources`, other files that are read. `start` is called once
+    nothing speaks against the output, before it is written.
+    """
+    format, arrays = plan_output(opened, output, force=force, scheduler=scheduler, sources=sources)
+    if start is not None:
+        start(opened)
+    counts, done = [NonFiniteCounts() for _ in arrays], 0
+    total = sum(array.nbytes for array in arrays)
+    with contextlib.ExitStack() as stack:
+        rotate, cluster = _rotate_here, None
+        if scheduler is not None:
+            cluster = stack.enter_context(connect(scheduler))
+            if not (is_copy(opened, format) and format is ZARR):
+                return _encode_on_worker(cluster, opened, Path(output), progress)
+            rotate = partial(rotate_on, cluster)
+        part = stack.enter_context(open_output(output, force=force))
+        if cluster is not None:
+            part = stack.enter_context(_folder_of_run(part))
+        sink = stack.enter_context(closing(format.create(part, arrays, opened.source)))
+        for number, (array, stored) in enumerate(zip(opened.arrays, arrays, strict=True)):
+            with closing(rotate(array, stored, opened.source, sink)) as blocks:
+                for size, found in blocks:
+                    counts[number] += found
+                    done += size
+                    if progress is not None:
+                        progress(done, total)
+        sink.finish()
+    return _result(opened, Path(output), format, counts)
+
+
+def _rotate_here(
+    array: RotatedArray, stored: Stored, source: Source, sink: Sink
+) -> Generator[tuple[int, NonFiniteCounts], None, None]:
+    """Read, rotate and write an array block by block; yield the bytes and the counts of each."""
+    reader = source.reader(array.stored)
+    for box in array.blocks(stored.chunks):
+        before = read_part(reader, box)
+        after = np.empty_like(before)
+        found = array.rotate(box, before, after)
+        sink.write(stored.name, box, after)
+        yield before.nbytes, found
+
+
+def plan_output(
+    opened: OpenInput,
+    output: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    scheduler: str | None = None,
+    sources: Sequence[Path] = (),
+) -> tuple[Format, list[Stored]]:
+    """Return the format and the arrays of an output, or refuse what cannot be written."""
+    positions = opened.options["positions"]
+    if scheduler is not None:
+        check_shareable(opened.input, output, positions, scheduler)
+    format = _format_of(opened, output)
+    of_positions = [Path(positions)] if isinstance(positions, str | os.PathLike) else []
+    check_output(output, force=force, sources=[as_path(opened.input), *of_positions, *sources])
+    count = len(opened.arrays)
+    if count > 1 and not format.named:
+        raise FileError(
+            f"cannot write {output}: it holds one tensor, got {count}; "
+            "expected a format of many, such as .safetensors"
+        )
+
+    def as_stored(stored: Stored) -> Stored:
+        # One without a name is named after its file.
+        name = stored.name or ("" if is_copy(opened, format) else stored.path.stem)
+        return format.as_stored(
+            replace(stored, path=Path(output), name=name if format.named else "")
+        )
+
+    arrays = [as_stored(array.stored) for array in opened.arrays]
+    if len({array.name for array in arrays}) < count:
+        raise FileError(f"cannot write {output}: two of its tensors would have one name")
+    return format, arrays
+
+
+def is_copy(opened: OpenInput, format: Format) -> bool:
+    """Return whether an output of a format has everything else of the input, too."""
+    return format.named and opened.source.path.suffix.lower() in format.suffixes
+
+
+def copy_notes(opened: OpenInput, output: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return a note on what of the input cannot be copied into an output."""
+    lost = opened.source.not_copied
+    copied = bool(lost) and is_copy(opened, _format_of(opened, output))
+    return (f"{lost} of {opened.source.path} cannot be copied",) if copied else ()
+
+
+def _format_of(opened: OpenInput, output: str | os.PathLike[str]) -> Format:
+    options = opened.options
+    return output_format(output, opened.input, options["shape"], options["dtype"])
+
+
+def encode_on(
+    cluster: Cluster, files: Sequence[tuple[OpenInput, Path]]
+) -> Iterator[tuple[int, Encoded | Exception]]:
+    """Encode each of several files on one worker; yield results by number, as they come."""
+    calls, paths = [], []
+    for opened, output in files:
+        options = dict(opened.options)
+        if isinstance(options["positions"], str | os.PathLike):
+            options["positions"] = Path(options["positions"]).absolute()
+        calls.append(options | {"rope": opened.rope})
+        paths.append((opened.input.absolute(), output.absolute()))
+    labels = [str(opened.input) for opened, _ in files]
+    for number, found in cluster.map(_encode_task, calls, paths, labels):
+        opened, output = files[number]  # with the paths as they were given
+        failed = isinstance(found, Exception)
+        yield number, found if failed else replace(found, input=opened.source.path, output=output)
+
+
+def _encode_task(options: dict[str, Any], paths: tuple[Path, Path]) -> Encoded:
+    """Encode a whole file on a worker.
+
+    The client has refused outputs that exist. One that is here now was written by a worker that
+    died before it could say so.
+    """
+    return encode_file(*paths, force=True, **options)
+
+
+def _encode_on_worker(
+    cluster: Cluster, opened: OpenInput, output: Path, progress: Progress | None
+) -> Encoded:
+    ((_, result),) = encode_on(cluster, [(opened, output)])
+    if isinstance(result, Exception):
+        raise result
+    if progress is not None:
+        progress(result.bytes, result.bytes)
+    return result
+
+
+@contextlib.contextmanager
+def _folder_of_run(part: Path) -> Iterator[Path]:
+    """Yield a folder whose content is moved to the part at the end.
+
+    Tasks of another run, whose client has died, may still be writing into its own.
+    """
+    store = part.absolute() / uuid.uuid4().hex
+    store.mkdir()
+    yield store
+    for path in list(store.iterdir()):
+        path.rename(part / path.name)
+    store.rmdir()
+
+
+def _result(
+    opened: OpenInput, output: Path, format: Format, counts: Sequence[NonFiniteCounts]
+) -> Encoded:
+    given = opened.options["sequence_axis"] is not None
+    arrays = tuple(
+        EncodedArray(
+            name=array.stored.name,
+            shape=array.stored.shape,
+            dtype=str(dtype_name(array.stored.dtype)),
+            sequence_axis=array.axes.sequence_axis,
+            heads=array.axes.heads,
+            head_dim=array.axes.head_dim,
+            positions=array.positions.ends,
+            furthest=array.positions.furthest,
+            bytes=array.stored.nbytes,
+            nonfinite=found.nonfinite,
+            overflowed=found.overflowed,
+            notes=axis_notes(array.axes, axis_given=given, dim_given=True),
+        )
+        for array, found in zip(opened.arrays, counts, strict=True)
     )
-    with open_session(job) as session:
-        return Plan(session, output, force=force, scheduler=scheduler).run(progress)
+    first = arrays[0]
+    notes = chain(*(array.notes for array in arrays), copy_notes(opened, output))
+    copied = is_copy(opened, format)
+    return Encoded(
+        input=opened.source.path,
+        output=output,
+        shape=first.shape,
+        dtype=first.dtype,
+        layout=opened.rope.layout,
+        sequence_axis=first.sequence_axis,
+        heads=first.heads,
+        head_dim=first.head_dim,
+        positions=first.positions,
+        bytes=sum(array.bytes for array in arrays),
+        seconds=time.perf_counter() - opened.begin,
+        nonfinite=sum(array.nonfinite for array in arrays),
+        overflowed=sum(array.overflowed for array in arrays),
+        notes=tuple(dict.fromkeys(notes)),
+        arrays=arrays,
+        kept=opened.others if copied else (),
+        left_out=() if copied else opened.others,
+    )
 
 
 def default_output(input: str | os.PathLike[str]) -> Path:

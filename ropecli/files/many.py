@@ -7,26 +7,29 @@ import functools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ropecli.errors import FileError, RopecliError
 from ropecli.files.atomic import resolve_target
 from ropecli.files.cluster import check_shareable, connect
-from ropecli.files.encode import default_output
+from ropecli.files.encode import (
+    Progress,
+    Start,
+    default_output,
+    encode_on,
+    plan_output,
+    write_rotated,
+)
 from ropecli.files.encoded import Encoded, EncodedFiles, Failure
 from ropecli.files.formats.pipe import is_pipe
 from ropecli.files.formats.registry import FORMATS
-from ropecli.files.plan import Plan, Progress, encode_on
+from ropecli.files.opened import OpenInput, check_encoding, open_rotation
 from ropecli.files.positions import checked_offset
-from ropecli.files.session import Job, open_session
 from ropecli.regular import expand_pattern
 from ropecli.rotary.rotary import Rotary
-
-Start = Callable[[Plan], None]
 
 #: What goes wrong with one file, and keeps no other from being rotated.
 _ONE_FILE = (RopecliError, OSError, MemoryError)
@@ -58,7 +61,7 @@ def encode_files(
         force: As in `encode_file`.
         scheduler: As in `encode_file`; each worker takes a whole file at a time.
         progress: Called with the bytes of the files that are done, and of all files.
-        start: Called with the plan of the first file that can be rotated, before it is.
+        start: Called with the first input that can be rotated, open, before it is.
         **options: As in `encode_file`.
 
     Raises:
@@ -70,114 +73,102 @@ def encode_files(
     begin = time.perf_counter()
     paths = [Path(path) for path in inputs]
     outputs = outputs_of(paths, folder)
-    shift = checked_offset(offset)
-    if not isinstance(rope, Rotary) and callable(rope):
+    check_encoding(rope)
+    if not isinstance(rope, Rotary):
         rope = functools.cache(rope)  # most files are alike
-    run = _Run(
-        jobs=[Job(input=path, rope=rope, offset=shift, **options) for path in paths],
-        outputs=outputs,
-        force=force,
-        positions_continue=positions_continue,
-        progress=progress,
-        start=start,
-    )
-    if scheduler is None:
-        run.here()
-    else:
-        for job, output in zip(run.jobs, outputs, strict=True):
-            check_shareable(job, output, scheduler)
-        run.on_cluster(scheduler)
-    files = tuple(run.results[number] for number in sorted(run.results))
+    sizes = [0 if progress is None else _size_on_disk(path) for path in paths]
+    results: dict[int, Encoded | BaseException] = {}  # by number of the file
+    first = _FirstPosition(checked_offset(offset), continues=positions_continue)
+    done = 0
+
+    def start_once(opened: OpenInput) -> None:
+        nonlocal start
+        call, start = start, None
+        if call is not None:
+            call(opened)
+
+    def report(number: int, count: int, total: int) -> None:
+        if progress is not None:
+            progress(done + sizes[number] * count // max(1, total), sum(sizes))
+
+    with contextlib.ExitStack() as stack:
+        cluster, shared = None, dict[int, OpenInput]()
+        if scheduler is not None:
+            for path, output in zip(paths, outputs, strict=True):
+                check_shareable(path, output, options.get("positions"), scheduler)
+            cluster = stack.enter_context(connect(scheduler))
+        for number, (path, output) in enumerate(zip(paths, outputs, strict=True)):
+            try:
+                with open_rotation(path, rope, offset=first.of(path), **options) as opened:
+                    first.count(opened)
+                    if cluster is None:
+                        results[number] = write_rotated(
+                            opened,
+                            output,
+                            force=force,
+                            start=start_once,
+                            progress=partial(report, number),
+                        )
+                    else:
+                        plan_output(opened, output, force=force)
+                        start_once(opened)
+                        shared[number] = opened
+            except BrokenPipeError:
+                raise
+            except _ONE_FILE as error:
+                results[number] = error
+            if cluster is None or number in results:
+                done += sizes[number]
+        if cluster is not None:
+            tasks = [(opened, outputs[number]) for number, opened in shared.items()]
+            for index, result in encode_on(cluster, tasks):
+                number = list(shared)[index]
+                results[number] = result
+                done += sizes[number]
+                report(number, 0, 1)
+    return _summary(paths, results, time.perf_counter() - begin)
+
+
+class _FirstPosition:
+    """The first position of one file after another."""
+
+    def __init__(self, first: int, *, continues: bool) -> None:
+        self._next, self._continues = first, continues
+        self._unknown: Path | None = None  # the first file of unknown length
+
+    def of(self, path: Path) -> int:
+        """Return the first position of the next file, whose length is unknown until `count`."""
+        if self._unknown is not None:
+            raise FileError(
+                f"{path} was not rotated: its first position depends on {self._unknown}"
+            )
+        self._unknown = path if self._continues else None
+        return self._next
+
+    def count(self, opened: OpenInput) -> None:
+        """Count the positions of a file."""
+        lengths = {array.axes.sequence for array in opened.arrays}
+        if self._continues and len(lengths) == 1:
+            self._unknown = None
+            self._next += lengths.pop()
+
+
+def _summary(
+    paths: list[Path], results: dict[int, Encoded | BaseException], seconds: float
+) -> EncodedFiles:
+    """Return results by number of the file as one."""
+    in_order = [(paths[number], results[number]) for number in sorted(results)]
+    files = tuple(result for _, result in in_order if isinstance(result, Encoded))
     return EncodedFiles(
         files=files,
         failures=tuple(
-            Failure(input=paths[number], message=_line(error), error=error)
-            for number, error in sorted(run.errors.items())
+            Failure(input=path, message=_line(error), error=error)
+            for path, error in in_order
+            if isinstance(error, BaseException)
         ),
         bytes=sum(each.bytes for each in files),
-        seconds=time.perf_counter() - begin,
+        seconds=seconds,
     )
-
-
-@dataclass(kw_only=True, eq=False)
-class _Run:
-    """Files that are rotated one after another, or at once by the workers of a cluster."""
-
-    jobs: list[Job]
-    outputs: list[Path]
-    force: bool
-    positions_continue: bool
-    progress: Progress | None
-    start: Start | None  #: None once it was called.
-    results: dict[int, Encoded] = field(default_factory=dict)  #: By number of the file.
-    errors: dict[int, BaseException] = field(default_factory=dict)
-    done: int = 0  #: Bytes of the files that are done.
-    shift: int = 0  #: Added to the positions of the next file.
-    unknown: Path | None = None  #: The first file of unknown length.
-
-    def here(self) -> None:
-        """Rotate the files in this process."""
-        for number in range(len(self.jobs)):
-            with self._one_file(number), self._plan_file(number) as plan:
-                self.results[number] = plan.run(partial(self._report, number))
-            self.done += self._sizes[number]
-
-    def on_cluster(self, address: str) -> None:
-        """Have the workers of a scheduler rotate the files."""
-        shared: list[tuple[int, Job]] = []
-        with connect(address) as cluster:
-            for number in range(len(self.jobs)):
-                with self._one_file(number), self._plan_file(number) as plan:
-                    shared.append((number, replace(plan.session.job, rope=plan.session.rope)))
-            files = [(job, self.outputs[number]) for number, job in shared]
-            for index, result in encode_on(cluster, files):
-                number, _ = shared[index]
-                with self._one_file(number):
-                    if isinstance(result, Exception):
-                        raise result
-                    self.results[number] = result
-                    self._report(number, 1, 1)
-                self.done += self._sizes[number]
-
-    @cached_property
-    def _sizes(self) -> list[int]:
-        return [0 if self.progress is None else _size_on_disk(job.input) for job in self.jobs]
-
-    @contextlib.contextmanager
-    def _one_file(self, number: int) -> Iterator[None]:
-        """Note what goes wrong with a file, and go on."""
-        try:
-            yield
-        except BrokenPipeError:
-            raise
-        except _ONE_FILE as error:
-            self.errors[number] = error
-
-    @contextlib.contextmanager
-    def _plan_file(self, number: int) -> Iterator[Plan]:
-        """Open a file with its first position, and plan its output."""
-        job = self.jobs[number]
-        if self.unknown is not None:
-            raise FileError(
-                f"{job.input} was not rotated: its first position depends on {self.unknown}"
-            )
-        if self.positions_continue:
-            self.unknown = job.input  # until it is open
-        with open_session(replace(job, offset=job.offset + self.shift)) as session:
-            lengths = {axes.sequence for axes in session.all_axes}
-            if self.positions_continue and len(lengths) == 1:
-                self.unknown = None
-                self.shift += lengths.pop()
-            plan = Plan(session, self.outputs[number], force=self.force)
-            start, self.start = self.start, None
-            if start is not None:
-                start(plan)
-            yield plan
-
-    def _report(self, number: int, count: int, total: int) -> None:
-        if self.progress is not None:
-            part = self._sizes[number] * count // max(1, total)
-            self.progress(self.done + part, sum(self._sizes))
 
 
 def _size_on_disk(path: Path) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from ropecli import ArgumentError, Rotary, encode_file, rope, rotate
 from ropecli.checks import encode_check
 from ropecli.checks.encode_check import Compared, compare_file, comparison
 from ropecli.files import arrays
-from ropecli.files.session import Job, open_session
+from ropecli.files.opened import open_rotation
 
 ROPE = Rotary(head_dim=8)
 DTYPES = ["float64", "float32", "float16", ml_dtypes.bfloat16]
@@ -39,21 +38,21 @@ ROPES = {
 }  # fmt: skip
 
 
-def job(path: Path, rope: Rotary = ROPE, **options: Any) -> Job:
+def job(path: Path, rope: Rotary = ROPE, **options: Any) -> dict[str, Any]:
     dtype = "bfloat16" if np.load(path, mmap_mode="r").dtype == "V2" else None
-    return Job(input=path, rope=rope, dtype=dtype, **options)
+    return {"input": path, "rope": rope, "dtype": dtype, **options}
 
 
-def compare(job: Job, output: Path, progress: Any = None) -> Compared:
-    with open_session(job) as session, comparison(session, output) as run:
+def compare(job: dict[str, Any], output: Path, progress: Any = None) -> Compared:
+    with open_rotation(**job) as opened, comparison(opened, output) as run:
         return run(progress)
 
 
-def why_refused(job: Job, output: Path, **error: Any) -> str:
+def why_refused(job: dict[str, Any], output: Path, **error: Any) -> str:
     """The error of a comparison that is refused before anything is read."""
 
     def begin() -> None:
-        with open_session(job) as session, comparison(session, output):
+        with open_rotation(**job) as opened, comparison(opened, output):
             pytest.fail("not refused")
 
     return refusal_of(begin, **error)
@@ -73,7 +72,7 @@ def test_what_encode_writes_is_the_rotation_to_the_bit(
     rope = ROPES[kind]
     path = save(tmp_path, random_array(2, 7, 2 * rope.head_dim, dtype=dtype))
     how = job(path, rope, inverse=inverse, offset=100)
-    encode_file(path, tmp_path / "y.npy", rope, inverse=inverse, offset=100, dtype=how.dtype)
+    encode_file(path, tmp_path / "y.npy", rope, inverse=inverse, offset=100, dtype=how["dtype"])
     told: list[tuple[int, int]] = []
     result = compare(how, tmp_path / "y.npy", progress=lambda *counts: told.append(counts))
     assert (result.passed, result.identical, result.first) == (True, True, None)
@@ -217,7 +216,7 @@ def test_orders_and_formats_may_differ(tmp_path: Path) -> None:
     encode_file(path, tmp_path / "y.safetensors", ROPE)
     encode_file(tmp_path / "y.safetensors", tmp_path / "z.npz", Rotary(head_dim=8), inverse=True)
     assert compare(job(path), tmp_path / "y.safetensors").identical
-    back = Job(input=tmp_path / "y.safetensors", rope=ROPE, inverse=True)
+    back = {"input": tmp_path / "y.safetensors", "rope": ROPE, "inverse": True}
     assert compare(back, tmp_path / "z.npz").passed
 
 
@@ -241,10 +240,10 @@ def test_tensors_are_matched_by_name(tmp_path: Path) -> None:
     path = tensors(tmp_path / "x.safetensors", a_q=x[0], a_k=x[1], a_v=x[2])
     out = tmp_path / "y.safetensors"
     encode_file(path, out, ROPE, tensor="a.[qk]")
-    both = Job(input=path, rope=ROPE, tensor="a.[qk]")
+    both = {"input": path, "rope": ROPE, "tensor": "a.[qk]"}
     assert compare(both, out).tensors == ("a.k", "a.q"), "in the order of the file"
     assert compare(both, out).passed
-    every = compare(dataclasses.replace(both, tensor="*"), out)
+    every = compare(both | {"tensor": "*"}, out)
     assert (every.passed, every.first_tensor) == (False, "a.v")
 
 
@@ -255,8 +254,8 @@ def test_what_can_not_be_compared_is_refused_before(tmp_path: Path) -> None:
         assert "y.npy is " in message
         assert "expected (5, 8) float32 as in" in message
     assert "No such file" in why_refused(path, tmp_path / "none.npy")
-    wide = dataclasses.replace(path, rope=Rotary(head_dim=6))
-    assert "head dim 6" in why_refused(wide, path.input, error=ArgumentError)
+    wide = path | {"rope": Rotary(head_dim=6)}
+    assert "head dim 6" in why_refused(wide, path["input"], error=ArgumentError)
 
 
 def test_an_empty_array_is_the_rotation_of_an_empty_array(tmp_path: Path) -> None:
@@ -276,17 +275,17 @@ def test_a_tensor_that_is_missing_is_not_taken_for_another(tmp_path: Path) -> No
     x = random_array(5, 8)
     path = tensors(tmp_path / "x.safetensors", a_q=x, b_q=x)
     other = tensors(tmp_path / "y.safetensors", a_q=rotate(x, ROPE))
-    both = Job(input=path, rope=ROPE, tensor="*")
+    both = {"input": path, "rope": ROPE, "tensor": "*"}
     said = f"{other} holds no tensor 'b.q', which should be the rotation of {path}: b.q; "
     assert why_refused(both, other) == said + "expected one of a.q"
-    assert compare(dataclasses.replace(both, tensor="a.q"), other).identical
+    assert compare(both | {"tensor": "a.q"}, other).identical
 
 
 def test_one_tensor_of_several_is_never_taken_for_another(tmp_path: Path) -> None:
     x = random_array(5, 8)
     path = save(tmp_path, x)
     other = tensors(tmp_path / "y.safetensors", a_q=rotate(x, ROPE), b_q=rotate(x, ROPE))
-    said = why_refused(Job(input=path, rope=ROPE), other)
+    said = why_refused({"input": path, "rope": ROPE}, other)
     assert said == (
         f"{other} holds 2 tensors, a.q, b.q; expected one, since {path} has no name that says which"
     )
@@ -296,7 +295,7 @@ def test_tensors_by_name_are_not_one_without_a_name(tmp_path: Path) -> None:
     x = random_array(5, 8)
     path = tensors(tmp_path / "x.safetensors", a=x, b=x)
     other = save(tmp_path, rotate(x, ROPE), "y.npy")
-    said = why_refused(Job(input=path, rope=ROPE, tensor="*"), other)
+    said = why_refused({"input": path, "rope": ROPE, "tensor": "*"}, other)
     assert said == (
         f"{other} holds one array without a name, got several tensors of {path}; "
         "name one of them with tensor"
@@ -307,7 +306,7 @@ def test_one_tensor_may_have_another_name_in_a_file_of_one(tmp_path: Path) -> No
     x = random_array(5, 8)
     path = tensors(tmp_path / "x.safetensors", a_q=x, a_k=x)
     other = tensors(tmp_path / "y.safetensors", query=rotate(x, ROPE))
-    assert compare(Job(input=path, rope=ROPE, tensor="a.q"), other).identical
+    assert compare({"input": path, "rope": ROPE, "tensor": "a.q"}, other).identical
 
 
 def test_an_output_without_a_header_has_the_shape_of_the_input(tmp_path: Path) -> None:
@@ -346,7 +345,7 @@ def test_what_is_read_in_order_is_not_held_in_memory(
     x = random_array(50, 16)
     encode_file(save(tmp_path, x), tmp_path / f"y{suffix}", ROPE)
     path = save(tmp_path, np.asfortranarray(x), "f.npy")
-    assert compare(Job(input=path, rope=ROPE), tmp_path / f"y{suffix}").identical
+    assert compare({"input": path, "rope": ROPE}, tmp_path / f"y{suffix}").identical
 
 
 @pytest.mark.parametrize("inverse", [False, True])

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 PRELOAD = """
 import os, time
 from pathlib import Path
-from ropecli.files import array_job
+from ropecli.files import opened
 from ropecli.files.formats import zarr
-array_job.BLOCK_BYTES = zarr.CHUNK_BYTES = {block}
-if not hasattr(array_job, "at_once"):  # it is loaded twice
-    array_job.at_once = array_job.ArrayJob.rotate
+opened.BLOCK_BYTES = zarr.CHUNK_BYTES = {block}
+if not hasattr(opened, "at_once"):  # it is loaded twice
+    opened.at_once = opened.RotatedArray.rotate
 def slowly(*words):
     if Path({folder!r}, "poison").exists():
         os.kill(os.getpid(), 9)
     if Path({folder!r}, "wrong").exists():
         raise LookupError("two\\n lines")
     time.sleep({pause})
-    return array_job.at_once(*words)
-array_job.ArrayJob.rotate = slowly
+    return opened.at_once(*words)
+opened.RotatedArray.rotate = slowly
 """
 
 

@@ -25,7 +25,6 @@ from safetensors.numpy import save_file
 
 from ropecli import Rotary, __version__, encode_file, encode_files
 from ropecli.files import cluster as module
-from ropecli.files import plan
 from ropecli.files.formats import zarr as zarr_format
 
 pytestmark = pytest.mark.slow
@@ -44,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "TASK_BYTES", BLOCK)
+    monkeypatch.setattr(module, "TASK_BYTES", BLOCK)
     monkeypatch.setattr(zarr_format, "CHUNK_BYTES", BLOCK)
 
 

@@ -29,11 +29,9 @@ from ropecli import (
     rotate,
 )
 from ropecli.errors import RopecliError
-from ropecli.files import array_job
-from ropecli.files.encode import default_output
+from ropecli.files import opened
+from ropecli.files.encode import default_output, plan_output
 from ropecli.files.formats.stored import Stored
-from ropecli.files.plan import Plan
-from ropecli.files.session import Job, open_session
 
 ROPE = Rotary(head_dim=8)
 
@@ -86,7 +84,7 @@ def test_file_holds_what_rotating_in_memory_gives(job: dict[str, Any]) -> None:
     from_end = job["axis"] - array.ndim  # the same axis, counted from the end
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        patch.setattr(array_job, "BLOCK_BYTES", job["block"])
+        patch.setattr(opened, "BLOCK_BYTES", job["block"])
         path = save(folder, array)
         source = places
         if places is not None and job["in_file"]:
@@ -186,7 +184,7 @@ def test_result_says_what_was_done(tmp_path: Path) -> None:
 def test_what_is_not_finite_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: np.dtype[Any], inverse: bool
 ) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 40 * dtype.itemsize)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 40 * dtype.itemsize)
     x = np.ones((30, 8), dtype)
     x[3, 0], x[3, 1], x[7, 5], x[20, 6] = np.nan, np.inf, -np.inf, np.nan
     # At position 11 both coordinates of the fastest pair are of one size: with the largest numbers
@@ -297,9 +295,9 @@ def job_refusal(
     """The refusal, of which no trace is left."""
     with (
         pytest.raises(error) as caught,
-        open_session(Job(input=Path(path), rope=ROPE, **job)) as session,
+        opened.open_rotation(path, ROPE, **job) as found,
     ):
-        Plan(session, output, **(needs or {}))
+        plan_output(found, output, **(needs or {}))
     return str(caught.value)
 
 
@@ -308,8 +306,9 @@ def test_schedulers(tmp_path: Path) -> None:
     shared = {"scheduler": AT}
     assert "write standard output on a cluster" in job_refusal(path, Path("-"), needs=shared)
     large = np.zeros(1_048_577)
+    long = save(tmp_path, np.zeros((1_048_577, 8), "f2"), "long.npy")
     assert "at most 8,388,608 bytes" in job_refusal(
-        path, Path("y.npy"), needs=shared, positions=large, error=ArgumentError
+        long, Path("y.npy"), needs=shared, positions=large, error=ArgumentError
     )
     for address in ("", "here", "127.0.0.1", "inproc://a/b", "tcp://:8786", "tcp://a b:1"):
         message = job_refusal(

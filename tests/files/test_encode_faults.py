@@ -23,7 +23,7 @@ from helpers import ROOT, assert_refused, random_array
 
 from ropecli import Rotary, encode_file
 from ropecli.cli.app import run
-from ropecli.files import array_job
+from ropecli.files import opened
 
 ROPE = Rotary(head_dim=8)
 
@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with x.npy, from which blocks of eight vectors are rotated."""
     save(tmp_path, random_array(100, 8, dtype="f8"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_024)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 1_024)
     return tmp_path
 
 
@@ -98,7 +98,7 @@ def test_failing_disk(
             assert assert_refused(*words, "--json") == says
             assert names(here) == ["x.npy"]
             patched.undo()
-            patched.setattr(array_job, "BLOCK_BYTES", 1_024)
+            patched.setattr(opened, "BLOCK_BYTES", 1_024)
             assert run(words) == 0
     assert names(here) == ["x.npy", "y.npy"]
     assert contents(here / "y.npy") == whole
@@ -230,14 +230,14 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 #: The command, with small blocks and a line for each.
 BLOCKS = """
 import signal, sys
-from ropecli.files import array_job
+from ropecli.files import opened
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background may ignore
-array_job.BLOCK_BYTES = 4_096
-real = array_job.ArrayJob.rotate
+opened.BLOCK_BYTES = 4_096
+real = opened.RotatedArray.rotate
 def turn(*words):
     print("turned", file=sys.stderr, flush=True)
     return real(*words)
-array_job.ArrayJob.rotate = turn
+opened.RotatedArray.rotate = turn
 from ropecli.cli import main
 sys.argv = ["ropecli", "encode", *sys.argv[1:]]
 main()

@@ -17,7 +17,7 @@ from files.formats import read_zarr, write_zarr
 from helpers import assert_same_bits, random_array, run_python
 
 from ropecli import FileError, Rotary, encode_file, rotate
-from ropecli.files import array_job
+from ropecli.files import opened
 from ropecli.files.atomic import check_folder, replacing_folder, write_folder
 from ropecli.files.formats import zarr
 from ropecli.files.formats.zarr import foreign_files
@@ -377,7 +377,7 @@ def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_mishaps_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 1)
     monkeypatch.setattr(zarr, "CHUNK_BYTES", 1)
     path = write_zarr(tmp_path / "x.zarr", {"": random_array(400, 8)}, chunks=(10, 8))
 

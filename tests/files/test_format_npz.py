@@ -15,7 +15,7 @@ from files.hostile import archive, bomb, npy, pickled_array, saved_bytes
 from helpers import assert_same_bits, random_array, soon
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import array_job
+from ropecli.files import opened
 
 ROPE = Rotary(head_dim=8)
 PACKED = {"stored": zipfile.ZIP_STORED, "deflated": zipfile.ZIP_DEFLATED}
@@ -50,7 +50,7 @@ def content_of(path: Path) -> dict[str, bytes]:
 def test_every_order_and_packing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, packed: str
 ) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 1_000)
     x = random_array(3, 70, 8, dtype=">f4", order=order)
     members = {
         "other.npy": saved_bytes(random_array(4, seed=1)),
@@ -138,7 +138,7 @@ def test_positions_in_an_archive(tmp_path: Path) -> None:
 def test_a_damaged_byte_is_noticed_wherever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str, order: Any, chosen: str
 ) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 1_000)
     x = random_array(500, 8, order=order)
     members = {"q.npy": saved_bytes(x), "k.npy": saved_bytes(random_array(2, 8))}
     content = archive(members, PACKED[packed])

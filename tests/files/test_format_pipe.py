@@ -23,7 +23,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as serialize
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import array_job
+from ropecli.files import opened
 
 ROPE = Rotary(head_dim=8)
 Bytes = pytest.CaptureFixture[bytes]
@@ -40,7 +40,7 @@ def test_pipes_carry_what_files_hold(
     order: Any,
     block: int,
 ) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", block)
     path = save(tmp_path, random_array(3, 20, 16, dtype=dtype, order=order))
     name = "bfloat16" if dtype == BFLOAT16 else None
     encode_file(path, tmp_path / "y.npy", ROPE, dtype=name)
@@ -99,7 +99,7 @@ def test_a_redirected_file_is_read_from_where_it_stands(tmp_path: Path) -> None:
 def test_a_stream_that_ends_too_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any, left: int
 ) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 1_000)
     content = saved_bytes(random_array(20, 16, 8, order=order))
     with feed_stdin(content[: 128 + left]):
         said = refusal_of(encode_file, "-", tmp_path / "y.npy", ROPE)
@@ -239,7 +239,7 @@ def test_an_output_that_does_not_wait(tmp_path: Path) -> None:
 def test_an_input_that_ends_too_soon_leaves_stdout_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Bytes
 ) -> None:
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 1_000)
     path = save(tmp_path, random_array(20, 16, 8))
     real = os.preadv
 

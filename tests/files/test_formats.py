@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 from zarr.codecs import BloscCodec
 
 from ropecli import Rotary, encode_file, rotate
-from ropecli.files import array_job
+from ropecli.files import opened
 from ropecli.files.arrays import read_part
 from ropecli.files.formats.registry import open_source
 
@@ -63,7 +63,7 @@ def test_blocks_of_any_size_give_the_same_elements(
     path, name, options = kind.save(tmp_path, {"q": x}), "q", kind.options(x)
     if source == ".npy":
         path, name, options = save(tmp_path, x), "x", {}
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", block)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", block)
     monkeypatch.setattr("ropecli.files.formats.zarr.CHUNK_BYTES", block)
     output = tmp_path / f"y{kind.suffix}"
     encode_file(path, output, ROPE, sequence_axis=0, **options)
@@ -232,7 +232,7 @@ def test_an_input_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: FileFormat
 ) -> None:
     """For a store of chunks, see test_folder."""
-    monkeypatch.setattr(array_job, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(opened, "BLOCK_BYTES", 1 << 20)
     x = random_array(300_000, 8)
     path = kind.save(tmp_path, {"q": x})
 

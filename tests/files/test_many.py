@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from ropecli import ArgumentTypeError, Rotary, rotate
 from ropecli.files.many import encode_files, expand_inputs
-from ropecli.files.plan import Plan
+from ropecli.files.opened import OpenInput
 
 ROPE = Rotary(head_dim=8)
 
@@ -211,7 +211,7 @@ def test_what_is_no_argument_is_refused_before_any_file_is_read(parts: list[Path
 def test_what_the_system_says_of_one_file_keeps_no_other_from_being_rotated(
     tmp_path: Path, parts: list[Path], error: Exception, says: str
 ) -> None:
-    def fail(plan: Plan) -> None:
+    def fail(_: OpenInput) -> None:
         raise error
 
     result = encode_files(parts, ROPE, folder=tmp_path / "out", start=fail)
@@ -221,7 +221,7 @@ def test_what_the_system_says_of_one_file_keeps_no_other_from_being_rotated(
 
 
 def test_nobody_who_reads_is_the_end_of_all(tmp_path: Path, parts: list[Path]) -> None:
-    def closed_pipe(_: Plan) -> None:
+    def closed_pipe(_: OpenInput) -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):

@@ -1,12 +1,15 @@
-"""An input is opened once for all that is done with it, and leaves nothing open."""
+"""An input is opened once for all that is done with it, and leaves nothing open; counts."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import zarr
@@ -15,7 +18,7 @@ from helpers import ROOT, random_array
 from safetensors.numpy import save_file
 
 from ropecli import Rotary, encode_file
-from ropecli.files.session import Job, open_session
+from ropecli.files.opened import all_finite, count_nonfinite, count_overflowed, open_rotation
 
 ROPE = Rotary(head_dim=8)
 
@@ -29,9 +32,9 @@ def count(event, words):
     if event == "open" and isinstance(words[0], str | bytes):
         opens[os.path.basename(os.fsdecode(words[0]))] += 1
 
-import ropecli.files.session as session
-understand = session.understand_axes
-session.understand_axes = lambda *words, **named: axes.append(words) or understand(*words, **named)
+import ropecli.files.opened as opened
+understand = opened.understand_axes
+opened.understand_axes = lambda *words, **named: axes.append(words) or understand(*words, **named)
 from ropecli.cli.app import run
 sys.addaudithook(count)
 for line in sys.argv[1:]:
@@ -78,16 +81,57 @@ def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
     save(tmp_path, random_array(20, 8, dtype="f8"))
     save_file({"q": random_array(20, 8, dtype="f8")}, tmp_path / "x.safetensors")
     before = descriptors()
-    for job in (
-        Job(input=tmp_path / name, rope=ROPE),
-        Job(input=tmp_path / name, rope=lambda width: Rotary(head_dim=width)),
-        Job(input=tmp_path / name, rope=ROPE, positions=tmp_path / "x.npy"),
+    places: dict[str, Any] = {"positions": tmp_path / "x.npy"}
+    for rope, options in (
+        (ROPE, dict[str, Any]()),
+        (lambda width: Rotary(head_dim=width), {}),
+        (ROPE, places),
     ):
-        with open_session(job) as session:
-            assert session.axes.head_dim == 8
-            if job.positions is not None:
-                with pytest.raises(ValueError, match=r"positions of .* must have shape"):
-                    _ = session.arrays
-    with pytest.raises(TypeError, match="rope must be a Rotary, got str"):
-        Job(input=tmp_path / name, rope="x")  # type: ignore[arg-type]
+        with contextlib.ExitStack() as stack:
+            if options:
+                stack.enter_context(
+                    pytest.raises(ValueError, match=r"positions of .* must have shape")
+                )
+            found = stack.enter_context(open_rotation(tmp_path / name, rope, **options))
+            assert found.axes.head_dim == 8
+    with (
+        pytest.raises(TypeError, match="rope must be a Rotary, got str"),
+        open_rotation(tmp_path / name, "x"),  # type: ignore[arg-type]
+    ):
+        pass
     assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    "value", [np.nan, -np.nan, np.inf, -np.inf], ids=["nan", "-nan", "inf", "-inf"]
+)
+def test_a_single_one_is_found(dtype: np.dtype[Any], value: float) -> None:
+    block = np.zeros((5, 7), dtype)
+    block[0] = np.nextafter(np.array(np.inf, dtype), np.array(0, dtype))
+    block[1] = -block[0]
+    assert all_finite(block)
+    assert count_nonfinite(block) == 0
+    block[3, 2] = value
+    assert not all_finite(block)
+    assert count_nonfinite(block) == 1
+
+
+@pytest.mark.parametrize(("inverse", "written"), [(False, 2), (True, 4)])
+def test_pairs_are_looked_for_where_they_were_written(inverse: bool, written: int) -> None:
+    # Forward, the pair (0, 1) is written to (2, 3); turned back, to (4, 5).
+    rope = Rotary(
+        head_dim=8,
+        rotary_dim=6,
+        pairs_in=[(0, 1), (2, 3), (4, 5)],
+        pairs_out=[(2, 3), (4, 5), (0, 1)],
+    )
+    before, after = np.ones((3, 8)), np.ones((3, 8))
+    after[0, written] = np.inf  # overflowed
+    before[1, 0] = after[1, written] = np.nan  # was so before
+    before[2, 7] = after[2, 7] = np.inf  # in no pair
+    assert count_overflowed(before, after, rope, inverse=inverse) == 1
+
+
+def test_signalling_nans_are_counted_without_a_warning() -> None:
+    bits = np.array([0x7F81, 0x3F80, 0xFF82], np.uint16)
+    assert count_nonfinite(bits.view(ml_dtypes.bfloat16)) == 2
