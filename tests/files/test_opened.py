@@ -82,11 +82,12 @@ def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
     save_file({"q": random_array(20, 8, dtype="f8")}, tmp_path / "x.safetensors")
     before = descriptors()
     places: dict[str, Any] = {"positions": tmp_path / "x.npy"}
-    for rope, options in (
-        (ROPE, dict[str, Any]()),
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (ROPE, {}),
         (lambda width: Rotary(head_dim=width), {}),
         (ROPE, places),
-    ):
+    ]
+    for rope, options in cases:
         with contextlib.ExitStack() as stack:
             if options:
                 stack.enter_context(
@@ -102,6 +103,7 @@ def test_nothing_stays_open(tmp_path: Path, name: str) -> None:
     assert descriptors() == before
 
 
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
 @pytest.mark.parametrize(
     "value", [np.nan, -np.nan, np.inf, -np.inf], ids=["nan", "-nan", "inf", "-inf"]
 )
