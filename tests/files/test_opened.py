@@ -18,6 +18,7 @@ from helpers import ROOT, random_array
 from safetensors.numpy import save_file
 
 from ropecli import Rotary, encode_file
+from ropecli.arrays import DTYPES
 from ropecli.files.opened import all_finite, count_nonfinite, count_overflowed, open_rotation
 
 ROPE = Rotary(head_dim=8)
