@@ -62,6 +62,12 @@ RENAMED = {
     "similarity": "decay --encoding sinusoidal",
     "table": "frequencies",
 }
+#: Options of old versions, by command, and what to do instead.
+DROPPED = {
+    ("decay", "--axes"): "multiply vectors of ones that ropecli.rotate has turned",
+    ("encode", "--resume"): "repeat the command, whose output is whole or not there",
+    ("linear", "--cost"): "time both forms on the machine that will run them",
+}
 
 EXIT_REFUSED = 2
 EXIT_BUG = 101
@@ -257,6 +263,9 @@ def _usage(error: Any) -> str:
         near = get_close_matches(error.option_name.lstrip("-"), bare, cutoff=NEAR)
         error.possibilities = [bare[each] for each in near]
     if hasattr(error, "possibilities") and error.ctx is not None:
+        instead = DROPPED.get((error.ctx.info_name, error.option_name))
+        if instead is not None:
+            return f"{error.ctx.info_name} has no {error.option_name} any more: {instead}"
         known = {name for each in error.ctx.command.params for name in each.opts}
         guess = GUESSES.get(error.option_name)
         error.possibilities = [guess] if guess in known else error.possibilities

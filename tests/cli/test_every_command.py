@@ -25,7 +25,7 @@ from helpers import (
 
 import ropecli
 from ropecli.cli import completion
-from ropecli.cli.app import COMMANDS, GROUPS, RENAMED, build
+from ropecli.cli.app import COMMANDS, DROPPED, GROUPS, RENAMED, build
 
 GROUP = build()
 SLOW = ("check", "identify", "vectors", "permute")
@@ -152,6 +152,13 @@ def test_new_names_are_commands(old: str, new: str) -> None:
     command, *options = new.split()
     known = {word for option in GROUP.commands[command].params for word in option.opts}
     assert {word for word in options if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize(("command", "option"), DROPPED)
+def test_a_dropped_option_says_what_to_do_instead(command: str, option: str) -> None:
+    expected = f"{command} has no {option} any more: {DROPPED[command, option]}"
+    assert assert_refused(command, option) == expected
+    assert assert_refused("info", option).startswith(f"No such option: {option}; see")
 
 
 def test_version() -> None:
