@@ -56,6 +56,12 @@ class LintOptions(PageOptions):
         if self.output is not None:
             self._check(self.output)
 
+    def refuse_with(self, other: str) -> None:
+        """Refuse, with an option that shows rules, what is written of findings."""
+        if self.fix or self.sarif:
+            name = "--fix" if self.fix else "--sarif"
+            raise ArgumentError(f"{name} cannot be combined with {other}")
+
     @property
     def _forms(self) -> dict[str, str]:
         """Options that say what stdout gets, each with the form."""
@@ -153,6 +159,8 @@ def lint(
     from ropecli.names import one_of
 
     one_of("--fail-on", fail_on, (*LEVELS, "never"))
+    if rules or explain is not None:
+        page.refuse_with("--rules" if rules else "--explain")
     if explain is not None:
         (chosen,) = _ids([explain])
         page.show(all_rules()[chosen], {"explain": chosen})

@@ -64,9 +64,8 @@ def view_of(result: Result) -> View:
         return group
     path, _, name = result.view.partition(".")
     module = import_module(f"ropecli.render.{path}")
-    view: View | None = vars(module).get(name or "VIEW")
-    # `encode` and `encode_check` are modules with a page and a document still.
-    return view or View(page=module.page, document=module.as_json)
+    view: View = vars(module)[name or "VIEW"]
+    return view
 
 
 def fields(source: object, *names: Field) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ropecli.arrays import dtype_name
 from ropecli.errors import RopecliError
 from ropecli.files.array_axes import Axes
 from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
-from ropecli.render import console, fields
+from ropecli.render import View, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.labels import frequencies, quantity, with_unit
 from ropecli.rotary import Rotary
@@ -33,7 +33,7 @@ def page(
     return [f"{target} written{console.visible(where)} in {speed}"]
 
 
-def as_json(
+def _document(
     result: Encoded | EncodedFiles,
     *,
     notes: tuple[str, ...] = (),
@@ -49,6 +49,9 @@ def as_json(
         **fields(result, "bytes", "seconds"),
         "notes": notes,
     }
+
+
+VIEW = View(page=page, document=_document)
 
 
 def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> list[str]:

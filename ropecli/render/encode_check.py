@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from ropecli.files.array_axes import Axes
-from ropecli.render import console, fields
+from ropecli.render import View, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.encode import rate
 from ropecli.rotary import Rotary
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ropecli.checks.encode_check import Compared
 
 
-def as_json(result: Compared, *, axes: Axes, rope: Rotary, **_others: object) -> dict[str, Any]:
+def _document(result: Compared, *, axes: Axes, rope: Rotary, **_others: object) -> dict[str, Any]:
     """Return the fields of a result, with those that `encode` has besides."""
     own = {"layout": rope.layout, "sequence_axis": axes.sequence_axis}
     return vars(result) | own | fields(axes, "heads", "head_dim")
@@ -56,6 +56,9 @@ def page(
             command = _identify(result, {"--dim": rope.head_dim, **options})
             lines.append(f"which RoPE made it, if any: {console.visible(command)}")
     return [*lines, f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"]
+
+
+VIEW = View(page=page, document=_document)
 
 
 def _identify(result: Compared, options: dict[str, object]) -> str:

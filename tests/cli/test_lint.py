@@ -77,6 +77,13 @@ def test_rules_are_listed() -> None:
     assert [each["id"] for each in listed] == list(rules())
 
 
+@pytest.mark.parametrize("shown", [["--rules"], ["--explain", "R001"]])
+@pytest.mark.parametrize("written", [["--fix"], ["--sarif"], ["--sarif", "-o", "out.sarif"]])
+def test_rules_are_neither_fixed_nor_written_as_sarif(shown: list[str], written: list[str]) -> None:
+    expected = f"{written[0]} cannot be combined with {shown[0]}"
+    assert assert_refused("lint", *shown, *written) == expected
+
+
 def test_sarif_in_a_file_beside_the_words() -> None:
     text = read_stdout("lint", "wrong", "--sarif", "-o", "out.sarif", code=1)
     assert text.startswith("wrong/config.json: 1 error")
