@@ -180,7 +180,7 @@ def write_inputs() -> None:
         "decay --q k.npy --k q.csv -o q.csv",
         "encode x.npy -o x.npy",
         "encode x.npy --model m.npy -o m.npy",
-        "encode x.npy --positions k.npy -o k.npy",
+        "encode x.npy --positions p.npy -o p.npy",
         "scores --x x.csv -o x.csv",
         "scores --weights w.csv --encodings rope -o w.csv",
         "diff m.svg other.svg -o m.svg",
