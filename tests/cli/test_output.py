@@ -161,6 +161,7 @@ def write_inputs() -> None:
     Path("folder").mkdir()
     for name in ("m.json", "m.svg", "m.npy", "m.csv", "other.svg", "folder/config.json"):
         Path(name).write_text(json.dumps(LLAMA_31 | {"head_dim": 8}))
+    np.save("p.npy", np.arange(3))
     for name in ("q.csv", "x.csv", "k.npy", "x.npy"):
         with Path(name).open("wb") as stream:
             np.save(stream, np.random.default_rng(0).standard_normal((3, 8)))
