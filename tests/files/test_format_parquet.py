@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from ropecli import Rotary, encode_file, rotate
 from ropecli.errors import RopecliError
 from ropecli.files.arrays import read_part
+from ropecli.files.formats import packed
 from ropecli.files.formats.registry import open_source
 
 ROPE = Rotary(head_dim=8)
@@ -202,12 +203,13 @@ def test_many_columns_are_opened_soon(tmp_path: Path) -> None:
         assert "holds no tensor" in refusal_of(to_be_rotated, path)
 
 
-@pytest.mark.slow
-def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
-    zeros = np.zeros((1 << 16, 512), "f4")
+def test_rows_that_need_more_than_half_of_the_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zeros = np.zeros((1 << 12, 8), "f4")
     path = write_parquet(tmp_path / "x.parquet", {"q": zeros}, compression="zstd")
-    assert path.stat().st_size < zeros.nbytes / 200
-    with soon():
-        assert "more than 200 times as many" in refusal_of(
-            encode_file, path, tmp_path / "y.npy", ROPE
-        )
+    assert path.stat().st_size < zeros.nbytes / 20
+    monkeypatch.setattr(packed, "memory", lambda: 2 * zeros.nbytes - 1)
+    said = refusal_of(encode_file, path, tmp_path / "y.npy", ROPE)
+    assert f"q needs {zeros.nbytes:,} bytes of memory, expected at most" in said
+    assert names(tmp_path) == ["x.parquet"]

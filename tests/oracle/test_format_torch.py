@@ -21,7 +21,6 @@ from helpers import assert_same_bits, soon
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.arrays import as_array
-from ropecli.errors import FileError
 from ropecli.files.arrays import read_whole
 from ropecli.files.formats.registry import open_source
 
@@ -234,7 +233,7 @@ def test_output_can_be_mapped_and_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("structure", "words"),
     [
-        ({"q": torch.zeros(1, 1).expand(2**40, 8)}, "more than 200 times as many"),
+        ({"q": torch.zeros(1, 1).expand(2**40, 8)}, "bytes of memory, expected at most"),
         ({"q": random_tensor(5, 8).to_sparse()}, "not dense"),
         ({"q": torch.imag(torch.zeros(5, 8, dtype=torch.complex64).conj())}, "negated view"),
         ({"q": random_tensor(5, 8, dtype=torch.float8_e5m2)}, "float8_e5m2"),
@@ -346,16 +345,13 @@ def test_a_file_that_is_replaced_is_read_as_it_was(tmp_path: Path) -> None:
         assert_same_bits("q", got=got, expected=x.numpy())
 
 
-def test_a_file_that_shrinks_between_blocks_is_noticed(tmp_path: Path) -> None:
-    """Within a block it would end the process, as elements are mapped."""
-    path, part = tmp_path / "x.pt", np.empty((10, 8), np.float32)
-    torch.save(random_tensor(50_000, 8), path)
+def test_a_file_that_shrinks_after_it_was_opened_is_whole(tmp_path: Path) -> None:
+    path, x = tmp_path / "x.pt", random_tensor(50_000, 8)
+    torch.save(x, path)
     with open_source(path) as source:
-        reader = source.reader(source.arrays[""])
-        reader.read((slice(0, 10), slice(0, 8)), part)
         os.truncate(path, 4_000)
-        with pytest.raises(FileError, match=r"x\.pt became shorter while it was being read"):
-            reader.read((slice(10, 20), slice(0, 8)), part)
+        got = read_whole(source.reader(source.arrays[""]))
+    assert_same_bits("x", got=got, expected=x.numpy())
 
 
 def test_lists_too_deep_to_be_saved_are_one_line(tmp_path: Path) -> None:
