@@ -27,8 +27,7 @@ def page(
     if isinstance(result, EncodedFiles):
         target = quantity(len(result.files), "file")
     else:
-        name = str(result.output)
-        target = "stdout" if name == "-" else console.visible(name)
+        target = console.visible(_name(result.output))
     speed = f"{result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
     return [f"{target} written{console.visible(where)} in {speed}"]
 
@@ -105,8 +104,12 @@ def left_out_notes(result: Encoded) -> list[str]:
         return []
     return [
         f"{quantity(count, 'other tensor')} of {result.input} "
-        f"{'are' if count != 1 else 'is'} not in {result.output}, which is of another format"
+        f"{'are' if count != 1 else 'is'} not in {_name(result.output)}, which is of another format"
     ]
+
+
+def _name(output: Path) -> str:
+    return "stdout" if str(output) == "-" else str(output)
 
 
 def float32_notes(error: float | None) -> list[str]:

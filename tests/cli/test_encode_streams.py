@@ -71,6 +71,13 @@ def test_data_go_to_stdout_and_words_to_stderr(here: Path, line: str) -> None:
     assert end.endswith(" s\n")
 
 
+def test_what_stdout_has_no_place_for_is_named(here: Path) -> None:
+    np.savez("two.npz", q=np.load("x.npy"), k=np.load("x.npy"))
+    code, out, err = outcome(shell("ropecli encode two.npz --tensor q -o - --dim 16"))
+    assert (code, out) == (0, (here / "y.npy").read_bytes())
+    assert "1 other tensor of two.npz is not in stdout, which is of another format" in err
+
+
 def test_a_chain_there_and_back(here: Path) -> None:
     chain = "ropecli encode x.npy -o - -q | tee z.npy | ropecli encode - --inverse -q > back.npy"
     assert outcome(shell(chain)) == (0, b"", "")
