@@ -168,6 +168,14 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     assert "'q' twice" in refusal_of(to_be_rotated, tmp_path / "x.parquet")
 
 
+def test_a_name_that_is_also_a_path_is_refused(tmp_path: Path) -> None:
+    x = random_array(3, 8)
+    fields = pa.StructArray.from_arrays([vectors(x)], ["q"])
+    path = write_parquet(tmp_path / "x.parquet", {"a.q": x, "a": fields})
+    said = refusal_of(encode_file, path, tmp_path / "y.npy", ROPE, tensor="a.q")
+    assert said == f"{path} has ambiguous columns, such as 'a.q'"
+
+
 def test_rows_that_no_group_has_are_refused(tmp_path: Path) -> None:
     for rows in (50, 101):
         path = write_parquet(tmp_path / "x.parquet", {"q": random_array(100, 8)})

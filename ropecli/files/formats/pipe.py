@@ -20,7 +20,6 @@ from ropecli.regular import COPY_BYTES
 
 NAME = "-"
 _IN, _OUT = 0, 1
-_MOST = 2**63  #: Bytes that no array has: a stream has no size to compare its header with.
 
 
 def is_pipe(path: str | os.PathLike[str]) -> bool:
@@ -79,10 +78,6 @@ def _copy_stdin(path: Path) -> IO[bytes]:
     stream = _Stdin()
     header = read_stream_header(path, stream)
     stored, size = header.stored, header.stored.nbytes
-    if size >= _MOST:
-        raise FileError(
-            f"{path} has shape {stored.shape} of {stored.described}; expected fewer than 2^63 bytes"
-        )
     with _keeping("stdin"):
         file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the source
     with closed_on_error(file), _keeping("stdin"):
