@@ -49,18 +49,6 @@ def test_critical_dim_is_that_of_training_at_another_context() -> None:
     assert (got["trained_length"], got["critical_dim"]) == (131_072, 98)
 
 
-def test_context_and_dims_without_a_model() -> None:
-    got = read_json("frequencies", "--base", "500", "--base", "1e4")
-    assert [each["base"] for each in got["result"]["encodings"]] == [500.0, 1e4]
-    assert {each["context_length"] for each in got["result"]["encodings"]} == {4096}
-    parameters = got["parameters"]
-    assert (parameters["dim"], parameters["context"], parameters["base"]) == (
-        [128],
-        4096,
-        [500.0, 1e4],
-    )
-
-
 def test_wavelengths_beyond_all_digits_have_an_exponent() -> None:
     words = ["--dim", "8", "--base", "1e300"]
     alone, _ = read_output("frequencies", *words)

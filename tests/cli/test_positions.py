@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
-from helpers import assert_refused, read_stdout
+from helpers import read_stdout
 
 import ropecli
 
@@ -34,20 +33,3 @@ def test_a_mask_may_have_booleans(here: Path) -> None:
     np.save("mask.npy", np.array([[False, True, True]]))
     np.save("ids.npy", np.array([[7, 0, 1]]))
     assert read_stdout("positions", "ids.npy", "--mask", "mask.npy", "-q").startswith("PASS")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--lengths 5.5", "--lengths must be whole numbers such as 5,3,8, got '5.5'"),
-        ("--lengths 4 --chunk 1,2,3", "--chunk must be FROM or FROM,TO, got '1,2,3'"),
-        ("--lengths 4 --base 3", "--base requires --before"),
-        ("--lengths 4 --tensor q", "--tensor requires --before"),
-        ("--grid 1,2,2", "--grid requires --mrope"),
-        ("--grid 1,2,2 --model example:llama-3-8b", "the ids of llama are not known"),
-        ("--lengths 4 --rank 1", "--rank requires --context-parallel"),
-        ("--lengths 4 --mask x.npy", "cannot be combined"),
-    ],
-)
-def test_refused(words: str, message: str, here: Path) -> None:
-    assert message in assert_refused("positions", *words.split())
