@@ -115,22 +115,6 @@ def test_parts_are_read_in_order(data: st.DataObject) -> None:
                 assert_same_bits("rows", got=got, expected=x[start:end])
 
 
-@pytest.mark.slow
-def test_large_groups_are_split(tmp_path: Path) -> None:
-    rows = 140_000
-    x = random_array(rows, 128)  # 72 MB
-    columns = {"i": pa.array(range(rows)), "q": x}
-    path = write_parquet(tmp_path / "x.parquet", columns, use_dictionary=False)
-    encode_file(path, tmp_path / "y.parquet", Rotary(head_dim=128))
-    expected = rotate(x, Rotary(head_dim=128))
-    assert_same_bits("q", got=read_parquet(tmp_path / "y.parquet", "q"), expected=expected)
-    after = pq.ParquetFile(tmp_path / "y.parquet")
-    assert after.num_row_groups == 2
-    assert after.read(["i"]) == pq.read_table(path, columns=["i"])
-    encode_file(save(tmp_path, x), tmp_path / "z.parquet", Rotary(head_dim=128))
-    assert pq.ParquetFile(tmp_path / "z.parquet").num_row_groups == 2
-
-
 def test_what_parquet_has_no_place_for_is_refused(tmp_path: Path) -> None:
     target = tmp_path / "y.parquet"
     message = refusal_of(encode_file, save(tmp_path, np.ones((2, 3, 8))), target, ROPE)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import Format, Source, closed_on_error
 from ropecli.files.formats.library import import_library, translate_read_errors
@@ -114,7 +115,7 @@ def _describe(path: Path, column: Any, rows: int) -> Stored | None:
     kind = column.type
     if types.is_fixed_size_list(kind):
         dtype, shape = _DTYPES.get(str(kind.value_type)), (rows, int(kind.list_size))
-        if dtype is None:
+        if dtype is None or not is_shape(shape):
             return unreadable(path, column.name, f"lists of {kind.value_type}", shape)
         return Stored(path=path, name=column.name, shape=shape, dtype=dtype)
     if (types.is_list(kind) or types.is_large_list(kind)) and types.is_floating(kind.value_type):
