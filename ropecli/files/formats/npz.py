@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,7 +46,7 @@ class _Source(PackedSource):
                 for member in self.members
                 if member.filename.endswith(_MEMBER) or self._starts_as_array(member)
             }
-            self.arrays = {name: self._describe(name) for name in self.array_members}
+            self.arrays = _Arrays(self)
 
     def open_member(self, member: zipfile.ZipInfo) -> zipfile.ZipExtFile:
         """Open a member that is packed as NumPy packs."""
@@ -86,13 +86,33 @@ class _Source(PackedSource):
         except Exception:  # whatever zipfile raises for a member that is none of the arrays
             return False
 
-    def _describe(self, name: str) -> Stored:
+    def describe(self, name: str) -> Stored:
+        """Return an array as its header describes it."""
         member = self.array_members[name]
         try:
             with translate_read_errors(short(name)), self.open_member(member) as stream:
                 return read_stream_header(self.path, stream, member.file_size, name=name).stored
         except FileError as error:
             return unreadable(self.path, name, f"what can't be read: {error}")
+
+
+class _Arrays(Mapping[str, Stored]):
+    """Arrays by name, the header of each read when it is asked for: there may be thousands."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._described: dict[str, Stored] = {}
+
+    def __getitem__(self, name: str) -> Stored:
+        if name not in self._described:
+            self._described[name] = self._source.describe(name)
+        return self._described[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._source.array_members)
+
+    def __len__(self) -> int:
+        return len(self._source.array_members)
 
 
 def _write(part: Path, arrays: Arrays, source: Source) -> None:
