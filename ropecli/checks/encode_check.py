@@ -113,7 +113,7 @@ def compare_file(
 def comparison(opened: OpenInput, output: Path) -> Iterator[Compare]:
     """Open the file that is judged; yield the function that compares it with an open input."""
     with _open_output(output, opened) as other:
-        dtype, alone = opened.options["dtype"], len(opened.arrays) == 1
+        dtype, alone = opened.options.get("dtype"), len(opened.arrays) == 1
         found = [_counterpart(array.stored, other, dtype, alone=alone) for array in opened.arrays]
         yield partial(_compare, opened, other, list(zip(opened.arrays, found, strict=True)))
 
@@ -154,8 +154,9 @@ def _open_output(output: Path, opened: OpenInput) -> Source:
     """Open the file that is judged; one without a header as `encode` writes it."""
     array, options = opened.axes.stored, opened.options
     suffix = output.suffix.lower()
-    if options["shape"] is not None and suffix in {opened.input.suffix.lower(), *RAW.suffixes}:
-        return raw(options["shape"], options["dtype"]).open(output)
+    shape = options.get("shape")
+    if shape is not None and suffix in {opened.input.suffix.lower(), *RAW.suffixes}:
+        return raw(shape, options.get("dtype")).open(output)
     if suffix in RAW.suffixes:
         return raw(array.shape, dtype_name(array.dtype)).open(output)
     return open_source(output)

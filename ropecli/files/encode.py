@@ -27,7 +27,13 @@ from ropecli.files.formats.pipe import as_path, is_pipe
 from ropecli.files.formats.registry import output_format
 from ropecli.files.formats.stored import Stored
 from ropecli.files.formats.zarr import ZARR
-from ropecli.files.opened import NonFiniteCounts, OpenInput, RotatedArray, open_rotation
+from ropecli.files.opened import (
+    NonFiniteCounts,
+    OpenInput,
+    RotatedArray,
+    RotationOptions,
+    open_rotation,
+)
 from ropecli.files.output import check_output, open_output
 from ropecli.rotary import Rotary
 
@@ -53,16 +59,17 @@ def encode_file(
 ) -> Encoded:
     """Rotate every vector of a file by its position (RoFormer Eq. 34).
 
-    The file may be larger than memory. The output has the input's shape, dtype and, in the same
-    format, byte order, memory order and all else that the format's library can copy; it appears
-    whole or not at all. The bits are those of `ropecli.rotate`.
+    Files in .npy, .safetensors, .zarr and raw files may be larger than memory; what a library packs
+    (.npz, .h5, .parquet, .pt) may take half of it. The output has the input's shape, dtype and, in
+    the same format, byte order, memory order and all else that the format's library can copy; it
+    appears whole or not at all. The bits are those of `ropecli.rotate`.
 
     Args:
         input: float64, float32, float16 or bfloat16; C or Fortran order; the last axis is a
             multiple of the rope's head dim and holds one or several heads side by side; "-" for a
             .npy file through standard input.
         output: A new file, in a format of its own if its name says so; "-" for standard output,
-            which gets a .npy file as it comes.
+            which gets a .npy file, whole or not at all.
         rope: The encoding.
         tensor: Arrays to rotate, where the file holds several: a name, or a pattern
             such as `"*.q"`.
@@ -86,9 +93,7 @@ def encode_file(
         BrokenPipeError: Standard output is no longer read.
         FileError: A file that cannot be read or written, or holds something else.
     """
-    with open_rotation(
-        input,
-        rope,
+    options = RotationOptions(
         tensor=tensor,
         positions=positions,
         offset=offset,
@@ -96,7 +101,8 @@ def encode_file(
         inverse=inverse,
         dtype=dtype,
         shape=shape,
-    ) as opened:
+    )
+    with open_rotation(input, rope, **options) as opened:
         return write_rotated(opened, output, force=force, scheduler=scheduler, progress=progress)
 
 
@@ -164,7 +170,7 @@ def plan_output(
     sources: Sequence[Path] = (),
 ) -> tuple[Format, list[Stored]]:
     """Return the format and the arrays of an output, or refuse what cannot be written."""
-    positions = opened.options["positions"]
+    positions = opened.options.get("positions")
     if scheduler is not None:
         check_shareable(opened.input, output, positions, scheduler)
     format = _format_of(opened, output)
@@ -204,7 +210,7 @@ def copy_notes(opened: OpenInput, output: str | os.PathLike[str]) -> tuple[str, 
 
 def _format_of(opened: OpenInput, output: str | os.PathLike[str]) -> Format:
     options = opened.options
-    return output_format(output, opened.input, options["shape"], options["dtype"])
+    return output_format(output, opened.input, options.get("shape"), options.get("dtype"))
 
 
 def encode_on(
@@ -213,10 +219,11 @@ def encode_on(
     """Encode each of several files on one worker; yield results by number, as they come."""
     calls, paths = [], []
     for opened, output in files:
-        options = dict(opened.options)
-        if isinstance(options["positions"], str | os.PathLike):
-            options["positions"] = Path(options["positions"]).absolute()
-        calls.append(options | {"rope": opened.rope})
+        options = opened.options.copy()
+        positions = options.get("positions")
+        if isinstance(positions, str | os.PathLike):
+            options["positions"] = Path(positions).absolute()
+        calls.append({**options, "rope": opened.rope})
         paths.append((opened.input.absolute(), output.absolute()))
     labels = [str(opened.input) for opened, _ in files]
     for number, found in cluster.map(_encode_task, calls, paths, labels):
@@ -262,7 +269,7 @@ def _folder_of_run(part: Path) -> Iterator[Path]:
 def _result(
     opened: OpenInput, output: Path, format: Format, counts: Sequence[NonFiniteCounts]
 ) -> Encoded:
-    given = opened.options["sequence_axis"] is not None
+    given = opened.options.get("sequence_axis") is not None
     arrays = tuple(
         EncodedArray(
             name=array.stored.name,

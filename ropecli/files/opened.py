@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,18 @@ from ropecli.rotary.apply import rotate_into
 BLOCK_BYTES = 16 << 20
 
 
+class RotationOptions(TypedDict, total=False):
+    """How the arrays of a file are rotated, as the arguments of `encode_file` say."""
+
+    tensor: str | None
+    positions: Any
+    offset: int
+    sequence_axis: int | None
+    inverse: bool
+    dtype: str | None
+    shape: Sequence[int] | None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpenInput:
     """An open file whose arrays are to be rotated."""
@@ -36,7 +48,7 @@ class OpenInput:
     source: Source
     rope: Rotary
     arrays: tuple[RotatedArray, ...]  #: In the order of the file.
-    options: dict[str, Any]  #: The other arguments of `open_rotation`.
+    options: RotationOptions  #: As it was opened with.
     begin: float  #: Time at which it was opened, in seconds.
 
     @property
@@ -55,39 +67,29 @@ class OpenInput:
 def open_rotation(
     input: str | os.PathLike[str],
     rope: Rotary | Callable[[int], Rotary],
-    *,
-    tensor: str | None = None,
-    positions: Any = None,
-    offset: int = 0,
-    sequence_axis: int | None = None,
-    inverse: bool = False,
-    dtype: str | None = None,
-    shape: Sequence[int] | None = None,
+    **options: Unpack[RotationOptions],
 ) -> Iterator[OpenInput]:
     """Open a file once, with the axes and positions of the arrays that are rotated.
 
     The arguments are those of `encode_file`; `rope` may be the function that returns the encoding
     for the length of the last axis.
     """
+    dtype, shape = options.get("dtype"), options.get("shape")
+    positions, offset = options.get("positions"), options.get("offset", 0)
     begin = time.perf_counter()
     check_encoding(rope)
-    options = {
-        "tensor": tensor,
-        "positions": positions,
-        "offset": offset,
-        "sequence_axis": sequence_axis,
-        "inverse": inverse,
-        "dtype": dtype,
-        "shape": shape,
-    }
     with open_input(Path(input), shape, dtype) as source:
         stored = [
             check_rotatable(source.arrays[name], dtype if shape is None else None)
-            for name in choose(source, tensor)
+            for name in choose(source, options.get("tensor"))
         ]
         encoding = rope if isinstance(rope, Rotary) else rope(vector_length(stored[0]))
         all_axes = [
-            understand_axes(array, head_dim=encoding.head_dim, sequence_axis=sequence_axis)
+            understand_axes(
+                array,
+                head_dim=encoding.head_dim,
+                sequence_axis=options.get("sequence_axis"),
+            )
             for array in stored
         ]
         for axes in all_axes:
@@ -100,7 +102,10 @@ def open_rotation(
         with open_positions(positions, offset, coordinates=encoding.axes) as positions_of:
             arrays = tuple(
                 RotatedArray(
-                    axes=axes, positions=positions_of(axes), rope=encoding, inverse=inverse
+                    axes=axes,
+                    positions=positions_of(axes),
+                    rope=encoding,
+                    inverse=options.get("inverse", False),
                 )
                 for axes in all_axes
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ from ropecli.regular import open_regular
 
 _MEMBER = ".npy"  #: What NumPy appends to the name of an array.
 _LONGEST_NAME = (1 << 16) - 1 - len(_MEMBER)  #: Bytes.
+_LONGEST_INDEX = 1 << 22  #: Bytes: 50,000 members or so.
 _ENCRYPTED = 1  #: Among the flags of a member.
 #: Packings that NumPy writes. A few bytes of another one may expand to gigabytes at once.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -33,7 +34,7 @@ class _Source(PackedSource):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.fdopen(open_regular(path, "a .npz file"), "rb")
+        self._file = _BoundedFile(open_regular(path, "a .npz file"))
         with closed_on_error(self), translate_read_errors(str(path)):
             self.archive = zipfile.ZipFile(self._file)
             self.members = self.archive.infolist()
@@ -94,6 +95,15 @@ class _Source(PackedSource):
                 return read_stream_header(self.path, stream, member.file_size, name=name).stored
         except FileError as error:
             return unreadable(self.path, name, f"what can't be read: {error}")
+
+
+class _BoundedFile(io.FileIO):
+    """A file that refuses the read with which `zipfile` would load an endless index."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _LONGEST_INDEX:
+            raise ValueError(f"an index of {size:,} bytes, expected at most {_LONGEST_INDEX:,}")
+        return super().read(-1 if size is None else size)
 
 
 class _Arrays(Mapping[str, Stored]):
