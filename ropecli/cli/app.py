@@ -26,6 +26,7 @@ from typer.main import get_command
 from ropecli._version import __version__
 from ropecli.cli.command import GroupedCommands, SectionedCommand
 from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
+from ropecli.cli.parameters import OPTION_OF
 from ropecli.cli.project import defaults
 from ropecli.errors import ArgumentError, RopecliError
 
@@ -72,9 +73,6 @@ DROPPED = {
 EXIT_REFUSED = 2
 EXIT_BUG = 101
 NEAR = 0.62  #: Similarity of options that are offered for one that does not exist.
-
-#: Options whose name is not that of the library's parameter.
-OPTION_OF = {"head_dim": "dim", "max_distance": "max_dist", "tensors": "tensor"}
 
 EXAMPLES = """\b
 Examples:

@@ -54,8 +54,7 @@ def base_bound(
             analyse(each.rope, context_length=each.reach, positions=last, name=each.name)
             for each in ropes
         ]
-    resolved = rope.as_parameters(ropes) | {"positions": last}
-    output.show_all(found, output.parameters(*bases, **resolved))
+    output.show_all(found, output.parameters(found, omit=[*bases], positions=last))
 
 
 def _scan(
@@ -77,13 +76,7 @@ def _scan(
             rotary_dim=named.rope.rotary_dim,
             **{name: value for name, value in bases.items() if value is not None},  # type: ignore[arg-type]
         )
-    resolved = {
-        "context": named.reach,
-        "dim": [named.rope.head_dim],
-        "rotary_dim": named.rope.rotary_dim,
-        "low": float(result.base[0]),
-        "high": float(result.base[-1]),
-        "grid": len(result.base),
-    }
+    first, *_, last = result.base.tolist()
+    resolved = {"low": first, "high": last, "grid": len(result.base)}
     unused = ("positions", "base", "rope_type", "set")
-    output.show(result, output.parameters(*unused, **resolved))
+    output.show(result, output.parameters(result, omit=unused, **resolved))

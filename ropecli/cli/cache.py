@@ -84,9 +84,7 @@ def cache(
     given = {name: value for name, value in options.items() if value is not None}
     with output.working():
         result = _analyse(named, keys, given, seed)
-    defaults = ("times", "dtype", "per", "group", "when")
-    resolved = {name: getattr(result, name) for name in defaults if hasattr(result, name)}
-    output.show(result, output.parameters(**rope.as_parameters(named), **resolved))
+    output.show(result, output.parameters(result))
 
 
 def _analyse(

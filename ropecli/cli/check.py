@@ -145,14 +145,7 @@ def check(
     except CallError as error:
         page.note(*error.adapter.splitlines(), kind="adapter")
         raise
-    resolved = {
-        "dim": result.head_dim,
-        "dtype": result.dtypes,
-        "axes": result.axes,
-        "context": result.context_length,
-        "original": result.original_context_length,
-    }
-    page.show(result, page.parameters(**resolved), target=name, model=rope.model)
+    page.show(result, page.parameters(result), target=name, model=rope.model)
     on_github = os.environ.get("GITHUB_ACTIONS") == "true"
     if junit or sarif or on_github:
         from ropecli.render import check_reports

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, field, fields, is_dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType, NoneType
@@ -20,19 +20,11 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
 from ropecli.cli.completion import completer
+from ropecli.cli.parameters import Parsed
 from ropecli.errors import ArgumentError
 
 LARGEST = 10**400  #: More than any option takes; each has its own limit.
 NUMBERS = re.compile(r"-[\d.]+(e[-+]?\d+)?\s*,")  #: Beginning of a list of numbers.
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """A command line as it was parsed."""
-
-    command: str  #: Name of the command.
-    parameters: dict[str, Any]  #: Values of all arguments and options, defaults included.
-    arguments: frozenset[str]  #: Names of those that are arguments.
 
 
 SUFFIXES = {"k": 2**10, "m": 2**20}  #: As lengths of contexts are called: 256k is 262,144.
@@ -285,11 +277,12 @@ def _command(
     arguments = frozenset(
         name for name, each in options.items() if isinstance(_info(each), ArgumentInfo)
     )
+    several = frozenset(name for name, each in options.items() if _takes_several(each))
 
     @functools.wraps(function)
     def run(**parameters: Any) -> None:
         _check_combination(options, parameters, needs, excludes)
-        parsed = Parsed(function.__name__.replace("_", "-"), parameters, arguments)
+        parsed = Parsed(function.__name__.replace("_", "-"), parameters, arguments, several)
         values = {name: parameters[name] for name in own}
         shared = {"parsed": parsed, **parameters}
         for name, group in groups.items():
@@ -354,6 +347,11 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 def _info(parameter: inspect.Parameter) -> Any:
     """Return Typer's description of a parameter."""
     return get_args(parameter.annotation)[1]
+
+
+def _takes_several(parameter: inspect.Parameter) -> bool:
+    kind = get_args(parameter.annotation)[0]
+    return any(get_origin(each) is list for each in (kind, *get_args(kind)))
 
 
 def _kinds(kind: Any) -> set[Any]:

@@ -87,9 +87,5 @@ def construct(
     ):
         if path is not None:
             write_output(path, npy(np.stack(rows)), force=output.force)
-    lengths = list(dict.fromkeys(each.context_length for each in found))
-    resolved = rope.as_parameters(ropes) | {
-        "distance": list(dict.fromkeys(head.distance for each in found for head in each.heads)),
-        "context": lengths[0] if len(lengths) == 1 else rope.context,
-    }
-    output.show_all(found, output.parameters(**resolved))
+    heads = [head for each in found for head in each.heads]
+    output.show_all(found, output.parameters(*found, *heads))

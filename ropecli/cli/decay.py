@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions, Seed
@@ -108,12 +108,11 @@ def decay(
     if at is not None and output.writes_table:
         output.note(f"--at has no effect on {output.output}, which has the scores at all distances")
     output.note_encodings(ropes)
-    resolved = rope.as_parameters(ropes)
     if encoding:
         if len(ropes) != 1:
             raise ArgumentError("--encoding takes one --dim, --base, --model or --layer")
         last = frame["max_distance"]
-        _show_expected(encoding, ropes[0], last, positions, seed, output, resolved)
+        _show_expected(encoding, ropes[0], last, positions, seed, output)
         return
     curves: list[Decay] = [
         analyse(
@@ -128,16 +127,16 @@ def decay(
         )
         for each in ropes
     ]
-    resolved |= {
+    resolved = {
         "start": frame["start"],
         "max_dist": frame["max_distance"],
         "step": frame["step"],
-        "reduce": reduce or "mean",
         "q_row": None if query is None else query.row,
         "k_row": None if key is None else key.row,
         "at": None if query is None else at or 0.0,
     }
-    parameters = output.parameters("encoding", "positions", "seed", **resolved)
+    unused = ("encoding", "positions", "seed")
+    parameters = output.parameters(curves, omit=unused, **resolved)
     output.show_all(curves, parameters, figure2=figure2)
 
 
@@ -148,7 +147,6 @@ def _show_expected(
     positions: int | None,
     seed: int,
     output: OutputOptions,
-    resolved: dict[str, Any],
 ) -> None:
     """Show the expected scores of encodings, RoPE's bound, and sinusoidal codes."""
     from ropecli.analyses.decay import decay as analyse
@@ -170,10 +168,9 @@ def _show_expected(
     rope = named.rope
     bound = analyse(rope, max_distance=last, name=named.name)
     codes = None
+    shown = 128 if positions is None else positions
     if alone:
-        shown = 128 if positions is None else positions
         codes = similarity(rope, max_distance=last, positions=shown, name=named.name)
-        resolved["positions"] = shown
     curves = []
     for name in chosen:
         own = {"rotary": rope} if name == "rope" else {}
@@ -182,14 +179,9 @@ def _show_expected(
         with progress_bar(name, wanted=not output.quiet, of="steps") as progress:
             curve = expected_score(encoding, max_distance=last, seed=seed, progress=progress)
         curves.append(curve)
-    resolved |= {
-        "encoding": chosen,
-        "max_dist": last,
-        "dim": rope.head_dim,
-        "base": rope.base,
-    }
-    unused = (*OF_BOUND, *(() if codes else ("positions",)))
-    parameters = output.parameters(*unused, **resolved)
+    resolved = {"encoding": chosen, "max_dist": last, "dim": rope.head_dim, "base": rope.base}
+    resolved |= {"positions": shown} if alone else {}
+    parameters = output.parameters(rope, omit=(*OF_BOUND, "positions"), **resolved)
     output.show(ExpectedCurves(curves=tuple(curves), bound=bound, similarity=codes), parameters)
 
 

@@ -49,7 +49,7 @@ def diff(
         positions=position or None,
     )
     used = {"b": a if b is None else b, "as": [result.a.reading, result.b.reading]}
-    output.show(result, output.parameters("readings", **used))
+    output.show(result, output.parameters(omit=["readings"], **used))
     return result.same
 
 

@@ -324,20 +324,9 @@ class _Run:
 
     def _parameters(self, opened: OpenInput, *omitted: str) -> dict[str, Any]:
         """Return the parameters of the run, for its JSON, without those that have no effect."""
-        rope = opened.rope
         return self.page.parameters(
-            "input",
-            "output",
-            "check",
-            "force",
-            *omitted,
-            dim=opened.axes.head_dim,
-            base=rope.base if self.rope.base is None else self.rope.base,
-            layout=rope.layout,
-            rotary_dim=rope.rotary_dim,
-            rotary_offset=rope.rotary_offset,
-            rope_type=rope.rope_type,
-            sequence_axis=opened.axes.sequence_axis,
+            *(opened.axes, opened.rope),
+            omit=("input", "output", "check", "force", *omitted),
             shape=self.rotation["shape"],
         )
 

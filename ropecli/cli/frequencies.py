@@ -66,6 +66,4 @@ def frequencies(
             name=each.name,
         )
         found.append(result)
-    context = rope.context if rope.model else rope.context or CONTEXT
-    resolved = rope.as_parameters(ropes) | {"context": context}
-    output.show_all(found, output.parameters(**resolved))
+    output.show_all(found, output.parameters(found))

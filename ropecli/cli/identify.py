@@ -78,12 +78,7 @@ def identify(
         *(spell_parameters(note, partial(option_of, "identify")) for note in guesses),
         *(f"{name}: {note}" for name, each in candidates.items() for note in each.notes),
     )
-    parameters = page.parameters(
-        tensor_after=tensor_after,
-        dim=axes.head_dim,
-        sequence_axis=axes.sequence_axis,
-        model=model or [],
-    )
+    parameters = page.parameters(axes, tensor_after=tensor_after, model=model or [])
     page.show(result, parameters, candidates=ropes, models=options)
     return result.recognised and (not ropes or result.matches_any(ropes))
 

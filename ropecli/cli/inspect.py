@@ -58,7 +58,7 @@ def inspect(
     output.note(*(note for each in found for note in length_notes(each.model)))
     named = {"source": names[0]} if len(names) == 1 else {"sources": names}
     used = {**named, "as": found[0].model.reading}
-    parameters = output.parameters("source", "reading", "examples", **used)
+    parameters = output.parameters(omit=["source", "reading", "examples"], **used)
     if len(names) == 1:
         output.show(found[0], parameters)
     else:

@@ -68,12 +68,7 @@ def linear(
         phi = load_function(feature_map) if ":" in feature_map else feature_map
         result = analyse(*arrays, encoding.rope, feature_map=phi, rows=rows)
     output.note(*encoding.notes)
-    resolved = {
-        "length": len(arrays[0]),
-        "dim": None if rope.model else encoding.rope.head_dim,
-        "layout": rope.layout if rope.model else encoding.rope.layout,
-    }
-    output.show(result, output.parameters(**resolved))
+    output.show(result, output.parameters(encoding.rope, length=len(arrays[0])))
     sampled = min(rows, len(arrays[0]))
     if sampled < len(arrays[0]) and not output.json:
         output.note(f"negative terms and O(N^2) are of {sampled} sampled rows; --rows N takes more")

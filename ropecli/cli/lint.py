@@ -180,7 +180,7 @@ def lint(
     if page.fix:
         report = page.apply_fixes(report, wanted)
     parameters = page.parameters(
-        *("rules", "explain", "output_format", "sarif", "fix", "fail_on"),
+        omit=("rules", "explain", "output_format", "sarif", "fix", "fail_on"),
         sources=names,
         select=select or [],
         ignore=ignore or [],

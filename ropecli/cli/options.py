@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ropecli.cli.command import Parsed, flag, option
+from ropecli.cli.command import flag, option
 from ropecli.cli.encoding import (
     BASE,
     LAYOUT,
@@ -25,6 +25,7 @@ from ropecli.cli.encoding import (
     parameters,
     write_configuration,
 )
+from ropecli.cli.parameters import Parsed
 from ropecli.errors import ArgumentError, FileError
 from ropecli.names import choices
 
@@ -226,12 +227,6 @@ class EncodingOptions(RotaryOptions):
         )
         return NamedRotary(rope=found)
 
-    def as_parameters(self, found: NamedRotary) -> dict[str, Any]:
-        """Return dim, base and layout for the `parameters` of the document."""
-        rope = found.rope
-        own = {"dim": rope.head_dim, "base": rope.base, "layout": rope.layout}
-        return {} if self.model else own
-
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingListOptions(RotaryOptions):
@@ -266,17 +261,6 @@ class EncodingListOptions(RotaryOptions):
                     origins.append(source)
         return disambiguate(found, origins)
 
-    def as_parameters(self, found: list[NamedRotary]) -> dict[str, Any]:
-        """Return dims, bases and layout for the `parameters` of the document."""
-        if self.model:
-            return {"dim": None, "base": self.base}
-        ropes = [each.rope for each in found]
-        return {
-            "dim": list(dict.fromkeys(each.head_dim for each in ropes)),
-            "base": list(dict.fromkeys(each.base for each in ropes)),
-            "layout": ropes[0].layout,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
@@ -287,11 +271,14 @@ class PageOptions:
     json: bool = flag("--json", "Print one JSON document and nothing else.")
     quiet: bool = flag("-q", "Print the answer alone.", "--quiet")
 
-    def parameters(self, *omitted: str, **resolved: Any) -> dict[str, Any]:
-        """Return the `parameters` of the JSON document: the command line as it was parsed."""
-        own = {each.name for each in fields(self)} | {"write"}
-        given = self.parsed.parameters.items()
-        return {k: v for k, v in given if k not in own | set(omitted)} | resolved
+    def parameters(self, *taken: object, omit: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+        """Return the `parameters` of the JSON document: the command line as it was parsed.
+
+        An option that was not given has the value that the library took, as results or encodings
+        say it.
+        """
+        left_out = {each.name for each in fields(self)} | {"write", *omit}
+        return self.parsed.with_values_of(taken, left_out) | more
 
     def note(self, *lines: str, kind: str = "note") -> None:
         """Write notes to stderr, unless --quiet is given."""

@@ -93,7 +93,5 @@ def permute(
     else:
         with progress_bar(input.name, wanted=not page.quiet) as progress:
             result = convert(input, output, **numbers, force=force, progress=progress)
-    sizes = ("heads", "kv_heads", "head_dim", "rotary_dim", "rotary_offset")
-    resolved = {name: getattr(result, name) for name in sizes}
-    page.show(result, page.parameters("force", **resolved, tensor=list(globs)))
+    page.show(result, page.parameters(result, omit=["force"], tensor=list(globs)))
     return result.proof.holds

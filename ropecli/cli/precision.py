@@ -59,8 +59,5 @@ def precision(
             )
             for each in encodings
         ]
-    resolved = rope.as_parameters(encodings)
-    if not rope.model:
-        resolved["context"] = rope.context or CONTEXT
-    parameters = output.parameters(policy=policies, tolerance=tolerances, **resolved)
+    parameters = output.parameters(results, policy=policies, tolerance=tolerances)
     output.show_all(results, parameters)

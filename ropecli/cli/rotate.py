@@ -48,8 +48,7 @@ def rotate(
         )
     output.note(*encoding.notes)
     result = rotation(values, encoding.rope, positions=_walk(position), pairs=pair or None)
-    resolved = rope.as_parameters(encoding)
-    parameters = output.parameters(**resolved, vector=vector.strip(), pair=list(result.pairs))
+    parameters = output.parameters(result, vector=vector.strip(), pair=list(result.pairs))
     output.show(result, parameters)
 
 

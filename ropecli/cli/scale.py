@@ -105,12 +105,8 @@ def scale(
     names = [each.method for one in found for each in one.methods]
     resolved = {
         "method": [each for each in dict.fromkeys(names) if each in METHODS],
-        "context": _common([one.context_length for one in found], rope.context),
-        "original": _common([one.original_length for one in found], original),
-        "factor": _common([one.factor for one in found], factor),
-        **rope.as_parameters(ropes),
     }
-    output.show_all(found, output.parameters(**resolved), pairs=pairs)
+    output.show_all(found, output.parameters(found, **resolved), pairs=pairs)
 
 
 def _of_methods(words: list[str] | None) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -155,11 +151,6 @@ def _original(
         why += f"factor {factor:g}"
         output.note(f"{each.name}: original {known:,}, {why}; --original N gives another")
     return known, factor
-
-
-def _common(values: list[Any], given: Any) -> Any:
-    """Return the value that all have, or else what was given."""
-    return values[0] if len({*values}) == 1 else given
 
 
 def _check_method(target: Path, method: str) -> None:

@@ -111,7 +111,7 @@ def scores(
     resolved = {"encodings": ",".join(names), **sizes, **rows}
     if tokens is None:
         resolved["same_token"] = same
-    output.show(result, output.parameters("length", **resolved), attention=attention)
+    output.show(result, output.parameters(omit=["length"], **resolved), attention=attention)
     return result.agrees
 
 

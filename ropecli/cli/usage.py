@@ -66,7 +66,7 @@ def usage(
     if weights is not None:
         named = (rope if rope.model else _of_neighbour(rope, weights)).encoding()
         result = _of_weights(weights, named, output)
-        output.show(result, output.parameters(**rope.as_parameters(named)))
+        output.show(result, output.parameters(result))
         return
     if q is None or k is None:
         raise ArgumentError(f"Q and K are needed, or --weights, got {'Q alone' if q else 'none'}")
@@ -82,7 +82,7 @@ def usage(
     named = rope.encoding(dim=queries.shape[-1])
     output.note(*named.notes)
     result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
-    output.show(result, output.parameters(**rope.as_parameters(named)))
+    output.show(result, output.parameters(result))
 
 
 def _of_neighbour(rope: EncodingOptions, weights: Path) -> EncodingOptions:

@@ -74,7 +74,7 @@ def vectors(
     page.note(*dict.fromkeys(note for each in encodings for note in each.notes))
     make = partial(_cases, encodings, given)
     result = write_vectors(output, make, format=format, seed=seed, force=force)
-    page.show(result, page.parameters("force"))
+    page.show(result, page.parameters(omit=["force"]))
 
 
 def _encodings(rope: EncodingOptions, rotary_offset: int | None) -> list[NamedRotary]:

@@ -101,16 +101,8 @@ def verify(
         result = join(
             judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes
         )
-    resolved = {
-        "dim": ropes[0].head_dim,
-        "base": ropes[0].base if rope.base is None else rope.base,
-        "layout": layout if rope.model is None else ropes[0].layout,
-        "rotary_dim": ropes[0].rotary_dim,
-        "rotary_offset": ropes[0].rotary_offset,
-        "rope_type": ropes[0].rope_type,
-        "max_position": max_position,
-    }
-    parameters = page.parameters("model_dim", "heads", "errors", "explain", **resolved)
+    unused = ("model_dim", "heads", "errors", "explain")
+    parameters = page.parameters(ropes, omit=unused, max_position=max_position)
     name = encodings[0].name
     page.show(result, parameters, ropes=ropes, name=name, errors=errors, explain=explain)
     return result.passed

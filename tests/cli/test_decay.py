@@ -45,8 +45,8 @@ def test_one_curve_for_each_dim_and_base() -> None:
     got = read_json("decay", *twice, "--dim", "8", "--base", "200", *twice, "--max-dist", "1")
     labels = [curve["label"] for curve in got["result"]["curves"]]
     assert labels == [f"dim {d}, base {b}" for d in (4, 8) for b in (100, 200)]
-    assert got["parameters"]["dim"] == [4, 8]  # each once
-    assert got["parameters"]["base"] == [100.0, 200.0]
+    assert got["parameters"]["dim"] == [4, 8, 4]  # as it was given
+    assert got["parameters"]["base"] == [100.0, 200.0, 100.0]
 
 
 def test_papers_frame_is_continuous_to_256() -> None:
@@ -173,6 +173,8 @@ def test_parameters_hold_what_the_curves_were_made_of() -> None:
         "dim": 4,
         "base": 500.0,
         "layout": "interleaved",
+        "rotary_dim": 4,
+        "rope_type": "default",
         "seed": 2,
     }
 
