@@ -72,7 +72,10 @@ def _indexers(keys: Keys, found: list[Settings]) -> list[Settings]:
     attention = found[0].geometry
     share = attention.get("partial_rotary_factor", 1.0)
     rotary_dim = attention.get("rotary_dim", int(attention["head_dim"] * share))
-    geometry = {"head_dim": head_dim, "rotary_dim": min(rotary_dim, head_dim), **facts}
+    sections = {key: value for key, value in attention.items() if key.startswith("mrope")}
+    geometry = {"head_dim": head_dim, "rotary_dim": min(rotary_dim, head_dim), **sections, **facts}
+    if geometry.pop("offset", None) == "trailing":
+        geometry["rotary_offset"] = head_dim - geometry["rotary_dim"]
     return [replace(found[0], name=INDEXER, geometry=geometry, softmax=None, temperature=None)]
 
 

@@ -91,7 +91,7 @@ NULL_COUNTS = ("head_dim", "partial_rotary_factor")
 CONTEXT, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 SHARE = "partial_rotary_factor"
 BY_ORIGINAL = ("yarn", "longrope", "llama3")  #: Rope types that scale by an original length.
-FULL, SLIDING = "full_attention", "sliding_attention"  #: Kinds of layers.
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"  #: Of layers.
 MOST_LAYERS = 65_536
 LARGEST_HEAD = 1 << 16  #: A hundred times any model's; larger tables take seconds.
 #: Kinds of layers in a file, all parts together; real files have up to six.
@@ -188,6 +188,8 @@ class Keys:
             raise ArgumentError(
                 f"{name} must be a list of at most {MOST_LAYERS} entries, got {quote(value)}"
             )
+        if self.facts.get("mlp_blocks") and "mlp" in value:
+            return value[::2]  # attention and mlp take turns
         return value
 
     def quotient(self, rule: str) -> int:

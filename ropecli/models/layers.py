@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ropecli.models.keys import FULL, MOST_LAYERS, SLIDING, Keys, check_kind_count
+from ropecli.models.keys import FULL, LINEAR, MOST_LAYERS, SLIDING, Keys, check_kind_count
 from ropecli.models.settings import Settings
 from ropecli.numbers import number, positive
 from ropecli.rotary.factors import Temperature
@@ -30,14 +30,14 @@ def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     kinds = [
         replace(
             rotating,
-            name=ROPE if len(set(bases) - {0.0}) == 1 else f"{ROPE}-{base:g}",
+            name=ROPE if len(set(bases) - {0.0, None}) == 1 else f"{ROPE}-{base:g}",
             scaling=dict(rotating.scaling) | {"rope_theta": base},
             layers=tuple(i for i, own in enumerate(bases) if own == base),
         )
         for base in dict.fromkeys(bases)
         if base
     ]
-    without = tuple(i for i, base in enumerate(bases) if not base)
+    without = tuple(i for i, base in enumerate(bases) if base == 0)
     if without:
         context = rotating.context_length
         kinds.append(
@@ -63,8 +63,11 @@ def _split_scaled(keys: Keys, rotating: Settings, scaled: list[Any]) -> list[Set
     ]
 
 
-def _bases(keys: Keys, rotating: Settings) -> list[float] | None:
-    """Return the base of each layer, 0 where it does not rotate; None where all are the same."""
+def _bases(keys: Keys, rotating: Settings) -> list[float | None] | None:
+    """Return the base of each layer, None where all are the same.
+
+    It is 0 where queries and keys are not rotated, and None where there are none.
+    """
     thetas = keys.per_layer("layer_rope_theta")
     if thetas:
         return [number("layer_rope_theta", theta or 0) for theta in thetas]
@@ -72,11 +75,14 @@ def _bases(keys: Keys, rotating: Settings) -> list[float] | None:
     if rotates is None:
         return None
     base = number("rope_theta", rotating.scaling["rope_theta"])
-    return [base if each else 0.0 for each in rotates]
+    return [None if each is None else base * each for each in rotates]
 
 
-def _rotating_layers(keys: Keys) -> list[bool] | None:
-    """Return for each layer if it rotates; None where no key distinguishes them."""
+def _rotating_layers(keys: Keys) -> list[bool | None] | None:
+    """Return for each layer if it rotates, None for one that has no queries and keys.
+
+    None where no key distinguishes them.
+    """
     # It has a 1 for a layer that DOES rotate (Llama 4, SmolLM3).
     flags = keys.per_layer("no_rope_layers")
     if flags:
@@ -93,11 +99,15 @@ def _rotating_layers(keys: Keys) -> list[bool] | None:
         return None
     dense = dense_layers(keys) if keys.facts.get("rope_on_dense") else 0
     kinds = keys.per_layer("layer_types") or layer_pattern(keys, count)
-    return [kind != rule or i < dense for i, kind in enumerate(kinds)] or None
+    rotates = [kind != rule or i < dense for i, kind in enumerate(kinds)]
+    return [None if k == LINEAR else r for k, r in zip(kinds, rotates, strict=True)] or None
 
 
 def layer_pattern(keys: Keys, count: int) -> list[str]:
     """Return layer types by sliding_window_pattern: a period, or a string such as "LLLG"."""
+    period = keys.facts.get("layer_period")
+    if period is not None:
+        return [period[i % len(period)] for i in range(count)]
     given = keys.get("sliding_window_pattern")
     if isinstance(given, str) and given:
         full = [given[i % len(given)] == "G" for i in range(count)]

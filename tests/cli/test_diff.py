@@ -61,11 +61,11 @@ def test_a_picture_says_what_it_compares(folder: Path) -> None:
     assert below.get_xlabel() == "pair"
     title = picture.get_suptitle()
     assert title == (
-        "config.json (gpt_oss), as transformers 5.23.0 reads it\n"
+        "config.json (gpt_oss), as transformers 5.24.0 reads it\n"
         "against config.json (gpt_oss), as mlx-lm 0.32.2 reads it"
     )
     said = " ".join(compare(model, model).figure().get_suptitle().split())
-    one = "config.json (gpt_oss), as transformers 5.23.0 reads it"
+    one = "config.json (gpt_oss), as transformers 5.24.0 reads it"
     assert said == f"No phase differs: {one} and {one} rotate alike"
 
 

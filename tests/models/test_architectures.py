@@ -9,7 +9,7 @@ from helpers import for_each
 
 from ropecli.models.architectures import architecture, table
 
-FACTS = {
+FACTS: dict[str, Any] = {
     "axes": int,
     "axis_order": list,
     "base_in": str,
@@ -22,9 +22,11 @@ FACTS = {
     "head_dim": str,
     "ignores": list,
     "indexer": dict,
+    "layer_period": list,
     "layer_types": list,
     "layout": str,
     "like": str,
+    "mlp_blocks": bool,
     "mrope": str,
     "mscales": bool,
     "needs": list,
@@ -41,7 +43,7 @@ FACTS = {
     "rope_types": dict,
     "rotary_dim": str,
     "rotates_where": dict,
-    "scale": float,
+    "scale": (float, str),
     "scale_share": float,
     "scaled": list,
     "softmax": str,
@@ -61,6 +63,7 @@ VALUES: dict[str, set[str]] = {
     "output": {"half"},
     "pairs": {"within each axis"},
     "rope_type": {"axial"},
+    "scale": {"learned"},
     "softmax": {"mscale_all_dim"},
 }
 ENTRIES: dict[str, dict[str, Any]] = {

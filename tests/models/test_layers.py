@@ -149,6 +149,12 @@ READ: list[dict[str, Any]] = [
     FIVE | {"model_type": "smollm3", "no_rope_layers": [0, 1, 0, 0, 1]},
     FIVE | {"model_type": "cohere2_moe", "first_k_dense_replace": 4, "sliding_window_pattern": 1},
     FIVE | {"model_type": "granite_swa", "layer_rope_theta": [0, 1e4, 1e4, 0, 0]},
+    {"model_type": "lara_mini", "num_hidden_layers": 7},  # linear layers have no queries and keys
+    {
+        "model_type": "dory",
+        "num_hidden_layers": 6,
+        "layer_types": [SLIDING, "mlp", FULL, "mlp"] * 2,
+    },
     # Sizes, with null that counts.
     LLAMA | {"head_dim": 32},
     LLAMA | {"partial_rotary_factor": 0.5},  # Llama's code does not read it
@@ -168,6 +174,7 @@ READ: list[dict[str, Any]] = [
     {"model_type": "deepseek_v32", "rope_theta": 1e6},
     {"model_type": "glm_moe_dsa", "rope_theta": 1e6},
     {"model_type": "minimax_m3_vl_text", "rope_theta": 1e6, "partial_rotary_factor": 0.5},
+    {"model_type": "hy_v4_vl_text"},
     # Lengths: Transformers' tables have the top level's first.
     LLAMA_31,
     *(length_of_yarn(*each) for each in itertools.product(("llama", "mystery"), (None, 8192))),

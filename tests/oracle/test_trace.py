@@ -37,8 +37,8 @@ FACTOR = 0.1 * math.log(4) + 1  #: Its attention factor.
 #: latent attention, M-RoPE, a fused projection, no attention interface, an encoder.
 SAMPLE = """
 apertus arcee bitnet codegen cohere cohere2 deepseek_v2 deepseek_v3 diffllama doge ernie4_5
-exaone4 falcon gemma gemma2 gemma3_text glm glm4 glm4_moe gpt_neox gpt_oss gptj granite
-granitemoe helium hunyuan_v1_dense jetmoe llama llama4_text minimax mistral mixtral
+exaone exaone4 falcon gemma gemma2 gemma3_text glm glm4 glm4_moe gpt_neox gpt_oss gptj granite
+granitemoe helium hunyuan_v1_dense jetmoe lara_mini llama llama4_text minimax mistral mixtral
 modernbert nemotron olmo olmo2 olmo3 persimmon phi phi3 qwen2 qwen2_moe qwen2_vl qwen3
 qwen3_moe seed_oss smollm3 stablelm starcoder2
 """.split()  # noqa: SIM905

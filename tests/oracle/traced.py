@@ -30,6 +30,7 @@ RELEASED: dict[str, dict[str, Any]] = {
         "attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "rope_theta": 500_000},
         "ffn_config": {"ffn_hidden_size": 10_752, "moe_num_experts": 16, "moe_top_k": 4},
     },
+    "dory": {"num_hidden_layers": 8, "n_input_layers": 2, "n_output_layers": 2},
     "dots1": {
         "hidden_size": 4096,
         "num_attention_heads": 32,

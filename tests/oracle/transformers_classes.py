@@ -74,12 +74,16 @@ PARTS = re.findall(
 )
 
 
+#: Folders whose classes run a configuration of another.
+CODE_OF = {"exaone": "llama", "sarvam_mla": "deepseek_v3", "sarvam_moe": "glm4_moe"}
+
+
 @dataclass(frozen=True)
 class Case:
     """A configuration class."""
 
     name: str
-    folder: str  #: Name of its folder in the library's models.
+    folder: str  #: Name of the folder in the library's models that has its code.
     config_class: Any
 
     def config(self) -> Any:
@@ -106,7 +110,8 @@ def cases() -> dict[str, Case]:
         for name, member in vars(module).items():
             own = inspect.isclass(member) and member.__module__ == module.__name__
             if own and issubclass(member, PreTrainedConfig) and _mentions(member):
-                found[name] = Case(name=name, folder=path.parent.name, config_class=member)
+                folder = CODE_OF.get(path.parent.name, path.parent.name)
+                found[name] = Case(name=name, folder=folder, config_class=member)
     return found
 
 

@@ -22,6 +22,8 @@ from oracle.transformers_classes import Case, attention_class, rotary_class
 Matrix = NDArray[np.float64]
 #: Token 0 is at the origin, token k one step along axis k - 1.
 TOKENS = 7
+#: Layer types whose attention the model gives no cosines and sines.
+WITHOUT_EMBEDDINGS = {"LaraMiniConfig": ("full_attention",)}
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,12 @@ def measure(case: Case) -> list[Kind]:
     given = keys.get("rope_parameters") or {}
     nested = any(isinstance(value, dict) for value in given.values())
     kinds = []
-    for (layer_type, _, base), layers in _kinds(keys, given if nested else {}).items():
-        if nested and layer_type not in given:
+    types = {"layer_types": getattr(config, "layer_types", None)}  # attention's, without "mlp"
+    for (layer_type, _, base), layers in _kinds(keys | types, given if nested else {}).items():
+        if (nested and layer_type not in given) or layer_type == "linear_attention":
             continue  # not attention
-        if base == 0 or (nested and given[layer_type] is None):
+        unturned = layer_type in WITHOUT_EMBEDDINGS.get(case.name, ())
+        if base == 0 or unturned or (nested and given[layer_type] is None):
             kinds.append(Kind(layers, layer_type, 0, {}, 1, {}, 1.0))
             continue
         own = copy.deepcopy(config)
@@ -259,6 +263,8 @@ def embeddings(rotary: Any, config: Any, layer_type: str | None, form: str, axes
     elif type(rotary).__name__.startswith("RoFormer"):
         rotary.weight.data = rotary.create_weight()
         made, where = rotary((1, TOKENS))[None, None], count
+    elif hasattr(rotary, "embed_positions"):  # GPT-J's rows by position
+        made = rotary(x, position_ids=where.long())
     elif form == "grid":
         run = _with(rotary, "compute_embeddings", _compute_embeddings)
         made = run(torch.zeros(1, 8, 64, 64))

@@ -24,7 +24,7 @@ class Family:
     merges_time: bool = False  #: Frames of a video are merged (ERNIE 4.5-VL).
 
 
-#: As Transformers 5.23 computes them in `get_rope_index`.
+#: As Transformers 5.24 computes them in `get_rope_index`.
 FAMILIES = {
     "qwen2-vl": Family(models=("qwen2_vl",)),
     "qwen2.5-vl": Family(models=("qwen2_5_vl",), timed=True),

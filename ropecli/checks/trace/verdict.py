@@ -56,7 +56,8 @@ class TracedLayer:
     query: Identification | None  #: None where nothing is rotated.
     key: Identification | None  #: The same of keys.
     softmax_scale: float | None  #: What the product of query and key is multiplied by.
-    expected_scale: float | None  #: None where the size of a head was not seen.
+    #: None where the size of a head was not seen, or the weights say it.
+    expected_scale: float | None
     agrees: bool | None  #: None where it could not be seen.
     note: str | None  #: Where it parts from what is expected, or why it could not be seen.
 
@@ -600,11 +601,16 @@ def _does_the_same(found: Identification, before: Any, after: Any, positions: An
     return error <= 2 * (2 * found.max_residual * inputs.unit)
 
 
-def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float:
-    """Return 1 / sqrt(d), or what a configuration has instead, times the encoding's factor."""
+def _expected_scale(head_dim: int, rope: Rotary | None, config: Any) -> float | None:
+    """Return 1 / sqrt(d), or what a configuration has instead, times the encoding's factor.
+
+    None where the weights say it.
+    """
     factor = 1.0 if rope is None else rope.softmax_factor
     facts = architecture(getattr(config, "model_type", None)).facts
     multiplier = getattr(config, "attention_multiplier", facts.get("scale"))
+    if multiplier == "learned":
+        return None
     if multiplier is not None:
         return float(multiplier) * factor
     dim = facts.get("scale_share", 1.0) * head_dim

@@ -75,4 +75,4 @@ def _dynamic_in_steps(settings: Settings, scaling: dict[str, Any], sequence_leng
     return build(settings, "longrope", scaling, None)
 
 
-TRANSFORMERS = Stack(name="transformers", version="5.23.0", rotary=rotary, read=read)
+TRANSFORMERS = Stack(name="transformers", version="5.24.0", rotary=rotary, read=read)
