@@ -17,7 +17,7 @@ from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, off_switch
-from ropecli.models.refusals import failure, refusal
+from ropecli.models.refusals import failure, refusal, refusal_of_top
 from ropecli.models.settings import INDEXER, Description, Settings
 from ropecli.names import quote
 from ropecli.numbers import number
@@ -32,6 +32,9 @@ def settings_of(described: Description) -> tuple[Settings, ...]:
         check_kind_count(found)
     if not found:
         raise NoRotaryError(f"no rotary position embedding found: {_without_rotary(described.raw)}")
+    if all(part.path for part in described.parts):
+        refused = refusal_of_top(described.raw)
+        found = [replace(each, refused=each.refused or refused) for each in found]
     return tuple(found)
 
 
@@ -133,7 +136,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         facts=facts,
         unread=keys.unread_keys,
         refused=refused,
-        fails=failure(keys),
+        fails=failure(keys, rope_type),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from ropecli.errors import ArgumentError
+from ropecli.models.classes import needed_keys
 from ropecli.models.entries import BASE, entries, nested_entries
 from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.gguf.metadata import Metadata
@@ -188,7 +189,20 @@ class _Writer:
             if overrides.layout is not None and self._keys.get(name) is not None:
                 self._config[name] = overrides.layout == "interleaved"
                 break
-        return notes
+        return [*notes, *self._write_head_dim(chosen[0])]
+
+    def _write_head_dim(self, settings: Settings) -> Iterator[str]:
+        """Write the head dim for a rope type that its class does not take without the key."""
+        architecture = self._keys.architecture
+        needed = needed_keys(architecture.model_type, self._overrides.rope_type)
+        if (
+            architecture.in_transformers
+            and "head_dim" in needed
+            and not self._config.get("head_dim")
+        ):
+            self._config["head_dim"] = size = settings.geometry["head_dim"]
+            rope_type = self._overrides.rope_type
+            yield f"head_dim {size} is added: rope type {rope_type} needs it in this model_type"
 
     def _name_in_file(self, name: str) -> str:
         """Return the name under which a key is in the file, or else its newest."""

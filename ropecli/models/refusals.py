@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ropecli.models.classes import class_facts, class_reasons
 from ropecli.models.entries import class_layer_types, unread_objects
 from ropecli.models.geometry import PLAIN
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SHARE, Keys
@@ -29,16 +30,33 @@ def refusal(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> s
     """Return why Transformers refuses one kind of layer, None where it does not."""
     if not keys.architecture.in_transformers:
         return None
-    return next(_reasons(keys, name, entry, head_dim), None)
-
-
-def failure(keys: Keys) -> str | None:
-    """Return why the model's class fails on a configuration that Transformers reads; or None."""
-    named = class_layer_types(keys)
-    if not any(name in named for name in unread_objects(keys)):
-        return None
+    why = next(_reasons(keys, name, entry, head_dim), None)
+    if why is not None:
+        return why
     kind = keys.architecture.model_type
-    return f"rope_parameters is by layer type, and model_type {kind} has one for all layers"
+    rope_type = entry.get("rope_type", "default")
+    why = next(class_reasons(class_facts(kind), keys.config, rope_type), None)
+    return why and f"{why} (model_type {kind})"
+
+
+def failure(keys: Keys, rope_type: object) -> str | None:
+    """Return why the model's class fails on a configuration that Transformers reads; or None."""
+    named, kind = class_layer_types(keys), keys.architecture.model_type
+    if any(name in named for name in unread_objects(keys)):
+        return f"rope_parameters is by layer type, and model_type {kind} has one for all layers"
+    facts = class_facts(kind).get("table", {})
+    why = next(class_reasons(facts, keys.config, rope_type), None)
+    return why and f"{why} (model_type {kind})"
+
+
+def refusal_of_top(config: Mapping[str, Any]) -> str | None:
+    """Return why the class of a composite file refuses what is next to its parts; or None."""
+    kind = config.get("model_type")
+    facts = class_facts(kind if isinstance(kind, str) else None)
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    rope_type = scaling.get("rope_type", scaling.get("type")) if isinstance(scaling, dict) else None
+    why = next(class_reasons(facts, config, rope_type), None)
+    return why and f"{why} (model_type {kind}, at the top of the file)"
 
 
 def accepted_types(keys: Keys) -> frozenset[str] | None:

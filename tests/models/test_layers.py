@@ -94,7 +94,7 @@ def by_layer_type(config: dict[str, Any]) -> dict[str, Any]:
     """The same with its scaling keys under a layer type."""
     entry = config["rope_scaling"] | {"rope_theta": 1e4}
     rest = {key: value for key, value in config.items() if key != "rope_scaling"}
-    return rest | {"layer_types": [FULL], "rope_parameters": {FULL: entry}}
+    return rest | {"layer_types": [FULL] * 32, "rope_parameters": {FULL: entry}}
 
 
 READ: list[dict[str, Any]] = [
@@ -152,7 +152,7 @@ READ: list[dict[str, Any]] = [
     {"model_type": "lara_mini", "num_hidden_layers": 7},  # linear layers have no queries and keys
     {
         "model_type": "dory",
-        "num_hidden_layers": 6,
+        "num_hidden_layers": 8,
         "layer_types": [SLIDING, "mlp", FULL, "mlp"] * 2,
     },
     # Sizes, with null that counts.

@@ -16,6 +16,7 @@ Config = dict[str, Any]
 ORIGINAL = "original_max_position_embeddings"
 SIZES: Config = {"hidden_size": 768, "num_attention_heads": 12, "max_position_embeddings": 512}
 LLAMA: Config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
+MIXTRAL: Config = LLAMA | {"model_type": "mixtral", "rope_theta": 1e6}
 HUNYUAN: Config = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4}
 YARN: Config = {"rope_type": "yarn", "factor": 4.0, ORIGINAL: 8192}
 XDROPE = {"rope_type": "xdrope", "xdrope_section": [16, 16, 16, 16]}
@@ -32,6 +33,36 @@ def scaled(**scaling: Any) -> Config:
 #: By stack: configurations, and what is said of them.
 REFUSED: dict[str, list[tuple[Config, str]]] = {
     "transformers": [
+        # What the class of a model_type does not take.
+        (
+            MIXTRAL | {"rope_scaling": YARN},
+            "rope type yarn needs head_dim next to it .model_type mixtral.",
+        ),
+        (
+            LLAMA | {"max_position_embeddings": 40960.0, "rope_theta": 1e4},
+            "max_position_embeddings is 40960.0, and must be an integer .model_type llama.",
+        ),
+        (
+            MIXTRAL | {"model_type": "qwen3", "head_dim": None},
+            "head_dim is null, and must be an integer .model_type qwen3.",
+        ),
+        (
+            {"model_type": "modernbert", "rope_parameters": {"rope_theta": 1e4}},
+            "rope_parameters is one object, and must have one for each layer type",
+        ),
+        (
+            MIXTRAL | {"model_type": "qwen3", "num_hidden_layers": 4, "layer_types": ["full"] * 3},
+            "layer_types has 3 entries for 4 layers .model_type qwen3.",
+        ),
+        (
+            {"model_type": "mistral3", "text_config": LLAMA, "rope_scaling": YARN},
+            "rope type yarn needs max_position_embeddings next to it "
+            ".model_type mistral3, at the top of the file.",
+        ),
+        (
+            LLAMA | {"model_type": "recurrent_gemma", "rope_scaling": YARN},
+            "rope type yarn is not one that its class takes .model_type recurrent_gemma.",
+        ),
         (
             {"model_type": "step3p5", "head_dim": 128, "rope_theta": [5e6, 1e4]},
             "a list as rope_theta needs layer_types",

@@ -111,7 +111,7 @@ def unread_by_layer_type(part: Subject) -> Iterator[Hit]:
     if not objects:
         return
     kind = part.architecture.model_type
-    if value_or_none(lambda: failure(part.keys)):
+    if value_or_none(lambda: failure(part.keys, None)):
         what = f"Transformers fails on it: model_type {kind} has one object for all its layers."
     else:
         read = next(iter(part.rotating), None)

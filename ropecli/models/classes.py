@@ -1,0 +1,79 @@
+"""What the classes of Transformers refuse, from classes.json, which is made by trying each class.
+
+`tests/oracle/class_facts.py` makes it, and says what an entry holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ropecli.names import quote
+
+FACTS = Path(__file__).with_suffix(".json")
+
+
+@cache
+def class_facts(model_type: str | None) -> Mapping[str, Any]:
+    """Return what a class refuses, and under "table" what its rotary module fails on."""
+    start = f"{json.dumps(model_type)}: "
+    with FACTS.open(encoding="utf-8") as lines:  # one class a line
+        line = next((line for line in lines if line.startswith(start)), None)
+    found: dict[str, Any] = json.loads(line.rstrip(",\n").removeprefix(start)) if line else {}
+    return found
+
+
+def needed_keys(model_type: str | None, rope_type: str | None) -> list[str]:
+    """Return the keys without which a class, or its table, does not take a rope type."""
+    facts = class_facts(model_type)
+    both = (facts, facts.get("table", {}))
+    return " ".join(each.get("types", {}).get(rope_type, "") for each in both).split()
+
+
+def class_reasons(
+    facts: Mapping[str, Any], config: Mapping[str, Any], rope_type: object
+) -> Iterator[str]:
+    """Yield why a class, or its table, cannot be made of the keys of a file.
+
+    Args:
+        facts: Of the class, or those under "table".
+        config: The keys of its part of the file.
+        rope_type: Of a kind of layer.
+    """
+    for key, kinds in facts.get("values", {}).items():
+        if key in config and _kind(config[key]) in kinds.split():
+            value = "null" if config[key] is None else quote(config[key])
+            yield f"{key} is {value}, and must be {_wanted(kinds)}"
+    needed = facts.get("types", {}).get(rope_type)
+    if needed == "":
+        yield f"rope type {rope_type} is not one that its class takes"
+    elif needed is not None:
+        missing = [key for key in needed.split() if config.get(key) is None]
+        if missing:
+            yield f"rope type {rope_type} needs {', '.join(missing)} next to it"
+    given = config.get("rope_parameters") or {}
+    flat = isinstance(given, dict) and not any(isinstance(each, dict) for each in given.values())
+    if facts.get("flat") and given and flat:
+        yield "rope_parameters is one object, and must have one for each layer type"
+    count, types = config.get("num_hidden_layers"), config.get("layer_types")
+    listed = len(types) if isinstance(types, list) and isinstance(count, int) else count
+    if facts.get("counted") and listed != count:
+        yield f"layer_types has {listed:,} entries for {count:,} layers"
+
+
+def _kind(value: object) -> str:
+    """Return the kind of a value, as classes.json names those that are refused."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return "string"
+    return "float" if isinstance(value, float) else "taken"
+
+
+def _wanted(kinds: str) -> str:
+    """Return what a key takes, of which kinds of values are refused."""
+    number = "an integer" if "float" in kinds else "a number"
+    return number if "null" in kinds else f"{number} or null"
