@@ -98,6 +98,13 @@ class Model(Drawable, view="inspect"):
         return " ".join(filter(None, (self.reading, self.reading_version)))
 
     @property
+    def read_by(self) -> str:
+        """Who reads the file so; of an unknown model type, what it is assumed to be like."""
+        if any(layer.settings.undecided for layer in self.layers):
+            return "assumed to be like Llama"
+        return f"as {self.stack} reads it"
+
+    @property
     def rotations(self) -> list[Layer]:
         """The kinds of layers that rotate, indexers among them."""
         return [layer for layer in self.layers if layer.rotary is not None]

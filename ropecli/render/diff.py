@@ -43,7 +43,7 @@ def _model_label(model: Model) -> str:
     """Return the source, the stack and the length of one side."""
     length = "" if model.sequence_length is None else f", {model.sequence_length:,} positions"
     kind = "" if model.model_type is None else f" ({visible(model.model_type)})"
-    return f"{visible(model.source)}{kind}, as {model.stack} reads it{length}"
+    return f"{visible(model.source)}{kind}, {model.read_by}{length}"
 
 
 def _headline(result: Difference) -> str:

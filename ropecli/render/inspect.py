@@ -94,7 +94,7 @@ def _answer(model: Model) -> str:
             rope += f" in layers {_list_layers(layer.settings.layers)}"
         found.append(f"{named}{rope}")
     kind = "" if model.model_type is None else f"{visible(model.model_type)}, "
-    return f"{visible(model.source)}: {'; '.join(found)}; {kind}as {model.stack} reads it"
+    return f"{visible(model.source)}: {'; '.join(found)}; {kind}{model.read_by}"
 
 
 def _model(result: Model | Inspection) -> Model:
@@ -122,7 +122,7 @@ def figure(result: Model | Inspection) -> Figure:
     return wavelengths_figure(
         [(label(rope) if name == "all" else name, rope) for name, rope in _rotating(model)],
         _lengths(model),
-        title=f"{model.source}, as {model.stack} reads it",
+        title=f"{model.source}, {model.read_by}",
     )
 
 

@@ -127,3 +127,12 @@ def test_a_source_in_place_of_a_rotary_is_refused_with_what_to_write() -> None:
     assert str(caught.value) == f"rope must be a Rotary, got str; {advice}"
     with pytest.raises(ArgumentTypeError, match=r"expect must be .*; give model.layer\(\).rotary$"):
         ropecli.check("math:sqrt", expect=load_model(LLAMA_31))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "said"),
+    [("llama", "llama, as transformers 5"), ("of_mine", "of_mine, assumed to be like Llama")],
+)
+def test_a_page_says_who_reads_the_file_or_that_it_is_assumed(model_type: str, said: str) -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5e5}
+    assert said in str(load_model({"model_type": model_type, **sizes})).partition("\n")[0]
