@@ -21,6 +21,7 @@ from ropecli.models.load import check_length, compute, describe, trained_length
 from ropecli.models.model import Layer, Model
 from ropecli.models.overrides import Overridden, Overrides, override
 from ropecli.models.settings import Description
+from ropecli.models.source import STDIN
 from ropecli.results import HtmlResult
 from ropecli.rotary import Rotary
 
@@ -39,7 +40,7 @@ class ReportedModel:
     """A file, as a stack reads it and as lint judges it."""
 
     source: str  #: The file, or "-" for standard input.
-    name: str  #: Its model type, or else its source; with its source where two have one name.
+    name: str  #: The end of its path that tells it apart; without a path, its model type.
     model: Model | None  #: None where no rotation can be computed from the file.
     problem: str | None  #: Why no rotation can be computed; None where one can.
     findings: tuple[Finding, ...]  #: Of lint, errors first.
@@ -144,20 +145,23 @@ def gather(
 
 
 def _names(described: Sequence[Description]) -> list[str]:
-    """Return the model type of each file, with the shortest ends of paths that tell them apart."""
-    names = [each.model_type or each.source for each in described]
-    count = Counter(names)
-    paths = [Path(each.source).parts for each in described]
+    """Return the shortest ends of paths that tell files apart."""
+    paths = [_path(each) for each in described]
     for length in range(1, max(map(len, paths)) + 1):
-        ends = [str(Path(*parts[-length:])) for parts in paths]
+        ends = [os.sep.join(parts[-length:]) for parts in paths]
         if len({*ends}) == len(ends):
-            break
-    else:  # objects of configurations have no path of their own
-        ends = [f"{end}, {place}" for place, end in enumerate(ends, start=1)]
-    return [
-        f"{name} ({end})" if count[name] > 1 else name
-        for name, end in zip(names, ends, strict=True)
-    ]
+            return ends
+    # Objects of configurations have no path of their own.
+    count = Counter(ends)
+    return [f"{end}, {place}" if count[end] > 1 else end for place, end in enumerate(ends, start=1)]
+
+
+def _path(described: Description) -> tuple[str, ...]:
+    """Return what a reader calls a file: the folder of a config.json, or else its model type."""
+    path = Path(described.source)
+    if path.name not in ("config.json", STDIN):
+        return path.parts
+    return path.parent.parts or (described.model_type or described.source,)
 
 
 def _model(overridden: Overridden, name: str, sequence_length: int | None) -> ReportedModel:

@@ -233,7 +233,7 @@ class Section(NamedTuple):
 
 
 SECTIONS = {
-    "coverage": Section("frequencies", "Frequencies and coverage", report_tables.coverages),
+    "coverage": Section("frequencies", "Frequencies", report_tables.coverages),
     "base_bound": Section("base-bound", "Base bound", report_tables.base_bounds, thin=_thin_sums),
     "precision": Section("precision", "Precision", report_tables.precisions, 3, _thin_errors),
     "scale": Section("scale", "Context extension", report_tables.scales, 3),

@@ -65,12 +65,12 @@ def test_models_of_one_name_are_told_apart_by_their_files(tmp_path: Path) -> Non
         (tmp_path / folder / "config.json").write_text(json.dumps(TINY))
     made = ropecli.report(tmp_path / "one", tmp_path / "two")
     assert [each.name for each in made.encodings] == [
-        "llama (one/config.json)",
-        "llama (two/config.json)",
+        "one",
+        "two",
     ]
     assert [each.name for each in ropecli.report(TINY, TINY).models] == [
-        "llama (config.json, 1)",
-        "llama (config.json, 2)",
+        "llama, 1",
+        "llama, 2",
     ]
 
 
