@@ -12,7 +12,6 @@ from helpers import (
     assert_refused,
     assert_same_bits,
     random_array,
-    read_json,
     read_output,
     read_stdout,
 )
@@ -45,13 +44,6 @@ def folder(here: Path) -> Path:
 
 
 # Tensors by name, and shards.
-
-
-def test_what_another_format_has_no_place_for_is_named() -> None:
-    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
-    assert "note: 2 other tensors of dump/1.safetensors are not in q.npy" in err
-    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "*", "-o", "all.npy", code=2)
-    assert "holds one tensor, got 3; expected a format of many, such as .safetensors" in err
 
 
 def test_what_a_library_can_not_copy_is_named() -> None:
@@ -96,15 +88,6 @@ def test_a_failure_is_told_at_the_end_and_loses_nothing() -> None:
     assert err.startswith("error: dump/1.safetensors")
 
 
-def test_json_of_several_files() -> None:
-    document = read_json("encode", "dump/*", "--tensor", "*", "-o", "out")
-    assert document["parameters"]["positions_continue"] is False
-    files = document["result"]["files"]
-    assert [each["output"] for each in files] == [f"out/{n}.safetensors" for n in (1, 2, 10)]
-    assert [each["name"] for each in files[0]["arrays"]] == ["h.k", "h.q", "h.v"]
-    assert document["result"]["failures"] == []
-
-
 def test_check_says_whether_one_file_is_the_rotation_of_another() -> None:
     np.save("x.npy", random_array(2, 30, 16))
     words = ["x.npy", "--dim", "8", "--layout", "half"]
@@ -138,16 +121,6 @@ def test_check_of_another_engine_shows_how_far_its_angles_are_off() -> None:
 
 
 # One file, or several.
-
-
-@pytest.mark.parametrize("name", ["./a.npy", "sub//c.npy", "sub/./c.npy"])
-def test_one_name_is_one_file_however_it_is_spelt(name: str) -> None:
-    Path("sub").mkdir()
-    np.save("sub/c.npy", random_array(3, 8))
-    out, _ = read_output("encode", name, "-o", "out.npy")
-    assert "out.npy written in" in out
-    assert_same_bits("out", got=np.load("out.npy"), expected=rotate(np.load(name), ROPE))
-    assert read_json("encode", name)["result"]["input"] == str(Path(name))
 
 
 def test_a_folder_of_a_format_may_end_in_a_slash() -> None:
@@ -357,14 +330,6 @@ def test_the_furthest_position_says_how_far_tables_may_be_off() -> None:
     expected = 1e5 * 2.0**-28 + 2.0**-11
     assert result["float32_table_error"] == pytest.approx(expected)
     assert float(told[1]) == pytest.approx(expected, rel=0.05)  # two digits
-
-
-def test_furthest_counts_offset_sign_and_every_axis() -> None:
-    assert read_json("encode", "a.npy", "--offset", "-9")["result"]["arrays"][0]["furthest"] == 9
-    np.save("p.npy", [[0, 1], [2, -50], [3, 3], [4, 4]])
-    words = ["--rope-type", "axial", "--positions", "p.npy", "--force", "--json"]
-    out, _ = read_output("encode", "a.npy", *words)
-    assert json.loads(out)["result"]["arrays"][0]["furthest"] == 50
 
 
 # What is refused is refused before a word is said.

@@ -15,7 +15,6 @@ from models.gguf.writer import gguf, save
 from models.lint.cases import CASES, config, llama
 
 import ropecli
-from ropecli.models.lint.rule import rules
 
 WRONG, NOTED = CASES["R012"].fires, CASES["R034"].fires
 SOUND = config(max_position_embeddings=16_384)  # which the base holds
@@ -28,14 +27,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(name).mkdir()
         Path(name, "config.json").write_text(json.dumps(content, indent=1))
     return tmp_path
-
-
-def test_only_an_error_is_exit_code_1() -> None:
-    text = read_stdout("lint", "wrong", code=1)
-    assert text.startswith("wrong/config.json: 1 error\n\n  error    R012  rope_scaling.attn_")
-    assert "Transformers uses 1.1386 (0.1 ln 4 + 1)" in text
-    assert read_stdout("lint", "sound") == "sound/config.json: no findings\n"
-    assert read_stdout("lint", "noted").startswith("noted/config.json: 1 note\n")
 
 
 def test_several_files_are_told_in_their_order() -> None:
@@ -51,37 +42,6 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     given = io.BytesIO(json.dumps(WRONG).encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
     assert read_stdout("lint", "-", code=1).startswith("standard input: 1 error\n")
-
-
-def test_document() -> None:
-    text = read_stdout("lint", "wrong", "sound", "--json", "--ignore", "R004", code=1)
-    got = json.loads(text)
-    assert (got["schema"], got["version"]) == ("ropecli.lint/1", ropecli.__version__)
-    assert got["parameters"] == {"sources": ["wrong", "sound"], "select": [], "ignore": ["R004"]}
-    (finding,) = got["result"]["findings"]
-    known = {"source", "rule", "level", "key", "message", "hint", "fix", "line", "column"}
-    assert set(finding) == known
-    assert (finding["line"], finding["column"], finding["fix"]) == (11, 3, {})
-    assert (finding["source"], finding["rule"]) == ("wrong", "R012")
-
-
-def test_select_and_ignore_decide_what_counts() -> None:
-    assert "no findings" in read_stdout("lint", "wrong", "--ignore", "R012")
-    assert "no findings" in read_stdout("lint", "wrong", "--select", "R011", "--select", "R010")
-    assert "1 error" in read_stdout("lint", "wrong", "--select", "R012", code=1)
-
-
-def test_rules_are_listed() -> None:
-    assert len(read_stdout("lint", "--rules").splitlines()) == len(rules())
-    listed = json.loads(read_stdout("lint", "--rules", "--json"))["result"]["rules"]
-    assert [each["id"] for each in listed] == list(rules())
-
-
-@pytest.mark.parametrize("shown", [["--rules"], ["--explain", "R001"]])
-@pytest.mark.parametrize("written", [["--fix"], ["--sarif"], ["--sarif", "-o", "out.sarif"]])
-def test_rules_are_neither_fixed_nor_written_as_sarif(shown: list[str], written: list[str]) -> None:
-    expected = f"{written[0]} cannot be combined with {shown[0]}"
-    assert assert_refused("lint", *shown, *written) == expected
 
 
 def test_sarif_in_a_file_beside_the_words() -> None:
@@ -117,14 +77,6 @@ def test_files_stand_apart_from_both_sides() -> None:
 # Forms of stdout, levels that fail, single rules, patterns.
 
 
-@pytest.mark.parametrize(
-    ("name", "level", "code"),
-    [("noted", "warning", 0), ("noted", "note", 1), ("wrong", "never", 0), ("sound", "note", 0)],
-)
-def test_the_level_that_fails_may_be_chosen(name: str, level: str, code: int) -> None:
-    read_stdout("lint", name, "--fail-on", level, code=code)
-
-
 def test_annotations_of_github() -> None:
     text = read_stdout("lint", "wrong", "noted", "--output-format", "github", code=1)
     first, second = text.splitlines()
@@ -140,22 +92,6 @@ def test_a_form_may_be_named_in_two_ways(form: str) -> None:
     words = ["lint", "wrong"]
     named = read_stdout(*words, "--output-format", form, code=1)
     assert named == read_stdout(*words, f"--{form}", code=1)
-
-
-def test_a_rule_is_explained() -> None:
-    text = read_stdout("lint", "--explain", "r012")
-    assert text.startswith("R012  error: attn_factor is not a key of config.json\n\nFinds:   ")
-    got = json.loads(read_stdout("lint", "--explain", "R012", "--json"))
-    assert got["parameters"] == {"explain": "R012"}
-    assert got["result"]["cure"] == rules()["R012"].cure
-    assert "rule must be one of R001 to" in assert_refused("lint", "--explain", "R12")
-
-
-def test_sources_may_be_patterns() -> None:
-    text = read_stdout("lint", "*/config.json", "--quiet", code=1)
-    names = [line.split(":")[0] for line in text.splitlines()]
-    assert names == ["noted/config.json", "wrong/config.json"]
-    assert assert_refused("lint", "x*.json") == "no file matches x*.json"
 
 
 # Cures.
