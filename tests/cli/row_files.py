@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from cli.kernel import KERNEL
 from helpers import random_array
 from models.configs import (
     BLOOM,
@@ -19,7 +20,8 @@ from models.configs import (
     SMOLLM3,
     TINY,
 )
-from models.lint.cases import CASES, config
+from models.gguf.writer import gguf
+from models.lint.cases import CASES, config, llama
 from safetensors.numpy import save_file
 
 from ropecli import Rotary, rotate
@@ -52,7 +54,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "tiny": TINY,
     "matching": TINY | {"model_type": "cohere"},
     "noted": CASES["R034"].fires,
-    "sound": config(max_position_embeddings=16_384),  # which the base holds
     "wrong": CASES["R012"].fires,
     "lengthless": {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 100.0},
 }
@@ -90,7 +91,22 @@ DEEPSEEK = {
     "kv_lora_rank": 8,
     "max_position_embeddings": 256,
 }
+#: A file without findings, and files with a mistake that can be fixed.
+SOUND: dict[str, Any] = config(max_position_embeddings=16_384)  # which the base holds
+LONGER = config(
+    max_position_embeddings=131_072,
+    rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768},
+)
+FALCON = {"model_type": "falcon", "hidden_size": 32, "num_attention_heads": 4}
 MODELS |= {
+    "sound": SOUND,
+    "misspelt": {k: v for k, v in LONGER.items() if k != "rope_theta"} | {"rope_teta": 5e5},
+    "integer": LONGER
+    | {"rope_theta": 1e6}
+    | {"rope_scaling": LONGER["rope_scaling"] | {"attention_factor": 1}},
+    "falcon-1/config": FALCON,
+    "falcon-2/config": FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2},
+    "falcon-4/config": FALCON | {"multi_query": False},
     "coder": CODER,
     "coder-3": CODER | {"rope_scaling": {"type": "linear", "factor": 3.0}},  # of 170.67 positions
     "coder-yarn": CODER | ATTENTION,
@@ -104,6 +120,8 @@ MODELS |= {
     "ministral": CODER
     | {"model_type": "ministral3"}
     | {"rope_scaling": YARN | {"attention_factor": 1.5, "llama_4_scaling_beta": 0.1}},
+    "split": TINY | {"head_dim": 32, "max_position_embeddings": 2048},
+    "split-5e5": TINY | {"head_dim": 32, "max_position_embeddings": 2048, "rope_theta": 5e5},
     "another-base": TINY | {"model_type": "cohere", "rope_theta": 500_000.0},
     "another-type": TINY
     | {"model_type": "cohere", "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
@@ -129,6 +147,8 @@ def arrays() -> dict[str, Any]:
     x, tokens = random_array(3, 50, 16), random_array(6, 4, dtype="f8")
     before = random_array(2, 512, 8, dtype="f8")
     layers, heads = random_array(11, 2, 5, 8), random_array(2, 3, 32, 8, dtype="f8")
+    half = rotate(x.reshape(3, 50, 2, 8).swapaxes(1, 2), Rotary(8, layout="half"))
+    half = half.swapaxes(1, 2).reshape(3, 50, 16)
     one_row = random_array(3, 64, dtype="f8")
     broken = random_array(4, 8, dtype=np.float16)
     broken[1, 2], broken[2, 5], broken[3, :2] = np.nan, np.inf, 60_000
@@ -173,6 +193,18 @@ def arrays() -> dict[str, Any]:
         "not-finite": np.full(512, np.nan),
         "there": x[0, :1, :2],
         "four": random_array(2, 2, 2, 8),
+        "a": random_array(4, 8),
+        "b": random_array(5, 8),
+        "c": random_array(2, 3, 4, 8),
+        "d": random_array(2, 3, 4, 8),
+        "my keys": random_array(4, 8),
+        "it's": random_array(4, 8, seed=1),
+        "five": np.arange(5) * 3,
+        "far": np.array([0, 100_000, 7, 0]),
+        "half": half,
+        "one-off": np.where(np.arange(2400).reshape(3, 50, 16) == 800 + 320 + 11, half + 1, half),
+        "huge": np.full((2, 8), 3e38, "f4"),
+        "large": np.full((2, 8), 6e4, "f2"),
         "one-row": one_row,
         "one-row-after": rotate(one_row, Rotary(64), [0, 1, 3]),
         "padded": np.array([[7, 0, 1]]),
@@ -201,6 +233,9 @@ def write_files(folder: Path) -> None:
     save_file(named, folder / "named.safetensors")
     _write_what_is_not_read(folder)
     _write_tensors(folder)
+    (folder / "kernel.py").write_text(KERNEL)
+    late = "def rotate(x, positions):\n    import kernel\n    return kernel.split(x, positions)\n"
+    (folder / "late.py").write_text(late)
     sources = {"import": "import no_such_module_anywhere", "three": "f = 3"}
     sources["raises"] = "def f(x):\n    raise RuntimeError('no\\nmore')\n"
     for name, source in (sources | {"exit": "raise SystemExit(0)", "nothing": ""}).items():
@@ -209,15 +244,16 @@ def write_files(folder: Path) -> None:
 
 def _scaled(name: str) -> dict[str, Any]:
     scaling = LLAMA_31["rope_scaling"] | {"low_freq_factor": SCALED[name]}
-    model = LLAMA_31 | {"hidden_size": 512, "num_attention_heads": 8, "rope_scaling": scaling}
-    own = {"other": {"model_type": "qwen2"}, "large": {"rope_theta": 5e6}}
-    return model | own.get(name, {})
+    own: dict[str, Any] = {"hidden_size": 512, "num_attention_heads": 8, "rope_scaling": scaling}
+    own |= {"model_type": "qwen2"} if name == "other" else {}
+    return LLAMA_31 | own | ({"rope_theta": 5e6} if name == "large" else {})
 
 
 def _write_what_is_not_read(folder: Path) -> None:
     contents = {"words.npy": b"these are words", "words.safetensors": b"these are words"}
     contents |= {"empty.npz": b"", "empty.npy": b"", "before.txt": b""}
     contents |= {"there.csv": b"mine", "there.png": b"mine", "code.npz": b"f = 3"}
+    contents |= {"integer.fixed.json": b"mine", "x.gguf": gguf(llama(rope__freq_base=None))}
     contents["cut.npy"] = (folder / "x.npy").read_bytes()[:-1]
     contents["x.bin"] = np.load(folder / "x.npy").tobytes()
     for name, content in contents.items():
@@ -238,6 +274,8 @@ def _write_what_is_not_read(folder: Path) -> None:
 
 def _write_tensors(folder: Path) -> None:
     (folder / "dump").mkdir()
+    later = {"k": random_array(4, 8), "q": random_array(2, 3, 4, 8)}
+    save_file(later, folder / "later.safetensors")
     model: dict[str, Any] = {}
     shapes = {"a": (4, 8), "b": (4, 8), "c": (4, 7)}
     for name in ("dump/1", "dump/2", "uneven"):
@@ -250,7 +288,7 @@ def _write_tensors(folder: Path) -> None:
     }
     x = random_array(32, 8).astype(ml_dtypes.bfloat16)
     y = rotate(x, Rotary(8))
-    single = {"q": x.astype(np.float32), "k": x.astype(np.float32)}
+    single: dict[str, Any] = {"q": x.astype(np.float32), "k": x.astype(np.float32)}
     np.savez(folder / "dump.npz", **single, q_out=rotate(single["q"], Rotary(8)))
     np.savez(folder / "turned.npz", q=rotate(single["q"], Rotary(8)), k=single["k"])
     np.save(folder / "turned.npy", rotate(single["q"], Rotary(8)))
@@ -263,6 +301,10 @@ def _write_tensors(folder: Path) -> None:
         model |= {f"{start}self_attn.{k}_proj.weight": random_array(n, 16) for k, n in rows.items()}
         model[f"{start}input_layernorm.weight"] = random_array(16)
     save_file(model, folder / "model" / "w.safetensors")
+    for keys in (1, 2, 4):
+        name = "transformer.h.0.self_attention.query_key_value.weight"
+        weights = {name: random_array((4 + 2 * keys) * 8, 32)}
+        save_file(weights, folder / f"falcon-{keys}" / "w.safetensors")
     weights = {
         f"{name}_proj.weight": random_array(rows, 6) for name, rows in (("q", 32), ("k", 16))
     }

@@ -12,9 +12,9 @@ A line of `calls/COMMAND.txt` is a row, `OPTIONS ==> WANTED`, and WANTED is one 
 
 or `OPTIONS =!> MESSAGE`: the command is refused, and the message has this text. `...` in a text
 stands for anything. A row may want several things of a run, each after an arrow, and call the
-result of a call `it`; `=1>` is the arrow of a run that ends with exit code 1. Words in braces are
-those of `SHORT`. Calls name what the library and `names` have, and rows name the files of
-`row_files.py`, which they leave as they are.
+result of a call `it`; `=1>` and `=2>` are arrows of runs that end with these exit codes. Words in
+braces are those of `SHORT`. Calls name what the library and `names` have, and rows name the files
+of `row_files.py`, which they leave as they are. Rows in the folder `slow` are of the slow tier.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import numpy as np
 import pytest
 from cli.row_files import MODELS, QUERY, write_files
 from helpers import ROOT, assert_refused, read_output
+from judging import MANY_CALLS
 
 import ropecli
 from ropecli import load_model, render, rope
@@ -45,15 +46,19 @@ from ropecli.render import document
 from ropecli.results import Result, ResultGroup
 
 CALLS = ROOT / "tests" / "cli" / "calls"
+#: Of commands, those that take seconds with the mark of the slow tier.
 ROWS = [
-    (path.stem, line)
-    for path in sorted(CALLS.glob("*.txt"))
+    pytest.param(path.stem, line, id=f"{path.stem} {line}"[:100], marks=marks)
+    for folder, marks in ((CALLS, ()), (CALLS / "slow", pytest.mark.slow))
+    for path in sorted(folder.glob("*.txt"))
     for line in path.read_text().splitlines()
     if line and not line.startswith("#")
 ]
-ARROW = re.compile(r" ?(==>|=1>|=!>) ")
+ARROW = re.compile(r" ?(==>|=[12]>|=!>) ")
 SHORT = {
     "{dynamic}": "--dim 8 --rope-type dynamic --set factor=2 --context 64",
+    "{quickly}": " ".join(f"--ignore '{law}'" for law in MANY_CALLS),
+    "{4}": '(x, positions)" --axes-of-x "b h s d" --dim 16 --context 512 -q',
     "{files}": "--q tokens.npy --k tokens.npy --v values.npy",
     "{coder}": "--model coder.json --write new.json",
     "{half}": "weights.safetensors -o new.safetensors --to half",
@@ -71,6 +76,11 @@ class Run(NamedTuple):
     out: str
     err: str
     new: Any  #: Content of the only file that is new; None where there are several, or none.
+
+    @property
+    def document(self) -> Any:
+        """The JSON document on stdout."""
+        return json.loads(self.out)
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +153,7 @@ def names() -> dict[str, Any]:
     return {
         **{name: getattr(ropecli, name) for name in ropecli.__all__},
         "np": np,
-        "json": json,
-        "Path": Path,
+        "content": lambda name: json.loads(Path(f"{name}.json").read_text()),
         "array": lambda name: np.load(f"{name}.npy"),
         "rotary": rotary,
         "expected": expected,
@@ -168,14 +177,30 @@ def as_in_document(value: Any) -> Any:
     return json.loads(document.text("", {}, value))["result"]
 
 
-def value_at(path: str, document: Any) -> Any:
-    """Return the value at a path in a document."""
+def value_at(path: str, run: Run) -> Any:
+    """Return the value at a path in the result, in the parameters, or in what is new."""
+    if path.startswith("new"):
+        return value_in({"new": as_in_document(run.new)}, path)
+    own = path.startswith("parameters")
+    return value_in(run.document if own else run.document["result"], path)
+
+
+def value_in(whole: Any, path: str) -> Any:
+    """Return the value at a path in a document; of a list, `*` is each."""
     name, _, rest = path.partition(".")
     if not name:
-        return document
+        return whole
     if name == "*":
-        return [value_at(rest, each) for each in document]
-    return value_at(rest, document[int(name) if isinstance(document, list) else name])
+        return [value_in(each, rest) for each in whole]
+    return value_in(whole[int(name) if isinstance(whole, list) else name], rest)
+
+
+def split(row: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the words, the arrows, and what each of them points at."""
+    for short, long in SHORT.items():
+        row = row.replace(short, long)
+    options, *steps = ARROW.split(row)
+    return shlex.split(options), steps[::2], steps[1::2]
 
 
 def assert_says(text: str, wanted: str) -> None:
@@ -189,35 +214,28 @@ def assert_wanted(wanted: str, run: Run, names: dict[str, Any]) -> None:
     """Assert one thing that a row wants of a run."""
     __tracebackhide__ = True
     kind, _, rest = wanted.partition(" ")
-    if kind == "says":
+    if rest.startswith("= "):
+        assert value_at(kind, run) == as_in_document(eval(rest[2:], names))
+    elif kind == "says":
         assert_says(run.out, rest)
     elif kind == "notes" and rest:
         assert_says(run.err, rest)
     elif kind == "notes":
         assert run.err == ""
-    elif rest.startswith("= "):
-        document = json.loads(run.out)
-        place = document["result"]
-        if kind.startswith(("new", "parameters")):
-            place = document | {"new": as_in_document(run.new)}
-        assert value_at(kind, place) == as_in_document(eval(rest[2:], names))
     elif kind == "parameters":
         given = as_in_document(eval(f"dict({', '.join(rest.split())})", names))
-        parameters = json.loads(run.out)["parameters"]
+        parameters = run.document["parameters"]
         assert parameters | given == parameters
     else:
         names["it"] = eval(wanted, names)
-        assert json.loads(run.out)["result"] == as_in_document(names["it"])
+        assert run.document["result"] == as_in_document(names["it"])
 
 
-@pytest.mark.parametrize(("command", "row"), ROWS, ids=[" ".join(row)[:100] for row in ROWS])
+@pytest.mark.parametrize(("command", "row"), ROWS)
 def test_options_are_the_call(
     command: str, row: str, unchanged: set[Path], names: dict[str, Any]
 ) -> None:
-    for short, long in SHORT.items():
-        row = row.replace(short, long)
-    options, *steps = ARROW.split(row)
-    words, arrows, wanted = shlex.split(options), steps[::2], steps[1::2]
+    words, arrows, wanted = split(row)
     if arrows[0] == "=!>":
         assert_says(assert_refused(command, *words), wanted[0])
         return
@@ -225,15 +243,15 @@ def test_options_are_the_call(
     for form in ([], ["--json"]):
         of_form = [each for each in wanted if each.startswith("says ") != bool(form)]
         if of_form:
-            shown = read_output(command, *words, *form, code=int(arrows[0] == "=1>"))
+            shown = read_output(command, *words, *form, code=int(arrows[0].strip("=>") or 0))
             run = Run(*shown, take_new(unchanged))
             for each in of_form:
                 assert_wanted(each, run, own)
 
 
-@pytest.mark.parametrize("command", dict(ROWS))
 @pytest.mark.usefixtures("unchanged")
-def test_a_refusal_leaves_the_document_empty(command: str) -> None:
-    row = next((row for name, row in ROWS if name == command and "=!>" in row), None)
-    words = ["--frobnicate"] if row is None else shlex.split(ARROW.split(row)[0])
-    assert assert_refused(command, *words, "--json", "-q")
+@pytest.mark.parametrize("path", sorted(CALLS.glob("*.txt")), ids=lambda path: path.stem)
+def test_a_refusal_leaves_stdout_empty_where_a_document_is_wanted(path: Path) -> None:
+    refused = [row for row in path.read_text().splitlines() if "=!>" in row]
+    words, *_ = split(refused[0])
+    assert assert_refused(path.stem, *words, "--json", "-q")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers import assert_refused, read_stdout, run_here
-from models.gguf.writer import gguf, save
-from models.lint.cases import CASES, config, llama
+from models.lint.cases import CASES, config
 
 import ropecli
 
@@ -27,15 +24,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(name).mkdir()
         Path(name, "config.json").write_text(json.dumps(content, indent=1))
     return tmp_path
-
-
-def test_several_files_are_told_in_their_order() -> None:
-    path = save(Path(), gguf(llama(rope__freq_base=None)))
-    text = read_stdout("lint", "sound", "wrong/config.json", str(path), "-q", code=1)
-    assert [line.split(": ")[:2] for line in text.splitlines()] == [
-        ["wrong/config.json:11:3", "error R012"],
-        ["x.gguf", "warning R102"],
-    ]
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,43 +84,6 @@ def test_a_form_may_be_named_in_two_ways(form: str) -> None:
 
 # Cures.
 
-#: Keys that the fixes are for, next to those of a sound file; and the same keys after them.
-CURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "misspelt": ({"rope_theta": None, "rope_teta": 5e5}, {"rope_theta": 5e5}),
-    "an integer": (
-        {"rope_scaling": {"attention_factor": 1}},
-        {"rope_scaling": {"attention_factor": 1.0}},
-    ),
-}
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
-
-
-def _with(keys: dict[str, Any]) -> dict[str, Any]:
-    """A yarn configuration with other keys; None removes one."""
-    made = config(max_position_embeddings=131_072, rope_theta=1e6, rope_scaling=dict(YARN))
-    for name, value in keys.items():
-        if isinstance(value, dict):
-            made[name] |= value
-        else:
-            made[name] = value
-    return {name: value for name, value in made.items() if value is not None}
-
-
-@pytest.mark.parametrize("case", CURED)
-def test_a_cure_that_is_certain_is_written_into_a_copy(case: str) -> None:
-    before, after = map(_with, CURED[case])
-    path = Path("config.json")
-    path.write_text(json.dumps(before, indent=2))
-    text = read_stdout("lint", "config.json", "--fix", "--fail-on", "never")
-    assert re.search(
-        r"\nFixed: R\d+(, R\d+)*\n--- config.json\n\+\+\+ config.fixed.json\n@@ ", text
-    )
-    assert text.endswith("\n\nWritten: config.fixed.json\n")
-    assert json.loads(path.read_text()) == before
-    assert json.loads(Path("config.fixed.json").read_text()) == after
-    fixed = {each.rule for each in ropecli.lint("config.fixed.json")}
-    assert fixed < {each.rule for each in ropecli.lint("config.json")}
-
 
 #: A file as a person writes it, and what of it is fixed.
 WRITTEN = """{
@@ -188,24 +139,6 @@ def test_a_key_is_removed_with_its_comma_and_renamed_in_place(before: str, after
     if before != after:
         assert Path("new.json").read_text() == text.format(after)
     assert Path("new.json").exists() is (before != after)
-
-
-def test_nothing_is_written_where_no_cure_is_certain() -> None:
-    text = read_stdout("lint", "wrong", "--fix", code=1)
-    assert text.endswith("\nNo finding has a safe automatic fix: nothing is written.\n")
-    assert [path.name for path in Path("wrong").iterdir()] == ["config.json"]
-
-
-def test_fixes_that_are_refused() -> None:
-    Path("config.json").write_text(json.dumps(_with(CURED["misspelt"][0])))
-    Path("config.fixed.json").touch()
-    assert "exists; pass --force" in assert_refused("lint", "config.json", "--fix")
-    assert "takes one config.json, got 2" in assert_refused("lint", "wrong", "sound", "--fix")
-    path = save(Path(), gguf(llama(rope__freq_base=None)))
-    line = "only a config.json can be fixed, got x.gguf"
-    assert assert_refused("lint", str(path), "--fix") == line
-    got = json.loads(read_stdout("lint", "config.json", "--fix", "--force", "--json", code=1))
-    assert got["result"]["fixed"]["rules"] == ["R009"]
 
 
 def test_github_gets_no_control_characters(tmp_path: Path) -> None:

@@ -179,12 +179,6 @@ def test_stdout_has_the_file_alone() -> None:
 
 
 @pytest.mark.slow
-def test_log_x_needs_curves() -> None:
-    line = assert_refused(*SCORES.split(), "-o", "x.png", "--log-x")
-    assert line == "log x requires a line plot"
-
-
-@pytest.mark.slow
 def test_a_backend_that_only_a_notebook_has() -> None:
     done = run_cli(*DECAY.split(), "-o", "x.png", MPLBACKEND="module://nowhere.backend")
     assert (done.returncode, done.stderr) == (0, "")
