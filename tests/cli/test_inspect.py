@@ -67,6 +67,3 @@ def test_models_that_can_be_read_are_told_beside_those_that_cannot(tmp_path: Pat
     assert "no rotary position embedding found" in done.stderr
     done = run_here("inspect", str(tmp_path / "missing.json"), llama, "--json")
     assert (done.returncode, done.stdout) == (2, "")
-    done = run_here("inspect", llama, llama, "-o", str(tmp_path / "x.png"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "-o takes a single model, got 2" in done.stderr

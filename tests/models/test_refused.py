@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import assert_refused, for_each
+from helpers import assert_refused, for_each, soon
 from models.configs import DEEPSEEK_V3, DYNAMIC, GPT_OSS, LLAMA_31, SMOLLM3
 
 from ropecli import FileError, load_model
@@ -179,6 +179,29 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
 def test_what_is_refused(stack: str, config: Config, message: str) -> None:
     with pytest.raises(FileError, match=message):
         load_model(config, reading=stack)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LLAMA
+        | {"model_type": "granite_swa", "layer_rope_theta": [10_000 + i for i in range(65_536)]},
+        LLAMA
+        | {"model_type": "mystery"}
+        | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4} for i in range(30_000)}},
+        LLAMA | {f"k{i}_config": LLAMA | {"rope_theta": 1e4} for i in range(20_000)},
+        LLAMA
+        | {
+            "rope_theta": [10_000 + i for i in range(65_536)],
+            "layer_types": [f"kind {i}" for i in range(65_536)],
+        },
+    ],
+    ids=["bases", "nested", "parts", "list"],
+)
+def test_every_layer_a_kind_of_its_own(config: Config) -> None:
+    # A tenth of a second; without the limit it would be 20.
+    with soon(), pytest.raises(FileError, match="at most 64 kinds of layers"):
+        load_model(config)
 
 
 def test_inspect_ends_with_1(tmp_path: Path) -> None:
