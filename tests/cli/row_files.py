@@ -24,7 +24,7 @@ from models.gguf.writer import gguf
 from models.lint.cases import CASES, config, llama
 from numpy.typing import NDArray
 
-from ropecli import Rotary, rotate
+from ropecli import Rotary, permute, rotate
 from ropecli.files.formats.safetensors import serialize
 
 #: Layers with a window and without, each with its base.
@@ -298,6 +298,8 @@ def write_files(folder: Path) -> None:
     (folder / "x.gguf").write_bytes(gguf(llama(rope__freq_base=None)))
     (folder / "x.bin").write_bytes(np.load(folder / "x.npy").tobytes())
     (folder / "cut.npy").write_bytes((folder / "x.npy").read_bytes()[:-1])
+    weights, permuted = folder / "weights.safetensors", folder / "permuted.safetensors"
+    permute(weights, permuted, to="half", heads=4, kv_heads=2)
     copies = {"q.npy": "q.csv", "rows.npy": "x.csv", "query.npz": "w.csv"}
     for name, copy in copies.items():
         (folder / copy).write_bytes((folder / name).read_bytes())

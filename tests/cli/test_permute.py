@@ -52,14 +52,3 @@ def test_scores_that_differ_end_with_1_and_no_file(here: Path) -> None:
     document = read_json("permute", *WORDS, "--heads", "4", code=1)
     assert document["result"]["passed"] is False
     assert not (here / "out.safetensors").exists()
-
-
-def test_a_conversion_by_others_is_checked(here: Path) -> None:
-    read_stdout("permute", *WORDS, *SIZES)
-    words = ["permute", "m.safetensors", "--check", "out.safetensors", "--to", "half", *SIZES]
-    first = "PASS  out.safetensors against m.safetensors in layout half: the scores are equal"
-    assert read_stdout(*words).splitlines()[0] == first
-    words[3] = "m.safetensors"
-    text = read_stdout(*words, "-q", code=1)
-    assert text.startswith("FAIL  m.safetensors against m.safetensors in layout half")
-    assert "rows as before the conversion: layers.0.attn.q_proj.weight and 13 more" in text
