@@ -58,7 +58,7 @@ ARROW = re.compile(r" ?(==>|=[12]>|=!>) ")
 SHORT = {
     "{dynamic}": "--dim 8 --rope-type dynamic --set factor=2 --context 64",
     "{quickly}": " ".join(f"--ignore '{law}'" for law in MANY_CALLS),
-    "{args}": '(x, positions)" --axes-of-x "b h s d" --dim 16 --context 512 -q',
+    "{heads}": '--axes-of-x "b h s d" --dim 16 --context 512 -q',
     "{files}": "--q tokens.npy --k tokens.npy --v values.npy",
     "{coder}": "--model coder.json --write new.json",
     "{half}": "weights.safetensors -o new.safetensors --to half",
