@@ -1,4 +1,4 @@
-"""The diff command, as a user meets it."""
+"""Pictures of the diff command."""
 
 from __future__ import annotations
 

@@ -28,14 +28,10 @@ SHOWN = r"\x1b[31mX\nerror: fake"
 
 @pytest.fixture(autouse=True)
 def folder(here: Path) -> Path:
-    """The current folder: arrays that fit heads of 8 and that do not, and shards of q, k and v.
-
-    About wide.npy there is a note.
-    """
+    """The current folder: arrays that fit heads of 8 and that do not, and shards of q, k and v."""
     np.save("a.npy", random_array(4, 8))
     np.save("b.npy", random_array(5, 8, seed=1))
     np.save("odd.npy", random_array(4, 7))
-    np.save("wide.npy", random_array(2, 2, 2, 8))
     (here / "dump").mkdir()
     for number, rows in ((1, 4), (2, 6), (10, 5)):
         arrays = {name: random_array(rows, 8, seed=number) for name in ("h.q", "h.k", "h.v")}

@@ -1,4 +1,4 @@
-"""Encodings that a table of frequencies describes, of one axis and of two (RoPE-Mixed)."""
+"""An implementation that a table of frequencies describes, of two axes (RoPE-Mixed)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linear command: what it computes, reads, and writes."""
+"""The linear command: its notes, its feature maps, and what it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lint command: findings as words, as an exit code, as a document, as SARIF."""
+"""The lint command: the order of its words, files of SARIF, and fixed copies."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_files_stand_apart_from_both_sides() -> None:
     assert all(lines[i - 1] == "" != lines[i - 2] for i in heads[1:])
 
 
-# Forms of stdout, levels that fail, single rules, patterns.
+# Forms of stdout.
 
 
 def test_annotations_of_github() -> None:

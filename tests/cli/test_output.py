@@ -1,4 +1,4 @@
-"""-o: a figure or numbers by suffix, whole or not at all, and never over what is read."""
+"""-o: a figure or numbers by suffix, whole or not at all."""
 
 from __future__ import annotations
 
@@ -121,9 +121,6 @@ def test_a_figure_that_fails_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("ropecli.render.figure.figure_bytes", fail)
     assert assert_refused("decay", "--dim", "4", "-o", "x.png") == "out of memory"
     assert set(Path().iterdir()) == before
-
-
-# No command writes over what it reads, whatever the file is called there.
 
 
 # Forms.

@@ -1,4 +1,4 @@
-"""The precision command: what it asks the library for, and what it prints."""
+"""Policies on the page and in the help of the precision command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report command: its file, its page and its refusals."""
+"""The report command: its file and its document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scores command, as a user meets it."""
+"""The exit code of the scores command."""
 
 from __future__ import annotations
 
