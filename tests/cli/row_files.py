@@ -205,6 +205,7 @@ def arrays() -> dict[str, Any]:
         # Before and after rotation.
         "before": before,
         "after": rotate(before, ROPE),
+        "halves": rotate(before, Rotary(8, pairs_out=Rotary(8, layout="half").pairs_in)),
         "noise": before + np.sin(np.arange(512))[:, None],
         "heads": heads.swapaxes(1, 2),
         "heads-after": rotate(heads, ROPE).swapaxes(1, 2),
