@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from helpers import assert_refused
 
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of, quote
@@ -41,22 +40,6 @@ def test_another_name_is_refused(value: object, allowed: tuple[str, ...], messag
     with pytest.raises(ArgumentError) as caught:
         one_of("it", value, allowed)
     assert str(caught.value) == f"it must be {message}"
-
-
-@pytest.mark.parametrize(
-    ("words", "end"),
-    [
-        ("decay --layout neox", "neox is half"),
-        ("verify --dtype bf16", "bf16 is bfloat16"),
-        ("decay --rope-type yarm", "did you mean yarn?"),
-        ("decay --encoding alibbi", "did you mean alibi?"),
-        ("scale --factor 2 --method pi", "pi is linear"),
-        ("linear --feature-map Elu", "did you mean elu?"),
-        ("precision --policy bf16-position", "did you mean bf16-positions?"),
-    ],
-)
-def test_the_command_line_says_what_was_probably_meant(words: str, end: str) -> None:
-    assert assert_refused(*words.split()).endswith(end)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from cli.kernel import KERNEL
-from helpers import assert_refused, run_cli, run_in_terminal, slow_rows
+from helpers import run_cli, run_in_terminal, slow_rows
 from judging import MANY_CALLS
-from models.configs import TINY
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.convention import (
@@ -60,74 +59,6 @@ def test_a_right_one_passes(kernel: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert err == [f"note: running the code of {kernel}:split"]
 
 
-@pytest.mark.parametrize("words", [["nowhere.py:f"], ["--command", "nowhere {x} {out}"], []])
-def test_no_code_is_said_to_run_that_is_not_there(words: list[str]) -> None:
-    assert_refused("check", *words)
-
-
-def test_another_convention_fails_with_its_cure(
-    kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    target = f"{kernel}:split"
-    expected = ["--dim", "32", "--layout", "interleaved"]
-    out, _ = assert_checked(capfd, target, *expected, *QUICKLY, code=1)
-    assert out.startswith(f"FAIL  {target} is not the RoPE that is expected\n")
-    words = " ".join(out.split())
-    assert "Layout half, expected interleaved: permute the q/k weights" in words
-    assert "smallest case: position 1, x = e_0: got (0.5403 at 0, 0 at 1, 0.8415 at 16)" in words
-    assert "FAIL convention" in words
-    assert "1 check fails of " in words
-
-
-@pytest.mark.slow
-def test_a_model_says_what_is_expected(
-    kernel: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    config = tmp_path / "config.json"
-    given = TINY | {"head_dim": 32, "max_position_embeddings": 2048}
-    config.write_text(json.dumps(given))
-    out, _ = assert_checked(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY)
-    assert out.startswith(f"PASS  {kernel}:split is the RoPE of {config} by the checks ")
-    config.write_text(json.dumps(given | {"rope_theta": 500000.0}))
-    out, _ = assert_checked(capfd, f"{kernel}:split", "--model", str(config), *QUICKLY, code=1)
-    assert "base 10000, expected 500000" in " ".join(out.split())
-
-
-@pytest.mark.slow
-def test_the_document_holds_checks_and_what_was_identified(
-    kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--dim", "32", "--dtype", "bfloat16", "--json", "-q", *QUICKLY]
-    out, err = assert_checked(capfd, f"{kernel}:split", *words)
-    assert err == []
-    document = json.loads(out)  # nothing of the kernel's is on stdout
-    assert document["schema"] == "ropecli.check/1"
-    assert document["parameters"]["target"] == f"{kernel}:split"
-    taken = {
-        "dim": 32, "axes": 1, "dtype": ["bfloat16"], "context": 131_072,
-        "original": None, "base": None, "seed": 0,
-    }  # fmt: skip
-    assert {name: document["parameters"][name] for name in taken} == taken
-    result = document["result"]
-    assert result["passed"] is True
-    assert result["diagnosis"] is None
-    assert result["identified"]["layout"] == "half"
-    assert result["identified"]["base"] == pytest.approx(10_000, rel=0.02)  # from 8 bits
-    names = {check["name"] for check in result["checks"]}
-    assert {"rotation", "long positions", "long, short, long", "input untouched"} <= names
-    assert {check["expected"] for check in result["checks"]} == {"holds"}
-    assert {check["dtype"] for check in result["checks"]} == {"bfloat16"}
-
-
-@pytest.mark.slow
-def test_a_class_takes_its_arguments(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    options = ["--form", "module", "--dim", "32", "--base", "500", "--layout", "half", *QUICKLY]
-    assert_checked(capfd, f"{kernel}:Split", *options, "--init", "base=500")
-    wrong = ["--init", "base=700", "-q"]
-    out, _ = assert_checked(capfd, f"{kernel}:Split", *options, *wrong, code=1)
-    assert out.startswith("FAIL")
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -147,15 +78,6 @@ def test_an_argument_is_a_literal_or_a_plain_word(text: str, value: object) -> N
     assert key_values("--init", [f"key={text}"], python=True) == {"key": value}
 
 
-@pytest.mark.parametrize("text", ["", "torch.float32", "no-neox", "07", "(1, 2", "lambda"])
-def test_an_argument_that_is_neither_is_refused(
-    text: str, kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    _, err = assert_checked(capfd, f"{kernel}:Split", "--init", f"base={text}", code=2)
-    start = "error: --init base must be a literal of Python or a plain word, got "
-    assert err[-1].startswith(start + repr(text))
-
-
 @pytest.mark.slow
 def test_what_can_not_be_called_is_wrong_usage(
     kernel: Path, capfd: pytest.CaptureFixture[str]
@@ -166,77 +88,6 @@ def test_what_can_not_be_called_is_wrong_usage(
     assert err[-1].startswith("error: raises can't be called: ")
     assert "ValueError: no idea" in err[-1]
     assert "adapter: def apply(x, positions):" in "\n".join(err)
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        *slow_rows(
-            ("nans", "it gives NaN in 16 of 16 rows, first in row 0"),
-            ("lists", "x of float32: the result is float64"),
-            ("infinite", "it gives infinite values in 1 of 16 rows, first in row 15"),
-            ("gives_up", "a call that must be answered failed: RuntimeError: enough"),
-        ),
-    ],
-)
-def test_whatever_it_does_is_a_failure_in_a_sentence(
-    name: str, words: str, kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """One document on stdout, and nothing on stderr but what the kernel writes."""
-    target = f"{kernel}:{name}"
-    words_of_it = ["--dim", "16", "--context", "512", "--json", "-q", *QUICKLY]
-    axes = "s d" if name == "lists" else "b h s d"  # several results are not one of more axes
-    call = ["--call", f"{name}(x, positions)", "--axes-of-x", axes]
-    out, err = assert_checked(capfd, target, *words_of_it, *call, code=1)
-    diagnosis = json.loads(out)["result"]["diagnosis"]
-    assert words in diagnosis
-    assert "\n" not in diagnosis
-    assert err == []
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        *slow_rows(
-            ("nothing", "must be an array of numbers, got NoneType"),
-            ("shorter", "it returned shape (4, 3, 5, 15) for x of shape (4, 3, 5, 16)"),
-            ("generator", "must be an array of numbers, got generator"),
-            ("coroutine", "must be an array of numbers, got coroutine"),
-            ("speechless", "Odd"),
-            ("beyond_exception", "Own: mine"),
-            ("NeedsSize", "it has no method whose parameters are known; give the call with --call"),
-        ),
-    ],
-)
-def test_what_gives_nothing_to_judge_is_wrong_usage(
-    name: str, words: str, kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """One line, and nothing on stdout."""
-    how = ["--call", f"{name}(x, positions)", "--axes-of-x", "b h s d"] if name[0].islower() else []
-    size = ["--dim", "16", "--context", "512"]
-    out, err = assert_checked(capfd, f"{kernel}:{name}", *size, *how, "-q", code=2)
-    assert out == ""
-    assert words in err[-1]
-    assert len(err) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["masked", "matrix"])
-def test_subclasses_of_arrays_are_arrays(
-    name: str, kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert_checked(capfd, f"{kernel}:{name}", "--dim", "16", "--context", "512", "-q", *QUICKLY)
-
-
-@pytest.mark.slow
-def test_a_file_beside_it_may_be_imported_late(
-    kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    late = kernel.parent / "late_kernel.py"
-    late.write_text(
-        "def rotate(x, positions):\n    import kernel\n    return kernel.split(x, positions)\n"
-    )
-    assert_checked(capfd, f"{late}:rotate", "--dim", "16", "--context", "512", "-q", *QUICKLY)
 
 
 @pytest.mark.slow
@@ -275,34 +126,6 @@ def test_annotations_are_for_jobs_of_github_alone(
     json.loads(out)
     assert err
     assert all(line.startswith(f"::error file={kernel},line=") for line in err)
-
-
-@pytest.mark.slow
-def test_what_is_loosened_is_in_the_verdict(
-    kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    target = f"{kernel}:split"
-    short = ["--dim", "8", "--context", "64", "--dtype", "float16"]
-    loose = [
-        "--tolerance",
-        "float16=1e-2",
-        "--ignore",
-        "precision",
-        "--ignore",
-        "long, short, long",
-    ]
-    out, _ = assert_checked(capfd, target, *short, *loose)
-    assert out.startswith(
-        f"PASS  {target} passes the checks that were made: dim 8, base 10000, half ("
-    )
-    words = " ".join(out.split())
-    said = "tolerance of float16 at least 0.01; not judged by precision, 'long, short, long'"
-    assert f"loosened {said} PASS" in words
-    out, _ = assert_checked(capfd, target, *short, *loose, "--json", "-q")
-    assert json.loads(out)["result"]["loosened"] == said.split("; ")
-    _, err = assert_checked(capfd, target, *short, "--select", "none", code=2)
-    assert err[-1].startswith("error: check must be one of ")
-    assert err[-1].endswith(", two instances, got 'none'")
 
 
 CALLED = """
@@ -375,11 +198,6 @@ def test_an_option_lists_all_its_values(option: str, values: Iterable[str]) -> N
     assert [value for value in values if value not in words] == []
 
 
-def test_a_sequence_length_is_not_ignored(kernel: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    _, err = assert_checked(capfd, f"{kernel}:split", "--sequence-length", "4096", code=2)
-    assert err[-1].startswith("error: rope type default has no parameter sequence_length")
-
-
 @pytest.mark.slow
 def test_progress_appears_on_a_terminal_after_a_second(tmp_path: Path) -> None:
     target = "slow.py:turn"
@@ -413,14 +231,3 @@ def test_the_smallest_failing_call_is_saved(
         assert f"The smallest call that {kernel}:split answers wrongly" in str(held["call"])
     _, err = assert_checked(capfd, *arguments, "--save-failure", str(case), code=2)
     assert err[-1] == f"error: {case} exists; pass --force to replace it"
-
-
-@pytest.mark.parametrize("option", ["--junit", "--sarif", "--save-failure"])
-def test_the_implementation_is_never_replaced(
-    option: str, kernel: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    if option == "--save-failure":
-        kernel = kernel.rename(kernel.with_suffix(".npz"))
-    assert run(["check", "-q", f"{kernel}:split", option, str(kernel), "--force"]) == 2
-    assert f"input and output are the same file: {kernel}" in capfd.readouterr().err
-    assert kernel.read_text() == KERNEL

@@ -12,7 +12,6 @@ from helpers import (
     assert_refused,
     assert_same_bits,
     random_array,
-    read_json,
     read_output,
     read_stdout,
 )
@@ -29,14 +28,10 @@ SHOWN = r"\x1b[31mX\nerror: fake"
 
 @pytest.fixture(autouse=True)
 def folder(here: Path) -> Path:
-    """The current folder: arrays that fit heads of 8 and that do not, and shards of q, k and v.
-
-    About wide.npy there is a note.
-    """
+    """The current folder: arrays that fit heads of 8 and that do not, and shards of q, k and v."""
     np.save("a.npy", random_array(4, 8))
     np.save("b.npy", random_array(5, 8, seed=1))
     np.save("odd.npy", random_array(4, 7))
-    np.save("wide.npy", random_array(2, 2, 2, 8))
     (here / "dump").mkdir()
     for number, rows in ((1, 4), (2, 6), (10, 5)):
         arrays = {name: random_array(rows, 8, seed=number) for name in ("h.q", "h.k", "h.v")}
@@ -45,13 +40,6 @@ def folder(here: Path) -> Path:
 
 
 # Tensors by name, and shards.
-
-
-def test_what_another_format_has_no_place_for_is_named() -> None:
-    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "h.q", "-o", "q.npy")
-    assert "note: 2 other tensors of dump/1.safetensors are not in q.npy" in err
-    _, err = read_output("encode", "dump/1.safetensors", "--tensor", "*", "-o", "all.npy", code=2)
-    assert "holds one tensor, got 3; expected a format of many, such as .safetensors" in err
 
 
 def test_what_a_library_can_not_copy_is_named() -> None:
@@ -84,48 +72,6 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     read_output("encode", *words, "--force")
 
 
-def test_a_failure_is_told_at_the_end_and_loses_nothing() -> None:
-    Path("dump/1.safetensors").write_bytes(b"these are words")
-    words = ["dump/*", "--tensor", "h.q", "-o", "out"]
-    out, err = read_output("encode", *words, code=2)
-    assert "2 files written to out" in out
-    assert err.startswith("error: dump/1.safetensors is not a whole .safetensors file")
-    assert err.count("\n") == 1
-    out, err = read_output("encode", *words, "--force", "--json", code=2)
-    assert out == ""
-    assert err.startswith("error: dump/1.safetensors")
-
-
-def test_json_of_several_files() -> None:
-    document = read_json("encode", "dump/*", "--tensor", "*", "-o", "out")
-    assert document["parameters"]["positions_continue"] is False
-    files = document["result"]["files"]
-    assert [each["output"] for each in files] == [f"out/{n}.safetensors" for n in (1, 2, 10)]
-    assert [each["name"] for each in files[0]["arrays"]] == ["h.k", "h.q", "h.v"]
-    assert document["result"]["failures"] == []
-
-
-def test_check_says_whether_one_file_is_the_rotation_of_another() -> None:
-    np.save("x.npy", random_array(2, 30, 16))
-    words = ["x.npy", "--dim", "8", "--layout", "half"]
-    read_output("encode", *words, "-o", "y.npy")
-    out, err = read_output("encode", *words, "--check", "y.npy")
-    assert "y.npy is the rotation of x.npy, to the bit" in out
-    assert err == ""
-    out, _ = read_output("encode", "x.npy", "--dim", "8", "--check", "y.npy", code=1)
-    assert "y.npy is not the rotation of x.npy" in out
-    assert "116 of 120 vectors differ; the first is row (0, 1), head 0, at position 1:" in out
-    assert "ropecli identify x.npy y.npy --dim 8" in out
-    y = np.load("y.npy")
-    y[1, 20, 11] += 1
-    np.save("y.npy", y)
-    out, _ = read_output("encode", *words, "--check", "y.npy", "--json", code=1)
-    result = json.loads(out)["result"]
-    assert (result["passed"], result["differing"], result["heads"]) == (False, 1, 2)
-    assert (result["first"]["index"], result["first"]["head"]) == ([1, 20], 1)
-    assert (result["input"], result["output"], result["layout"]) == ("x.npy", "y.npy", "half")
-
-
 def test_check_of_another_engine_shows_how_far_its_angles_are_off() -> None:
     x = random_array(2_000, 8)
     np.save("x.npy", x)
@@ -138,16 +84,6 @@ def test_check_of_another_engine_shows_how_far_its_angles_are_off() -> None:
 
 
 # One file, or several.
-
-
-@pytest.mark.parametrize("name", ["./a.npy", "sub//c.npy", "sub/./c.npy"])
-def test_one_name_is_one_file_however_it_is_spelt(name: str) -> None:
-    Path("sub").mkdir()
-    np.save("sub/c.npy", random_array(3, 8))
-    out, _ = read_output("encode", name, "-o", "out.npy")
-    assert "out.npy written in" in out
-    assert_same_bits("out", got=np.load("out.npy"), expected=rotate(np.load(name), ROPE))
-    assert read_json("encode", name)["result"]["input"] == str(Path(name))
 
 
 def test_a_folder_of_a_format_may_end_in_a_slash() -> None:
@@ -170,42 +106,6 @@ def test_a_slash_at_the_end_makes_the_folder_of_one_file() -> None:
 # What is wrong with one.
 
 
-@pytest.mark.parametrize("names", [["odd.npy", "a.npy"], ["a.npy", "odd.npy"]])
-def test_a_file_that_does_not_fit_keeps_no_other_from_it(names: list[str]) -> None:
-    out, err = read_output("encode", *names, "--dim", "8", code=2)
-    assert out.startswith("a.npy  (4, 8) float32")
-    assert "1 file written next to the inputs" in out
-    assert err.startswith("error: the last axis must be a multiple of the head dim 8, got 7")
-    assert (err.count("\n"), "odd.npy" in err) == (1, True)
-    assert_same_bits("a", got=np.load("a.rope.npy"), expected=rotate(np.load("a.npy"), ROPE))
-
-
-def test_positions_that_fit_one_file_are_not_held_against_another() -> None:
-    np.save("five.npy", np.arange(5) * 3)
-    out, err = read_output("encode", "a.npy", "b.npy", "--positions", "five.npy", code=2)
-    assert out.startswith("b.npy")
-    assert err == "error: a.npy: positions of five.npy must have shape (4,), got (5,)\n"
-    expected = rotate(np.load("b.npy"), ROPE, np.arange(5) * 3)
-    assert_same_bits("b", got=np.load("b.rope.npy"), expected=expected)
-
-
-def test_where_no_file_can_be_rotated_each_says_why() -> None:
-    out, err = read_output("encode", "odd.npy", "none.npy", "--dim", "8", code=2)
-    odd, none = err.splitlines()
-    assert out == ""
-    assert odd.startswith("error: the last axis must be")
-    assert none == "error: cannot read none.npy: No such file or directory"
-    said = assert_refused("encode", "a.npy", "b.npy", "--layout", "diagonal")
-    assert said.startswith("layout must be interleaved or half")
-
-
-def test_a_failure_names_its_file_once() -> None:
-    words = ["--dim", "8", "--offset", str(2**53 - 3)]  # which 4 rows reach, and not 5
-    _, err = read_output("encode", "a.npy", "b.npy", "odd.npy", *words, code=2)
-    assert [line.count(".npy") for line in err.splitlines()] == [1, 1]
-    assert err.startswith("error: b.npy: positions must be at most 2^53 in magnitude, got ")
-
-
 @pytest.mark.parametrize("names", [["odd.npy", "a.npy", "b.npy"], ["a.npy", "b.npy"]])
 def test_a_model_on_stdin_is_read_once(names: list[str]) -> None:
     code = 2 if "odd.npy" in names else 0
@@ -225,29 +125,6 @@ def test_a_model_that_can_not_be_read_is_told_once() -> None:
 # Notes and warnings.
 
 
-def test_notes_of_later_files_are_said_at_the_end_each_once() -> None:
-    for name in ("c.npy", "d.npy"):
-        np.save(name, random_array(2, 3, 4, 8))
-    note = "of 4 axes, 2 (4 long) was taken for the sequence; if it is another, name it with "
-    said = f"c.npy: {note}--sequence-axis"
-    names = ["a.npy", "c.npy", "d.npy"]
-    out, err = read_output("encode", *names, "-o", "out")
-    assert err == f"note: {said}\n"
-    assert "3 files written" in out
-    out, err = read_output("encode", *names, "-o", "out", "--force", "--json")
-    assert json.loads(out)["result"]["notes"] == [said]
-    assert read_output("encode", *names, "-o", "out", "--force", "-q")[1] == ""
-
-
-def test_notes_of_later_tensors_are_said_too() -> None:
-    save_file({"k": random_array(4, 8), "q": random_array(2, 3, 4, 8)}, "x.safetensors")
-    _, err = read_output("encode", "x.safetensors", "--tensor", "*")
-    assert err.startswith("note: x.safetensors: q: of 4 axes, 2 (4 long) was taken")
-    assert err.count("\n") == 1
-    out, _ = read_output("encode", "x.safetensors", "--tensor", "*", "--json", "--force")
-    assert [f"note: {note}\n" for note in json.loads(out)["result"]["notes"]] == [err]
-
-
 def test_many_different_notes_are_cut() -> None:
     for length in range(1, 13):
         np.save(f"n{length}.npy", random_array(1, 1, length, 8))
@@ -256,17 +133,6 @@ def test_many_different_notes_are_cut() -> None:
     assert err.splitlines()[-1] == "note: and 4 more such notes, all in --json"
     out, _ = read_output("encode", "a.npy", "n*.npy", "-o", "out", "--json", "--force")
     assert len(json.loads(out)["result"]["notes"]) == 12
-
-
-def test_what_overflowed_is_counted_by_dtype() -> None:
-    # At position 1 the slower pairs turn by 0.1 and less: (1, 1) becomes at most 1.1 long.
-    np.save("a.npy", np.full((2, 8), 3e38, "f4"))
-    np.save("b.npy", np.full((2, 8), 6e4, "f2"))
-    _, err = read_output("encode", "a.npy", "b.npy", "--force")
-    assert err.splitlines() == [
-        "warning: 1 pair overflowed float32 after rotation",
-        "warning: 2 pairs overflowed float16 after rotation",
-    ]
 
 
 # Names that no terminal should get.
@@ -305,13 +171,6 @@ def test_files_with_names_that_are_no_text() -> None:
     assert err.count("\n") == 2
 
 
-def test_the_command_that_is_proposed_can_be_pasted() -> None:
-    Path("a.npy").rename("my keys.npy")
-    np.save("it's.npy", random_array(4, 8, seed=1))
-    out, _ = read_output("encode", "my keys.npy", "--check", "it's.npy", code=1)
-    assert """ropecli identify 'my keys.npy' 'it'"'"'s.npy' --dim 8""" in out
-
-
 def test_the_command_that_is_proposed_has_the_options_it_needs() -> None:
     for name, seed in (("x", 0), ("y", 1)):
         save_file(
@@ -330,41 +189,3 @@ def test_the_command_that_is_proposed_has_the_options_it_needs() -> None:
     words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
     out, _ = read_output("encode", *words, "--check", "r.bin", code=1)
     assert "identify" not in out, "which reads no file without a header"
-
-
-# Streams that are not there.
-
-
-# How far float32 angles may be off.
-
-
-def test_the_furthest_position_says_how_far_tables_may_be_off() -> None:
-    Path("config.json").write_text(
-        json.dumps(
-            {"model_type": "llama", "hidden_size": 16, "num_attention_heads": 2}
-            | {"rope_theta": 1e4, "max_position_embeddings": 4096}
-        )
-    )
-    np.save("p.npy", [0, 100_000, 7, 0])
-    words = ["a.npy", "--model", "config.json", "--positions", "p.npy"]
-    out, err = read_output("encode", *words, "--json")
-    result = json.loads(out)["result"]
-    assert result["positions"] == [0, 0]
-    assert [array["furthest"] for array in result["arrays"]] == [100_000]
-    told = re.search(r"off by up to ([\d.e-]+) radian", err)
-    assert told is not None
-    # Frequency 0.1 rounds by 2^-28, which 100,000 multiplies, and the angle 10,000 by 2^-11.
-    expected = 1e5 * 2.0**-28 + 2.0**-11
-    assert result["float32_table_error"] == pytest.approx(expected)
-    assert float(told[1]) == pytest.approx(expected, rel=0.05)  # two digits
-
-
-def test_furthest_counts_offset_sign_and_every_axis() -> None:
-    assert read_json("encode", "a.npy", "--offset", "-9")["result"]["arrays"][0]["furthest"] == 9
-    np.save("p.npy", [[0, 1], [2, -50], [3, 3], [4, 4]])
-    words = ["--rope-type", "axial", "--positions", "p.npy", "--force", "--json"]
-    out, _ = read_output("encode", "a.npy", *words)
-    assert json.loads(out)["result"]["arrays"][0]["furthest"] == 50
-
-
-# What is refused is refused before a word is said.

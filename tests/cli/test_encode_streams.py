@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from files.hostile import feed_stdin
-from helpers import ROOT, assert_refused, assert_same_bits, random_array, run_in_terminal
+from helpers import ROOT, assert_refused, assert_same_bits, random_array, run_cli, run_in_terminal
 
 from ropecli import Rotary, rotate
 from ropecli.cli.app import run
@@ -151,6 +151,15 @@ def test_terminals_are_no_place_for_data(here: Path) -> None:
     screen = run_in_terminal("encode", "-", "-o", "z.npy", cwd=here)
     assert screen.code == 2
     assert "error: stdin is a terminal; expected a .npy file" in screen.text
+
+
+def test_progress_is_drawn_on_a_terminal_only(here: Path) -> None:
+    there = run_in_terminal("encode", "x.npy", cwd=here)
+    assert there.code == 0
+    assert "x.rope.npy written" in there.text
+    piped = run_cli("encode", "x.npy", "--force", cwd=here)
+    assert (piped.returncode, piped.stderr) == (0, "")
+    assert "\x1b" not in piped.stdout
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from helpers import (
     ROOT,
     assert_refused,
     oracle,
-    read_json,
     read_output,
     read_stdout,
     run_cli,
@@ -98,28 +97,6 @@ def test_output_in_the_help_is_what_the_example_prints(
         else:
             assert each in printed, f"{line} does not print {each!r}"
             outputs.pop(0)
-
-
-@pytest.mark.parametrize(("text", "number"), [("8k", 8192), ("0.25M", 2**18), ("128K", 2**17)])
-def test_lengths_are_given_as_they_are_called(text: str, number: int) -> None:
-    got = read_json("frequencies", "--dim", "4", "--context", text)
-    assert got["parameters"]["context"] == number
-
-
-@pytest.mark.parametrize(
-    ("command", "guess", "meant"),
-    [
-        ("precision", "--dtype", "--policy"),
-        ("scale", "--from", "--original"),
-        ("diff", "--stacks", "--as"),
-        ("decay", "--theta", "--base"),
-    ],
-)
-def test_an_option_is_found_by_the_name_that_people_guess(
-    command: str, guess: str, meant: str
-) -> None:
-    assert f"No such option: {guess}" in (line := assert_refused(command, guess, "1"))
-    assert meant in line
 
 
 @EACH

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import assert_refused, read_json, read_output, read_stdout, run_here
+from helpers import read_json, read_stdout, run_here
 from models.configs import ALL, LLAMA_31, PHI_3
 
 from ropecli import load_model
@@ -68,28 +67,3 @@ def test_models_that_can_be_read_are_told_beside_those_that_cannot(tmp_path: Pat
     assert "no rotary position embedding found" in done.stderr
     done = run_here("inspect", str(tmp_path / "missing.json"), llama, "--json")
     assert (done.returncode, done.stdout) == (2, "")
-    done = run_here("inspect", llama, llama, "-o", str(tmp_path / "x.png"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "-o takes a single model, got 2" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("config", "length", "note"),
-    [
-        (LLAMA_31, 4096, "--sequence-length has no effect on rope type llama3"),
-        (PHI_3, 4096, "--sequence-length 4096 is too short to change anything: all shorter..."),
-        (PHI_3, 4097, ""),
-        (PHI_3, 1, ""),  # the table of short sequences is asked for
-    ],
-)
-def test_a_length_that_changes_nothing_is_noted(
-    config: dict[str, Any], length: int, note: str, tmp_path: Path
-) -> None:
-    _, err = read_output("inspect", save(tmp_path, config), "--sequence-length", str(length))
-    expected = re.escape(f"note: {note}\n" if note else "").replace(re.escape("..."), ".*")
-    assert re.fullmatch(expected, err)
-
-
-def test_an_example_is_meant_without_its_prefix() -> None:
-    said = assert_refused("inspect", "llama-4-scout")
-    assert said.endswith("No such file or directory; did you mean example:llama-4-scout?")

@@ -1,4 +1,4 @@
-"""-o: a figure or numbers by suffix, whole or not at all, and never over what is read."""
+"""-o: a figure or numbers by suffix, whole or not at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ SCORES = (
 INSPECT = "inspect gemma.json"
 DIFF = "diff gemma.json llama.json"
 BEGIN = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
-SAME = "input and output are the same file: "
 
 
 @pytest.fixture(autouse=True)
@@ -107,35 +106,6 @@ def test_numbers_are_those_of_the_document(line: str, heads: str) -> None:
     assert list(by_name.values()) == found
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "decay --dim 4 -o x.csv",
-        "scores --encodings nope -o x.csv",
-        "linear --feature-map cos -o x.csv",  # the file is refused before any option is judged
-        "lint wrong.json --sarif -o x.csv",
-        "vectors -o x.csv",
-        "inspect gemma.json -o x.png",
-        "diff gemma.json llama.json -o x.png",
-    ],
-)
-def test_an_existing_output_is_kept_without_force(line: str) -> None:
-    words = shlex.split(line)
-    Path(words[-1]).write_text("mine")
-    assert assert_refused(*words).endswith(
-        ": it is not a folder" if words[0] == "vectors" else "exists; pass --force to replace it"
-    )
-    assert Path(words[-1]).read_text() == "mine"
-
-
-@pytest.mark.parametrize("force", [[], ["--force"]])
-def test_an_output_that_is_a_folder(force: list[str]) -> None:
-    Path("x.png").mkdir()
-    line = assert_refused("decay", "--dim", "4", "-o", "x.png", *force)
-    assert line == f"cannot write {Path('x.png').absolute()}: it is a folder"
-    assert list(Path("x.png").iterdir()) == []
-
-
 def test_a_wrong_suffix_is_refused_before_anything_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -151,59 +121,6 @@ def test_a_figure_that_fails_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("ropecli.render.figure.figure_bytes", fail)
     assert assert_refused("decay", "--dim", "4", "-o", "x.png") == "out of memory"
     assert set(Path().iterdir()) == before
-
-
-# No command writes over what it reads, whatever the file is called there.
-
-
-def write_inputs() -> None:
-    """Inputs of every kind, under names that outputs may have."""
-    Path("folder").mkdir()
-    for name in ("m.json", "m.svg", "m.npy", "m.csv", "other.svg", "folder/config.json"):
-        Path(name).write_text(json.dumps(LLAMA_31 | {"head_dim": 8}))
-    np.save("p.npy", np.arange(3))
-    for name in ("q.csv", "x.csv", "k.npy", "x.npy"):
-        with Path(name).open("wb") as stream:
-            np.save(stream, np.random.default_rng(0).standard_normal((3, 8)))
-    with Path("w.csv").open("wb") as stream:
-        np.savez(stream, query=np.zeros((1, 8, 8)))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "lint folder --sarif -o folder/config.json",
-        "lint m.json folder m.svg --sarif -o m.svg",
-        "decay --model m.json --model m.csv -o m.csv",
-        "decay --model folder -o folder/config.json",
-        "decay --model m.json --encoding t5 -o m.json",
-        "decay --q q.csv --k k.npy -o q.csv",
-        "decay --q k.npy --k q.csv -o q.csv",
-        "encode x.npy -o x.npy",
-        "encode x.npy --model m.npy -o m.npy",
-        "encode x.npy --positions p.npy -o p.npy",
-        "scores --x x.csv -o x.csv",
-        "scores --weights w.csv --encodings rope -o w.csv",
-        "diff m.svg other.svg -o m.svg",
-        "diff m.svg other.svg -o other.svg",
-        "inspect m.svg -o m.svg",
-    ],
-)
-def test_input_is_no_output(line: str) -> None:
-    write_inputs()
-    *_, source = words = line.split()
-    before = Path(source).read_bytes()
-    for force in ([], ["--force"]):
-        assert assert_refused(*words, *force) == f"{SAME}{source}"
-    assert Path(source).read_bytes() == before
-
-
-@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
-def test_nor_is_it_through_a_link(link: object) -> None:
-    write_inputs()
-    link(Path("link.svg"), "m.svg")  # type: ignore[operator]
-    for one, two in (("m.svg", "link.svg"), ("link.svg", "m.svg")):
-        assert assert_refused("inspect", one, "-o", two, "--force") == f"{SAME}{one}"
 
 
 # Forms.
@@ -256,36 +173,6 @@ def test_stdout_has_the_file_alone() -> None:
     assert Path("x.txt").read_text() == Path("x.csv").read_text()
     document = json.loads(read_stdout(*words, "-o", "-", "--format", "json"))
     assert document["schema"] == "ropecli.decay/1"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("-o -", "-o - needs --format, one of png, svg, pdf, csv, md, tex, json"),
-        ("-o - --format bmp", "format must be one of png, svg, pdf, csv, md, tex, json, got 'bmp'"),
-        (
-            "-o - --format md --json",
-            "--json needs stdout for its document, but -o - writes there...",
-        ),
-        ("--format md", "--format requires -o"),
-        ("--dpi 300", "--dpi requires -o"),
-        ("-o x.csv --log-x", "--log-x applies only to figures, not to x.csv"),
-        ("-o x.png --width 0", "width must be finite and above 0, got 0"),
-        ("-o x.png --height 101", "height must be above 0 and at most 100, got 101"),
-        ("-o x.png --dpi 9999", "a figure must have at most 100,000,000 pixels, got ..."),
-        ("-o x.png --style fancy", "style must be a .mplstyle file or one of ..., got 'fancy'"),
-    ],
-)
-def test_options_of_the_output_that_are_refused(options: str, message: str) -> None:
-    line = assert_refused(*DECAY.split(), *options.split())
-    assert fnmatch(line, message.replace("[", "[[]").replace("...", "*"))
-    assert not Path("x.png").exists()
-
-
-@pytest.mark.slow
-def test_log_x_needs_curves() -> None:
-    line = assert_refused(*SCORES.split(), "-o", "x.png", "--log-x")
-    assert line == "log x requires a line plot"
 
 
 @pytest.mark.slow

@@ -136,14 +136,6 @@ def test_what_was_written_is_what_was_shown(
     assert sum(counts) >= least
 
 
-CODER = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 512,
-    "rope_theta": 100.0,
-    "rope_scaling": {"type": "linear", "factor": 4.0},
-}
 OLMO_3 = {
     "model_type": "olmo3",
     "hidden_size": 64,
@@ -154,18 +146,6 @@ OLMO_3 = {
     "max_position_embeddings": 256,
     "rope_theta": 100.0,
 }
-YARN = {
-    "rope_type": "yarn",
-    "factor": 4.0,
-    "original_max_position_embeddings": 64,
-    "attention_factor": 1.5,
-    "beta_fast": 8.0,
-}
-DEEPSEEK = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64} | {
-    "mscale": 0.707,
-    "mscale_all_dim": 0.707,
-}
-LATENT = {"qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "kv_lora_rank": 8}
 
 
 def scale_file(config: Values, words: str) -> Values:
@@ -179,21 +159,6 @@ def scale_file(config: Values, words: str) -> Values:
     return made
 
 
-def keys_of(config: Values) -> Values:
-    return {"context": config["max_position_embeddings"], **config["rope_scaling"]}
-
-
-def test_a_linear_factor_goes_on_from_the_trained_length(here: Path) -> None:
-    made = scale_file(CODER, "--factor 8 --method linear")
-    assert keys_of(made) == {"context": 1024, "type": "linear", "factor": 8.0}
-    made = scale_file(CODER, "--context 1024 --method yarn")
-    original = {"original_max_position_embeddings": 128}
-    assert keys_of(made) == {"context": 1024, "type": "yarn", "factor": 8.0, **original}
-    third = CODER | {"rope_scaling": {"type": "linear", "factor": 3.0}}  # of 170.67 positions
-    assert keys_of(scale_file(third, "--context 1024 --method linear"))["factor"] == 6.0
-    assert scale_file(third, "--method linear") == third
-
-
 @pytest.mark.parametrize("method", ["linear", "yarn"])
 def test_layers_whose_window_stays(here: Path, method: str) -> None:
     """One rotation in the file for both, of which only the full attention is scaled."""
@@ -203,77 +168,3 @@ def test_layers_whose_window_stays(here: Path, method: str) -> None:
     full = load_model(made).layer("full_attention").rotary
     assert full is not None
     assert (full.rope_type, full.formula and full.formula["factor"]) == (method, 2.0)
-
-
-def test_a_factor_on_attention_belongs_to_its_factor(here: Path) -> None:
-    config = CODER | {"max_position_embeddings": 256, "rope_scaling": YARN}
-    made = scale_file(config, "--factor 8 --method yarn")
-    kept = {key: YARN[key] for key in YARN if key != "attention_factor"}
-    assert keys_of(made) == {"context": 512, **kept, "factor": 8.0}
-    assert scale_file(config, "--method yarn") == config
-
-
-@pytest.mark.parametrize("model_type", ["deepseek_v2", "deepseek_v3"])
-def test_deepseek_keeps_its_mscales(here: Path, model_type: str) -> None:
-    config = CODER | LATENT | {"model_type": model_type, "rope_scaling": DEEPSEEK}
-    config["max_position_embeddings"] = 256
-    made = scale_file(config, "--factor 8 --method yarn")
-    assert keys_of(made) == {"context": 512, **DEEPSEEK, "factor": 8.0}
-    assert scale_file(config, "--method yarn") == config
-
-
-def test_keys_of_llama_cpp_leave_with_the_old_scaling(here: Path) -> None:
-    own = {key: YARN[key] for key in YARN if key != "attention_factor"} | {"attn_factor": 0.9}
-    config = CODER | {"max_position_embeddings": 256, "rope_scaling": own}
-    made = scale_file(config, "--factor 8 --method yarn")
-    assert "attn_factor" not in made["rope_scaling"]
-
-
-@pytest.mark.parametrize(
-    ("config", "words", "message"),
-    [
-        (
-            CODER,
-            "--factor 2 --method linear",
-            "factor 2 over the original 128 positions gives 256, fewer than the file's 512; "
-            "--context N sets another length",
-        ),
-        (
-            CODER,
-            "--original 512 --factor 2 --method yarn",
-            "factor 2 over the original 512 positions is below the file's own, 4; "
-            "--factor S sets a larger one",
-        ),
-        (
-            CODER
-            | {"model_type": "hunyuan_v1_dense", "head_dim": 16}
-            | {"rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}},
-            "--factor 2 --method dynamic",
-            "the file's own scaling, dynamic, has no factor to start from",
-        ),
-        (
-            CODER | {"model_type": "gptj", "rope_scaling": None},
-            "--factor 2 --method linear",
-            "layer all takes no rope type linear from its file: it has rope type default",
-        ),
-        (
-            CODER
-            | {"model_type": "ministral3", "rope_scaling": YARN | {"llama_4_scaling_beta": 0.1}},
-            "--factor 16 --method linear",
-            "no keys of model_type ministral3 give layer all the temperature shown",
-        ),
-    ],
-)
-def test_a_scaling_that_no_file_expresses(
-    here: Path, config: Values, words: str, message: str
-) -> None:
-    Path("source.json").write_text(json.dumps(config))
-    done = run_here("scale", "--model", "source.json", *words.split(), "--write", "target.json")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1] == f"error: cannot write target.json: {message}"
-    assert not Path("target.json").exists()
-
-
-def test_a_shorter_context_is_written_where_it_is_asked_for(here: Path) -> None:
-    made = scale_file(CODER, "--context 256 --method linear")
-    assert keys_of(made) == {"context": 256, "type": "linear", "factor": 2.0}

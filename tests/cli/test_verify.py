@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_stdout, run_cli
+from helpers import read_json, read_stdout, run_cli
 from numpy.typing import NDArray
 
 import ropecli
@@ -23,21 +23,6 @@ from ropecli.encodings.types.nope import Nope
 from ropecli.rotary.apply import rotate
 
 QUICK = ["verify", "--dim", "2", "--dtype", "float32"]
-CHECK = {
-    "name",
-    "equation",
-    "dtype",
-    "layout",
-    "expected",
-    "passed",
-    "max_error",
-    "tolerance",
-    "samples",
-    "counterexample",
-    "note",
-    "follows",
-    "because",
-}
 
 
 @pytest.fixture
@@ -52,20 +37,6 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_positions(self: Encoding, *given: Any) -> NDArray[Any]:
     return Nope(sizes=self.sizes, weights=self.weights).scores(*given)
-
-
-def test_document_has_the_keys_of_the_contract() -> None:
-    got = read_json(*QUICK, "--seed", "3", "--max-position", "100")
-    assert (got["parameters"]["seed"], got["parameters"]["max_position"]) == (3, 100)
-    result = got["result"]
-    assert set(result) == {"passed", "checks", "seconds"}
-    assert result["passed"] is True
-    for check in result["checks"]:
-        assert set(check) == CHECK
-        assert check["expected"] == "holds"
-        assert check["passed"] in {True, None}
-        assert (check["samples"] > 0) == (check["passed"] is not None)
-        assert check["because"]
 
 
 def test_all_dtypes_and_both_layouts_by_default() -> None:
@@ -130,61 +101,10 @@ def test_first_run_compiles_the_second_layout_in_a_process_beside_it(tmp_path: P
     assert {"rotation._rotate_once_half", "rotation._rotate_once_interleaved"} <= set(kernels)
 
 
-def test_document_of_an_encoding() -> None:
-    words = ["verify", "--encoding", "tupe", "--model-dim", "8", "--heads", "2"]
-    got = read_json(*words)
-    assert got["parameters"] == {
-        "encoding": "tupe",
-        "model_dim": 8,
-        "heads": 2,
-        "set": None,
-        "seed": 0,
-    }
-    assert set(got["result"]) == {"passed", "checks", "seconds"}
-    assert got["result"]["passed"] is True
-    expected = {check["name"]: check["expected"] for check in got["result"]["checks"]}
-    assert expected["scores = reference"] == "holds"
-    assert expected["translation invariance"] == "fails"
-    assert all(set(check) == CHECK for check in got["result"]["checks"])
-
-
 def test_options_of_encodings_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["verify", "--encoding", "t5,shaw", "--model-dim", "4", "--heads", "1"]
-    chosen = ["--set", "t5.num_buckets=6", "--set", "shaw.clip=2", "--set", "t5.max_distance=9"]
-    got = read_json(*words, *chosen)
-    assert got["result"]["passed"]
-    assert got["parameters"]["set"] == chosen[1::2]
-    samples = [sum(c["samples"] for c in each["checks"]) for each in got["result"]["encodings"]]
-    usual = read_json(*words)["result"]["encodings"]
-    assert all(
-        a < sum(c["samples"] for c in b["checks"]) for a, b in zip(samples, usual, strict=True)
-    )
-    assert "has no option 'clap'" in assert_refused(*words[:3], "--set", "shaw.clap=2")
     monkeypatch.setattr(Alibi, "scores", without_positions)
     text = read_stdout("verify", "--encoding", "alibi", "--set", "absolute=true", code=1)
     assert "\nFAIL  scores = reference (ALiBi section 3)" in text
-
-
-def test_several_encodings_are_named_alike_in_all_commands() -> None:
-    small = ["--model-dim", "8", "--heads", "2"]
-    text = read_stdout("verify", "--encoding", "nope,t5", "--encoding", "nope", *small)
-    assert [line for line in text.splitlines() if line.startswith("Checking")] == [
-        "Checking nope against its published formula",
-        "Checking t5 against its published formula",
-    ]
-    got = read_json("verify", "--encoding", "nope,t5", *small)
-    assert got["parameters"]["encoding"] == "nope,t5"
-    assert [each["name"] for each in got["result"]["encodings"]] == ["nope", "t5"]
-    assert got["result"]["passed"]
-    assert [len(each["checks"]) for each in got["result"]["encodings"]] == [3, 3]
-    words = ["scores", *small, "--length", "2", "--encoding", "nope", "--encoding", "t5,nope"]
-    assert [each["name"] for each in read_json(*words)["result"]["encodings"]] == ["nope", "t5"]
-
-
-def test_errors_of_an_encoding() -> None:
-    text = read_stdout("verify", "--encoding", "nope", "--errors")
-    heading = next(line for line in text.splitlines() if " law " in line)
-    assert heading.split()[-5:] == ["says", "worst", "error", "tolerance", "samples"]
 
 
 def test_wrong_encoding_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:

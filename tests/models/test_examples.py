@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers import assert_refused, read_json, read_stdout
+from helpers import read_json, read_stdout
 from models.configs import RELEASED, published_configs
 from models.stacks.measured import apart, lines
 
@@ -103,13 +103,3 @@ def test_list_is_a_table_on_the_command_line() -> None:
     assert str(EXAMPLES) in text
     document = read_json("inspect", "--examples")
     assert [each["name"] for each in document["result"]["examples"]] == [x.name for x in LIST]
-
-
-def test_unknown_one_is_refused_with_the_one_that_was_meant() -> None:
-    assert "did you mean llama-3.1-8b?" in assert_refused("inspect", "example:lama-3.1-8b")
-    assert "did you mean llama-3.1-8b?" in assert_refused("inspect", "example:llama-3.1")
-    assert "ropecli inspect --examples lists them" in assert_refused("lint", "example:")
-    assert "SOURCE cannot be combined with --examples" in assert_refused(
-        "inspect", "--examples", "config.json"
-    )
-    assert "name a model: " in assert_refused("inspect")

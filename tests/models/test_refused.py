@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import assert_refused, for_each
-from models.configs import LLAMA_31, SMOLLM3
+from helpers import assert_refused, for_each, soon
+from models.configs import DEEPSEEK_V3, DYNAMIC, GPT_OSS, LLAMA_31, SMOLLM3
 
 from ropecli import FileError, load_model
 
@@ -25,9 +25,16 @@ ONE = {"type": "longrope", ORIGINAL: 1} | dict.fromkeys(("short_factor", "long_f
 ALPHA = {"rope_type": "dynamic", "alpha": -1.0, "factor": 1.0}  # whose power would be complex
 NONE = "no rotary position embedding found"
 
+NAME = "m" * 201
+LONG = "names may have at most 200 letters, got 'mmmmmmmmmmmmmmmmmmmm'... of 201$"
+
 
 def scaled(**scaling: Any) -> Config:
     return LLAMA | {"rope_theta": 1e4, "rope_scaling": scaling}
+
+
+def rescaled(config: Config, **more: Any) -> Config:
+    return config | {"rope_scaling": config["rope_scaling"] | more}
 
 
 #: By stack: configurations, and what is said of them.
@@ -126,6 +133,18 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
                 ({"head_dim": 91}, "the head dim must be even, got 91"),
             )
         ),
+        # Numbers that no formula takes, and names as long as a page.
+        (rescaled(GPT_OSS, llama_4_scaling_beta=10**400), "beta must be finite"),
+        (rescaled(GPT_OSS, llama_4_scaling_beta=1e400), "beta must be finite"),
+        (rescaled(DEEPSEEK_V3, mscale_all_dim=1e308), "must leave the score finite"),
+        (rescaled(GPT_OSS, beta_fast=1e308), "no finite value"),
+        (
+            SMOLLM3 | {"attn_temperature_tuning": True, "attn_scale": 0.1, "floor_scale": -1},
+            "floor_scale must be finite and above 0, got -1",
+        ),
+        (LLAMA | {"model_type": NAME, "rope_theta": 1e4}, LONG),
+        (LLAMA | {"model_type": "mystery", "rope_parameters": {NAME: {"rope_theta": 1e4}}}, LONG),
+        (LLAMA | {f"{NAME}_config": LLAMA | {"rope_theta": 1e4}}, LONG),
     ],
     "vllm": [
         (scaled(type="linear", rope_type="yarn", factor=4.0), "type 'linear' with rope_type"),
@@ -135,25 +154,29 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
         (scaled(rope_type="yarn", factor=4.0, beta_fast=None), "beta_fast"),
         (scaled(rope_type="default", use_fope=True), "FoPE .* is another encoding"),
         (scaled(rope_type="deepseek_yarn", factor=4.0), f"needs {ORIGINAL}"),
+        (rescaled(DYNAMIC, factor=1e308), "alpha must be finite"),
     ],
     "mlx-lm": [
-        (keys, f"mlx-lm 0.32.2 refuses this file: {why}")
-        for keys, why in (
-            ({"model_type": "falcon"}, "it has no model class for model_type 'falcon'"),
-            (
-                {"model_type": "llama", "hidden_size": 64},
-                "its class llama needs num_attention_heads",
-            ),
-            ({"model_type": "gemma3"}, "text_config must be an object"),
-            (
-                LLAMA_31 | {"rope_scaling": {"type": "su", "factor": 2.0}},
-                "rope_type 'su' is not one of default, linear, ",
-            ),
-            (
-                SMOLLM3 | {"num_hidden_layers": 4, "no_rope_layers": [1] * 5},
-                "no_rope_layers must have 4 entries, got 5",
-            ),
-        )
+        (rescaled(DEEPSEEK_V3, mscale_all_dim=-1e308), "must leave the score finite"),
+        *(
+            (keys, f"mlx-lm 0.32.2 refuses this file: {why}")
+            for keys, why in (
+                ({"model_type": "falcon"}, "it has no model class for model_type 'falcon'"),
+                (
+                    {"model_type": "llama", "hidden_size": 64},
+                    "its class llama needs num_attention_heads",
+                ),
+                ({"model_type": "gemma3"}, "text_config must be an object"),
+                (
+                    LLAMA_31 | {"rope_scaling": {"type": "su", "factor": 2.0}},
+                    "rope_type 'su' is not one of default, linear, ",
+                ),
+                (
+                    SMOLLM3 | {"num_hidden_layers": 4, "no_rope_layers": [1] * 5},
+                    "no_rope_layers must have 4 entries, got 5",
+                ),
+            )
+        ),
     ],
     "llama.cpp": [
         (
@@ -187,6 +210,29 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
 def test_what_is_refused(stack: str, config: Config, message: str) -> None:
     with pytest.raises(FileError, match=message):
         load_model(config, reading=stack)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LLAMA
+        | {"model_type": "granite_swa", "layer_rope_theta": [10_000 + i for i in range(65_536)]},
+        LLAMA
+        | {"model_type": "mystery"}
+        | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4} for i in range(30_000)}},
+        LLAMA | {f"k{i}_config": LLAMA | {"rope_theta": 1e4} for i in range(20_000)},
+        LLAMA
+        | {
+            "rope_theta": [10_000 + i for i in range(65_536)],
+            "layer_types": [f"kind {i}" for i in range(65_536)],
+        },
+    ],
+    ids=["bases", "nested", "parts", "list"],
+)
+def test_every_layer_a_kind_of_its_own(config: Config) -> None:
+    # A tenth of a second; without the limit it would be 20.
+    with soon(), pytest.raises(FileError, match="at most 64 kinds of layers"):
+        load_model(config)
 
 
 def test_inspect_ends_with_1(tmp_path: Path) -> None:
