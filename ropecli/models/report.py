@@ -148,7 +148,7 @@ def _names(described: Sequence[Description]) -> list[str]:
     """Return the shortest ends of paths that tell files apart."""
     paths = [_path(each) for each in described]
     for length in range(1, max(map(len, paths)) + 1):
-        ends = [os.sep.join(parts[-length:]) for parts in paths]
+        ends = ["/".join(parts[-length:]) for parts in paths]
         if len({*ends}) == len(ends):
             return ends
     # Objects of configurations have no path of their own.
