@@ -67,7 +67,7 @@ def test_document() -> None:
 
 def test_select_and_ignore_decide_what_counts() -> None:
     assert "no findings" in read_stdout("lint", "wrong", "--ignore", "R012")
-    assert "no findings" in read_stdout("lint", "wrong", "--select", "R011", "--select", "R010")
+    assert "no findings" in read_stdout("lint", "wrong", "--select", "R129", "--select", "R010")
     assert "1 error" in read_stdout("lint", "wrong", "--select", "R012", code=1)
 
 
@@ -149,6 +149,11 @@ def test_a_rule_is_explained() -> None:
     assert got["parameters"] == {"explain": "R012"}
     assert got["result"]["cure"] == rules()["R012"].cure
     assert "rule must be one of R001 to" in assert_refused("lint", "--explain", "R12")
+    assert read_stdout("lint", "--explain", "r034") == "R034 is retired: R132 finds its cases.\n"
+    got = json.loads(read_stdout("lint", "--explain", "R034", "--json"))["result"]
+    assert got == {"id": "R034", "by": "R132"}
+    refused = assert_refused("lint", "wrong", "--ignore", "R034")
+    assert refused == "rule R034 is retired: R132 finds its cases"
 
 
 def test_sources_may_be_patterns() -> None:
@@ -269,7 +274,7 @@ def test_fixes_that_are_refused() -> None:
     line = "only a config.json can be fixed, got x.gguf"
     assert assert_refused("lint", str(path), "--fix") == line
     got = json.loads(read_stdout("lint", "config.json", "--fix", "--force", "--json", code=1))
-    assert got["result"]["fixed"]["rules"] == ["R009"]
+    assert got["result"]["fixed"]["rules"] == ["R010"]
 
 
 def test_github_gets_no_control_characters(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from ropecli.models.keys import names_of
 from ropecli.models.lint.rule import FileRule, Hit, PartRule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.vocabulary import LONGEST_NAME
-from ropecli.models.parts import Part
 from ropecli.models.source import RepeatedKeys
 
 _DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
@@ -161,37 +160,3 @@ def narrow_tables(part: Subject) -> Iterator[Hit]:
             yield Hit(part.key(name), _EFFECT["b" in value.lower()])
         elif _IN_FLOAT32.search(name) and value is False:
             yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")
-
-
-@FileRule(
-    "R098",
-    "warning",
-    "rotary keys outside the text model",
-    why="The text model has an object of its own, such as text_config. Transformers reads the keys "
-    "there, and takes the defaults of its code for those that it lacks.",
-    cure="Move them into the object of the text model.",
-    requires=("stray",),
-)
-def outside_text(file: Subject, stray: tuple[Mapping[str, Any], Part]) -> Iterator[Hit]:
-    """Rotary keys at the top of a file whose text model is below, with values that it lacks."""
-    yield from _outside(*stray, same=False)
-
-
-@FileRule(
-    "R099",
-    "note",
-    "rotary keys twice",
-    why="The text model has an object of its own, where Transformers reads them. Changing those at "
-    "the top alone changes nothing.",
-    cure="Remove those at the top.",
-    requires=("stray",),
-)
-def keys_twice(file: Subject, stray: tuple[Mapping[str, Any], Part]) -> Iterator[Hit]:
-    """Rotary keys at the top of a file whose text model is below, with the same values."""
-    yield from _outside(*stray, same=True)
-
-
-def _outside(given: Mapping[str, Any], text: Part, *, same: bool) -> Iterator[Hit]:
-    for key, value in given.items():
-        if (text.keys.config.get(key) == value) is same:
-            yield Hit(key, f"Transformers does not read it here: {text.path} has the text model's.")
