@@ -8,11 +8,12 @@ import json
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import slow
 from models.gguf.writer import gguf, save
-from models.lint.cases import CASES, GGUF_CASES, llama
+from models.lint.cases import CASES, GGUF_CASES, LONG, YARN, llama, with_scaling
 from models.lint.cases import config as llama_config
 
 import ropecli
@@ -130,6 +131,21 @@ def test_nothing_is_said_of_stacks_about_a_part_that_is_no_text_model() -> None:
     parts = {"text_config": llama_config(), "vision_config": CASES["R023"].fires}
     (message,) = [f.message for f in lint({"model_type": "llava", **parts}) if f.rule == "R023"]
     assert message == "No other key gives it."
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        with_scaling(YARN, mscale_all_dim="1.0") | {"model_type": "deepseek_v3"},
+        llama_config(
+            rope_parameters={"full_attention": YARN | {"original_max_position_embeddings": [{}]}}
+        ),
+        with_scaling(LONG, short_factor="?") | {"model_type": "phi3"},
+        CASES["R068"].quiet | {"layer_types": [{}]},
+    ],
+)
+def test_values_of_another_kind_break_no_reading(keys: dict[str, Any]) -> None:
+    assert lint(keys)
 
 
 def test_a_file_of_sizes_alone_is_no_error() -> None:
