@@ -41,7 +41,7 @@ class Hit(NamedTuple):
 #: Rules that are gone, and the one that finds their cases. Ids are never used again.
 RETIRED: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("R027", "R040", "R041", "R070"), "R001"),
+        **dict.fromkeys(("R027", "R040", "R041", "R070", "R082"), "R001"),
         "R009": "R010",
         **dict.fromkeys(("R007", "R011", "R013", "R014", "R065", "R066", "R072", "R084"), "R129"),
         **dict.fromkeys(("R086", "R095", "R097", "R098", "R099"), "R129"),

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
 from ropecli.models.keys import ORIGINAL, SHARE, names_of
 from ropecli.models.lint.readings import (
     FIRST,
-    FileReadings,
     difference,
     join_stacks,
     same,
@@ -38,6 +37,7 @@ _CANONICAL = {
     for key in ("rope_theta", SHARE, "rotary_dim", ORIGINAL, "mrope_section")
     for name in names_of(key)
 } | FOREIGN
+_Experiment = partial(PartRule, requires=("text", "config_json"), experiment=True)
 _TYPES = ("rope_type", "type")  #: Without them all other scaling keys change their meaning.
 _CLASS = ("model_type", "architectures")  #: Keys that name the class that reads a file.
 #: Put in the place of an object of scaling keys.
@@ -113,7 +113,7 @@ def _keys(part: Subject) -> Iterator[tuple[str, Any, str | None]]:
 def _scaling_keys(path: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     rope_type = _type(given)
     for name, value in given.items():
-        if name not in _TYPES and value is not None:
+        if name not in _TYPES and value is not None and "." not in name:
             yield f"{path}.{name}", value, rope_type
             if isinstance(value, dict):
                 yield from _scaling_keys(f"{path}.{name}", value)
@@ -238,15 +238,13 @@ def _better_place(part: Subject, trial: _Trial) -> str:
     return ""
 
 
-@PartRule(
+@_Experiment(
     "R129",
     "warning",
     "a key that no stack reads",
     why="It has no effect, and most stacks are silent about it: what it was written for is lost.",
     cure="Remove it.",
-    requires=("text", "config_json"),
     threads=("huggingface/transformers#48594", "unslothai/unsloth#6197", "ggml-org/llama.cpp#2768"),
-    experiment=True,
 )
 def unread(part: Subject) -> Iterator[Hit]:
     """A key about the rotation without which, and with another value of which, no stack changes.
@@ -288,20 +286,18 @@ def unread(part: Subject) -> Iterator[Hit]:
         yield Hit(first.path, message, hint, {each.path: None for each in trials} if safe else {})
 
 
-@PartRule(
+@_Experiment(
     "R130",
     "warning",
     "a key that other stacks than Transformers read",
     why="A released model was trained as Transformers reads its file. A stack that reads another "
     "key, or the same key in another place, rotates differently.",
     cure="Remove it: Transformers rotates the same without it.",
-    requires=("text", "config_json"),
     threads=(
         "huggingface/transformers#48682",
         "vllm-project/vllm#48623",
         "deepspeedai/DeepSpeed#8345",
     ),
-    experiment=True,
 )
 def read_elsewhere(part: Subject) -> Iterator[Hit]:
     """A key that Transformers does not read, and because of which another stack differs from it."""
@@ -313,15 +309,13 @@ def read_elsewhere(part: Subject) -> Iterator[Hit]:
             yield Hit(trial.path, message, hint if place else "")
 
 
-@PartRule(
+@_Experiment(
     "R131",
     "warning",
     "a key for which a stack refuses the file",
     why="Transformers takes the file and does not read the key.",
     cure="Remove it for that stack, or run another one.",
-    requires=("text", "config_json"),
     threads=("vllm-project/vllm#49296", "vllm-project/vllm#33470"),
-    experiment=True,
 )
 def refused(part: Subject) -> Iterator[Hit]:
     """A key that Transformers does not read, and without which another stack takes the file."""
@@ -336,37 +330,32 @@ def refused(part: Subject) -> Iterator[Hit]:
 
 @lru_cache(maxsize=1)
 def _refusals(part: Subject) -> dict[str, tuple[str, ...]]:
-    """Return by path the keys each of which is enough for some stacks to refuse the file."""
+    """Return by path the keys each of which alone makes some stacks refuse the file."""
     trials = _trials(part)
     suspects = [each.path for each in trials if FIRST not in each.readers]
     suspects = [path for path in suspects if not isinstance(part.readings.value(path), dict)]
-    suspects += [part.key(name) for name in part.config if name not in {*TOP, *HOLDERS, *_CLASS}]
+    known = {*TOP, *HOLDERS, *_CLASS}
+    suspects += [part.key(name) for name in part.config if name not in known and "." not in name]
+    without: dict[str, Any] = dict.fromkeys(suspects[: 2 * MOST_KEYS], ...)
+    cleaned = part.readings.changed(without)
+    stacks = [stack for stack in part.readings.refusals if stack not in cleaned.refusals]
     found: dict[str, tuple[str, ...]] = {}
-    for stack in part.readings.refusals if trials else ():
-        for path in _causes(part.readings, stack, suspects[: 2 * MOST_KEYS]):
-            found[path] = (*found.get(path, ()), stack)
+    for path in without if trials and stacks else ():
+        other = part.readings.changed({k: ... for k in without if k != path})
+        refusing = tuple(stack for stack in stacks if isinstance(other.read_as(stack), str))
+        alone = part.readings.changed({path: ...}).read_as(FIRST) if refusing else ""
+        if same(part.readings.read_as(FIRST), alone):  # two texts would be the same
+            found[path] = refusing
     return found
 
 
-def _causes(readings: FileReadings, stack: str, suspects: list[str]) -> list[str]:
-    """Return the keys each of which is enough for a stack to refuse the file without the rest."""
-    without: dict[str, Any] = dict.fromkeys(suspects, ...)
-    if isinstance(readings.changed(without).read_as(stack), str):
-        return []
-    kept = ({k: v for k, v in without.items() if k != path} for path in suspects)
-    tried = zip(suspects, map(readings.changed, kept), strict=True)
-    return [path for path, other in tried if isinstance(other.read_as(stack), str)]
-
-
-@PartRule(
+@_Experiment(
     "R132",
     "note",
     "a key that not every stack reads",
     why="Stacks that do not read it rotate as if it were not there: the model runs, and is worse.",
     cure="Check that the stack that you run reads it.",
-    requires=("text", "config_json"),
     threads=("vllm-project/vllm#46280", "vllm-project/vllm#28244", "ml-explore/mlx-lm#1507"),
-    experiment=True,
 )
 def read_by_some(part: Subject) -> Iterator[Hit]:
     """A key that Transformers reads, and without which it agrees with a stack that does not."""

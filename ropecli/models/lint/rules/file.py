@@ -49,7 +49,7 @@ def uncomputable(file: Subject, problem: str) -> Iterator[Hit]:
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
     """Return path and value of the key that a message names, first one whose value it quotes."""
     for word in _WORD.findall(problem):
-        names = names_of("rope_theta") if word == "base" else (word,)
+        names = names_of("rope_theta" if word == "base" else word)
         keys = [(path, value) for path, name, value in _walk(raw) if name in names]
         if keys:
             quoted = (each for each in keys if repr(each[1])[:20] in problem)

@@ -51,24 +51,6 @@ def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Hit]
         yield Hit(share[0], message)
 
 
-@Rule(
-    "R082",
-    "error",
-    "a share of the head out of range",
-    why="vLLM refuses it; Transformers rotates more coordinates than there are and fails, or none.",
-    cure="Write a share above 0 and up to 1.",
-    requires=("share",),
-)
-def share_range(entry: Subject, written: tuple[str, Any]) -> Iterator[Hit]:
-    """A `partial_rotary_factor` of 0 or less, or above 1, where it is read."""
-    key, share = written[0], number(written[1])
-    if share is None or 0 < share <= 1:
-        return
-    static = share == 0 and entry.rope_type == "proportional"
-    if not static and not _share_is_ignored(entry):
-        yield Hit(key, f"{shown(share)} of a head cannot be rotated.")
-
-
 @PartRule(
     "R083",
     "warning",

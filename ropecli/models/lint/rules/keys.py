@@ -59,25 +59,16 @@ def misspelt(subject: Subject) -> Iterator[Hit]:
     for name in islice(subject.values, MOST_NAMES):
         right = None if name in read else intended_name(name, names)
         if right is not None and not subject.has(right) and not subject.get_all(right):
-            yield from _rightly_named(subject, name, right)
-
-
-def _rightly_named(subject: Subject, name: str, right: str) -> Iterator[Hit]:
-    """Yield what a key that no stack reads would do under its right name, if anything."""
-    asked = subject.effects(**{name: ...})
-    if any(asked.values()):
-        return
-    value = subject.values[name]
-    effects = subject.effects(**{name: ..., right: value})
-    texts = sentence("Under that name", effects)
-    refused = not effects and subject.text and right not in TOP  # for another reason
-    if texts or refused or right == CONTEXT:
-        yield Hit(
-            subject.key(name),
-            f"{'No stack reads it; ' if asked else ''}{right} is missing.{texts}",
-            f"Rename it to {right}.",
-            {subject.key(name): None, subject.key(right): value},
-        )
+            value, key = subject.values[name], subject.key(name)
+            asked = subject.effects(**{name: ...})
+            effects = subject.effects(**{name: ..., right: value})
+            texts = sentence("Under that name", effects)
+            refused = not effects and subject.text and right not in TOP  # for another reason
+            if not any(asked.values()) and (texts or refused or right == CONTEXT):
+                said = f"It has no effect in {join_stacks(asked)}; " if asked else ""
+                message = f"{said}{right} is missing.{texts}"
+                fix = {key: None, subject.key(right): value}
+                yield Hit(key, message, f"Rename it to {right}.", fix)
 
 
 @Rule(
