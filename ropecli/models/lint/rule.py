@@ -46,7 +46,7 @@ RETIRED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("R007", "R011", "R013", "R014", "R065", "R066", "R072", "R084"), "R129"),
         **dict.fromkeys(("R086", "R095", "R097", "R098", "R099"), "R129"),
         **dict.fromkeys(("R029", "R030", "R033", "R037", "R085", "R094"), "R130"),
-        **dict.fromkeys(("R034", "R036", "R122"), "R132"),
+        **dict.fromkeys(("R019", "R034", "R036", "R122"), "R132"),
     }
 )
 

@@ -113,7 +113,7 @@ def _keys(part: Subject) -> Iterator[tuple[str, Any, str | None]]:
 def _scaling_keys(path: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     rope_type = _type(given)
     for name, value in given.items():
-        if name not in _TYPES and value is not None and "." not in name:
+        if name not in _TYPES and "." not in name:
             yield f"{path}.{name}", value, rope_type
             if isinstance(value, dict):
                 yield from _scaling_keys(f"{path}.{name}", value)
@@ -196,6 +196,8 @@ def _is_dead(part: Subject, trial: _Trial) -> bool:
     key, rope_type = trial.key, trial.rope_type
     released = key == "rotary_dim" and key in part.keys.facts.get("ignores", ())
     if trial.readers or trial.path in _refusals(part) or key in ELSEWHERE or released:
+        return False
+    if trial.value is None:
         return False
     if isinstance(trial.value, dict) or not trial.path.startswith(part.outer):
         return _is_apart(part, trial) and trial.key not in part.architecture.scaling

@@ -18,6 +18,7 @@ from ropecli.models.source import RepeatedKeys
 _DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
 _IN_FLOAT32 = re.compile(r"(rope|rotary|inv_freq).*(fp32|float32)|(fp32|float32).*(rope|rotary)")
 _WORD = re.compile(r"[A-Za-z]\w*_\w+|factor|alpha|truncate|base")  #: As keys are named.
+_OLDER = {"base": names_of("rope_theta"), "rope_type": ("rope_type", "type")}
 _NARROW = ("bf16", "bfloat16", "fp16", "float16", "half", "torch.bfloat16", "torch.float16")
 
 #: Of bfloat16, and of float16.
@@ -49,7 +50,7 @@ def uncomputable(file: Subject, problem: str) -> Iterator[Hit]:
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
     """Return path and value of the key that a message names, first one whose value it quotes."""
     for word in _WORD.findall(problem):
-        names = names_of("rope_theta" if word == "base" else word)
+        names = _OLDER.get(word) or names_of(word)
         keys = [(path, value) for path, name, value in _walk(raw) if name in names]
         if keys:
             quoted = (each for each in keys if repr(each[1])[:20] in problem)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.keys import CONTEXT, ORIGINAL
-from ropecli.models.lint.readings import FIRST, join_stacks, sentence, without_it
+from ropecli.models.keys import CONTEXT
+from ropecli.models.lint.readings import join_stacks, sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
@@ -30,8 +30,6 @@ _LOCAL = {
     "mrope": "the old name of default with mrope_section",
     "xdrope": "dynamic with alpha and xdrope_section",
 }
-#: Keys that have a value in Transformers where a file lacks them.
-_FILLED_IN = ("rope_theta", "rope_type", "type", ORIGINAL, "truncate")
 
 
 @Rule(
@@ -175,30 +173,6 @@ def missing(entry: Subject, rope_type: str) -> Iterator[Hit]:
         if name not in entry.values:
             message = f"Rope type {rope_type} requires it."
             yield Hit(entry.key(name), message)
-
-
-@Rule(
-    "R019",
-    "warning",
-    "null among the scaling keys",
-    why="Transformers fills in a missing key, but keeps a null: it refuses a null rope_theta, "
-    "rope_type or original length, and a null truncate counts as false.",
-    cure="Set a value, or remove the key.",
-)
-def null(entry: Subject) -> Iterator[Hit]:
-    """null for a scaling key that Transformers then refuses, or takes otherwise than no key."""
-    needed = NEEDED.get(entry.rope_type or "", ())
-    for name in (*_FILLED_IN, *needed):
-        if name not in entry.values or entry.values[name] is not None:
-            continue
-        refused = FIRST in entry.refusals
-        effects = entry.effects(**{name: ...})
-        if effects.get(FIRST) and (refused or name == "truncate"):
-            yield Hit(entry.key(name), without_it(effects))
-        elif refused and name in needed:
-            by = f"The file is refused by {join_stacks(entry.refusals)}."
-            message = f"Rope type {entry.rope_type} requires a value. {by}"
-            yield Hit(entry.key(name), message, "Set a value.")
 
 
 def _plain(name: str) -> str:
