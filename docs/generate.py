@@ -35,7 +35,7 @@ from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build, run
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
 from ropecli.models.diff import diff
-from ropecli.models.lint.rule import Rule
+from ropecli.models.lint.rule import RETIRED, Rule
 from ropecli.models.lint.rule import rules as lint_rules
 from ropecli.models.load import load_model
 from ropecli.models.model import Model
@@ -233,6 +233,15 @@ def rules(_word: str) -> str:
     return _table(("rule", "level", "defect"), rows)
 
 
+def retired(_word: str) -> str:
+    """A table of the ids of rules that are gone, with what finds their cases."""
+    found: dict[str, list[str]] = {}
+    for old, new in sorted(RETIRED.items()):
+        found.setdefault(new, []).append(old)
+    rows = [(", ".join(old), f"[{new}](#{new.lower()})") for new, old in sorted(found.items())]
+    return _table(("retired", "found by"), rows)
+
+
 def about_rules(_word: str) -> str:
     """The explanation of each rule of `lint`, by subject."""
     subjects: dict[str, list[str]] = {}
@@ -373,6 +382,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "types": types,
     "keys": keys,
     "rules": rules,
+    "retired": retired,
     "about_rules": about_rules,
     "invariances": invariances,
     "stacks": stacks,

@@ -153,7 +153,7 @@ def lint(
     too. Each finding names the key, the consequences and the fix. Exit code 1 if a finding is an
     error.
     """
-    from ropecli.models.lint.rule import LEVELS
+    from ropecli.models.lint.rule import LEVELS, RETIRED, RetiredRule
     from ropecli.models.lint.rule import rules as all_rules
     from ropecli.models.source import expand
     from ropecli.names import one_of
@@ -162,8 +162,9 @@ def lint(
     if rules or explain is not None:
         page.refuse_with("--rules" if rules else "--explain")
     if explain is not None:
-        (chosen,) = _ids([explain])
-        page.show(all_rules()[chosen], {"explain": chosen})
+        chosen = explain.upper()
+        retired = RetiredRule(chosen, RETIRED[chosen]) if chosen in RETIRED else None
+        page.show(retired or all_rules()[min(_ids([explain]))], {"explain": chosen})
         return True
     if rules:
         page.show_all([*all_rules().values()], {"rules": True})
@@ -192,9 +193,12 @@ def lint(
 
 def _ids(names: list[str]) -> set[str]:
     """Return the ids of rules."""
-    from ropecli.models.lint.rule import rules
+    from ropecli.models.lint.rule import RETIRED, rules
 
     for name in names:
+        if name.upper() in RETIRED:
+            by = RETIRED[name.upper()]
+            raise ArgumentError(f"rule {name.upper()} is retired: {by} finds its cases")
         if name.upper() not in rules():
             msg = f"rule must be one of {min(rules())} to {max(rules())}, got {name!r}; "
             msg += "ropecli lint --rules lists them"

@@ -47,7 +47,7 @@ def class_reasons(
         if key in config and _kind(config[key]) in kinds.split():
             value = "null" if config[key] is None else quote(config[key])
             yield f"{key} is {value}, and must be {_wanted(kinds)}"
-    needed = facts.get("types", {}).get(rope_type)
+    needed = facts.get("types", {}).get(rope_type) if isinstance(rope_type, str) else None
     if needed == "":
         yield f"rope type {rope_type} is not one that its class takes"
     elif needed is not None:

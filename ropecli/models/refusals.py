@@ -126,7 +126,7 @@ def _without_entry(keys: Keys) -> Iterator[str]:
     usual = keys.architecture.scaling
     if not given or keys.facts.get("bases"):
         return
-    wanted = class_layer_types(keys) or keys.per_layer("layer_types") or list(usual)
+    wanted = class_layer_types(keys) or [*map(str, keys.per_layer("layer_types"))] or list(usual)
     for name in dict.fromkeys(wanted):
         if isinstance(usual.get(name), dict) and name not in given:
             yield f"rope_parameters has no entry for layer type {name}"

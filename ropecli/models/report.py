@@ -21,7 +21,7 @@ from ropecli.models.load import check_length, compute, describe, trained_length
 from ropecli.models.model import Layer, Model
 from ropecli.models.overrides import Overridden, Overrides, override
 from ropecli.models.settings import Description
-from ropecli.models.source import STDIN
+from ropecli.models.source import EXAMPLE, STDIN
 from ropecli.results import HtmlResult
 from ropecli.rotary import Rotary
 
@@ -158,7 +158,7 @@ def _names(described: Sequence[Description]) -> list[str]:
 
 def _path(described: Description) -> tuple[str, ...]:
     """Return what a reader calls a file: the folder of a config.json, or else its model type."""
-    path = Path(described.source)
+    path = Path(described.source.removeprefix(EXAMPLE))
     if path.name not in ("config.json", STDIN):
         return path.parts
     return path.parent.parts or (described.model_type or described.source,)

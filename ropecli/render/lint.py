@@ -143,4 +143,5 @@ RULE = View(
     document=RULE_FIELDS,
     group=View(page=_list_rules, document=(("results as rules", RULE_FIELDS),)),
 )
+RETIRED = View(page=lambda rule, _: [f"{rule.id} is retired: {rule.by} finds its cases."])
 FINDING = View(page=lambda finding, _: [f"{_summary(finding)} {visible(finding.hint)}"])

@@ -82,6 +82,14 @@ def test_a_form_may_be_named_in_two_ways(form: str) -> None:
     assert named == read_stdout(*words, f"--{form}", code=1)
 
 
+def test_a_retired_rule_is_explained_by_the_one_that_finds_its_cases() -> None:
+    assert read_stdout("lint", "--explain", "r034") == "R034 is retired: R132 finds its cases.\n"
+    got = json.loads(read_stdout("lint", "--explain", "R034", "--json"))["result"]
+    assert got == {"id": "R034", "by": "R132"}
+    refused = assert_refused("lint", "wrong", "--ignore", "R034")
+    assert refused == "rule R034 is retired: R132 finds its cases"
+
+
 # Cures.
 
 

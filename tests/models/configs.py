@@ -241,7 +241,7 @@ RELEASED: dict[str, tuple[dict[str, Any], set[str]]] = {
             "num_hidden_layers": 24,
             "sliding_window": 128,
         },
-        {"R034"},
+        {"R132"},
     ),
     "DeepSeek-V3": (
         {name: value for name, value in DEEPSEEK_V3.items() if name != "rope_interleave"}
@@ -257,7 +257,7 @@ RELEASED: dict[str, tuple[dict[str, Any], set[str]]] = {
             "rope_scaling": DEEPSEEK_V3["rope_scaling"] | {"beta_fast": 1.0, "factor": 32.0},
             "rope_theta": 50_000.0,
         },
-        {"R031"},
+        {"R031", "R132"},  # llama.cpp reads no betas
     ),
     "Phi-3.5 mini": (
         PHI_3 | {"num_hidden_layers": 32, "sliding_window": 262_144},

@@ -25,7 +25,7 @@ def test_mutations(seeds: range, tmp_path: Path) -> None:
     )
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10  # from KiB
     assert 0.1 < computed / len(seeds) < 0.9, "mutations must hit, and must not only hit"
-    assert len(fired) > 40, "most rules of lint must be reached"
+    assert len(fired) > 30, "most rules of lint must be reached"
     assert grown < 200
 
 

@@ -62,7 +62,7 @@ def test_one_block_a_finding() -> None:
 
 
 def test_levels_are_counted() -> None:
-    found = [finding(), finding(), finding("R031"), finding("R034")]
+    found = [finding(), finding(), finding("R031"), finding("R132")]
     assert lines_of(("config.json", found)).startswith("config.json: 2 errors, 2 notes\n")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ropecli.arrays import as_real
 from ropecli.errors import ArgumentError
 from ropecli.models.entries import BASE, entries
 from ropecli.models.gguf.reader import GgufFile, TensorInfo, Value
@@ -163,7 +164,7 @@ class _Writing:
         outer = self.keys.integer(ORIGINAL)
         phi = self.facts.get("tensors") == "phi3"
         found = (outer or inner if phi else inner or outer) or self.context
-        return None if found is None else int(found)
+        return None if found is None else int(number(ORIGINAL, found))
 
     @property
     def _sections(self) -> list[int] | None:
@@ -215,7 +216,9 @@ class _Writing:
         self.add("rope.scaling.type", own)
         multiplier, k_all_dim = self.facts.get("log_multiplier"), self.entry.get("mscale_all_dim")
         if multiplier is not None and k_all_dim is not None:
-            self.add("rope.scaling.yarn_log_multiplier", multiplier * k_all_dim)
+            self.add(
+                "rope.scaling.yarn_log_multiplier", multiplier * number("mscale_all_dim", k_all_dim)
+            )
         if self.facts.get("temperature"):
             self.add("attention.temperature_scale", self.entry.get("llama_4_scaling_beta"))
             self.add("attention.temperature_length", self._original)
@@ -301,7 +304,7 @@ class _Writing:
             self.tensors[FREQS] = np.where(stopped, _STOPPED, 1.0)
         elif how in ("longrope", "phi3") and entry.get("long_factor"):
             for name, key in ((LONG, "long_factor"), (SHORT, "short_factor")):
-                self.tensors[name] = np.asarray(entry.get(key), dtype=np.float64)
+                self.tensors[name] = as_real(key, entry.get(key)).astype(np.float64)
         if how == "phi3":
             self.add("rope.scaling.original_context_length", self._original)
             if entry.get("long_factor") and self._original and self.context:

@@ -25,7 +25,7 @@ FIRST = "transformers"  #: The stack that a config.json is made for.
 #: The stacks whose readings were measured.
 MEASURED = tuple(stack.name for stack in STACKS.values() if stack.version is not None)
 _SAME_ANGLE = 2e-6  #: Radians per position; less is rounding of a file's numbers.
-_SAME_FACTOR = 1e-4  #: Relative; files round to four digits.
+_SAME_FACTOR = 5e-4  #: Relative; files round to four digits.
 
 
 class FileReadings:
@@ -49,8 +49,10 @@ class FileReadings:
             model = compute(self.described, sequence_length=length, reading=stack)
         except (RopecliError, ArithmeticError) as error:
             return str(error).removeprefix(f"{self.described.source}: ").replace("\n", " ")
-        text = tuple(layer for layer in model.layers if layer.settings.part == "")
-        return replace(model, layers=text or model.layers)
+        text = [layer for layer in model.layers if layer.settings.part == ""]
+        if any(layer.settings.layers for layer in text):  # a kind without any is of no consequence
+            text = [x for x in text if x.settings.layers is not None or x.settings.is_indexer]
+        return replace(model, layers=tuple(text) or model.layers)
 
     @cached_property
     def layers(self) -> tuple[Settings, ...]:
@@ -63,13 +65,29 @@ class FileReadings:
         model = self.read_as(None)
         return model if isinstance(model, str) else None
 
+    @property
+    def models(self) -> dict[str, Model | str]:
+        """The text model as each stack reads it, or why the stack refuses the file."""
+        return {stack: self.read_as(stack) for stack in MEASURED}
+
+    def changed(self, changes: Mapping[str, object]) -> FileReadings:
+        """Return the readings of the file with other values, by dotted path; `...` removes."""
+        return FileReadings(describe_config("", with_changes(self.described.raw, changes)))
+
+    def value(self, path: str) -> Any:
+        """Return the value at a dotted path; None where the file has none."""
+        place: Any = self.described.raw
+        for name in path.split("."):
+            place = place.get(name) if isinstance(place, Mapping) else None
+        return place
+
     def effects(self, changes: Mapping[str, object], length: int | None) -> dict[str, str]:
         """Return by stack what a change of keys, by dotted path, does to its reading.
 
         It is empty where a stack does not read the keys. Stacks that refuse the file both ways are
         left out.
         """
-        other = FileReadings(describe_config("", with_changes(self.described.raw, changes)))
+        other = self.changed(changes)
         pairs = {
             stack: (self.read_as(stack, length=length), other.read_as(stack, length=length))
             for stack in MEASURED
@@ -94,25 +112,33 @@ class FileReadings:
     @property
     def refusals(self) -> dict[str, str]:
         """The stacks that refuse the file, and why."""
-        models = {stack: self.read_as(stack) for stack in MEASURED}
-        return {stack: text for stack, text in models.items() if isinstance(text, str)}
+        return {stack: text for stack, text in self.models.items() if isinstance(text, str)}
 
 
 def with_changes(raw: Mapping[str, Any], changes: Mapping[str, object]) -> dict[str, Any]:
     """Return the keys of a file with other values."""
     result = dict(raw)
+    copied: dict[str, dict[str, Any]] = {}
     for path, value in changes.items():
         *outer, last = path.split(".")
-        place = result
+        place, around = result, ""
         for name in outer:
-            inner = place.get(name)
-            place[name] = dict(inner) if isinstance(inner, dict) else {}
-            place = place[name]
+            inner, around = place.get(name), f"{around}.{name}"
+            if around not in copied:
+                copied[around] = place[name] = dict(inner) if isinstance(inner, dict) else {}
+            place = copied[around]
         if value is ...:
             place.pop(last, None)
         else:
             place[last] = value
     return result
+
+
+def same(a: Model | str, b: Model | str) -> bool:
+    """True if two readings rotate alike, or both refuse the file."""
+    if isinstance(a, str) or isinstance(b, str):
+        return isinstance(a, str) and isinstance(b, str)
+    return diff(a, b).same
 
 
 def difference(a: Model | str, b: Model | str) -> str:

@@ -38,6 +38,18 @@ class Hit(NamedTuple):
     fix: Mapping[str, Any] = NONE  #: As in `Finding`.
 
 
+#: Rules that are gone, and the one that finds their cases. Ids are never used again.
+RETIRED: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("R027", "R040", "R041", "R070", "R082"), "R001"),
+        "R009": "R010",
+        **dict.fromkeys(("R007", "R011", "R013", "R014", "R065", "R066", "R072", "R084"), "R129"),
+        **dict.fromkeys(("R086", "R095", "R097", "R098", "R099"), "R129"),
+        **dict.fromkeys(("R029", "R030", "R033", "R037", "R085", "R094"), "R130"),
+        **dict.fromkeys(("R019", "R034", "R036", "R122"), "R132"),
+    }
+)
+
 Judge = Callable[..., Iterator[Hit]]
 _RULES: dict[str, Rule] = {}
 
@@ -56,14 +68,16 @@ class Rule(Result, view="lint.RULE"):
     _: KW_ONLY
     why: str  #: The consequences.
     cure: str
-    of: str = "scaling"  #: The kind of subject, as `Subject.of` has it.
+    of: str = "scaling"  #: The kinds of subjects, as `Subject.of` has them.
     requires: tuple[str, ...] = ()  #: Names of `Subject.facts`.
     threads: tuple[str, ...] = ()  #: Threads about it: repository#number.
     rope_types: Collection[str] = ()  #: Of the subjects that it is for; any without one.
+    experiment: bool = False  #: True if it is silent about keys that other rules explain.
+    reads: bool = False  #: True if it explains who reads the key; an error explains it anyway.
     judge: Judge = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.id in _RULES or self.level not in LEVELS:
+        if self.id in {*_RULES, *RETIRED} or self.level not in LEVELS:
             raise ValueError(
                 f"rule {self.id} must have an id of its own and a level of {', '.join(LEVELS)}"
             )
@@ -83,6 +97,14 @@ class Rule(Result, view="lint.RULE"):
     def anchor(self) -> str:
         """Its anchor in docs/lint.md."""
         return self.id.lower()
+
+
+@dataclass(frozen=True)
+class RetiredRule(Result, view="lint.RETIRED"):
+    """A rule that is gone."""
+
+    id: str
+    by: str  #: The rule that finds its cases.
 
 
 FileRule, PartRule, GgufRule = (partial(Rule, of=kind) for kind in ("file", "part", "gguf"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.models.gguf import describe_gguf, read_gguf
+from ropecli.models.lint.readings import FileReadings
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, rules
 from ropecli.models.lint.subjects import Subject, subjects
 from ropecli.models.load import describe_config
@@ -76,14 +77,33 @@ def _apply_rules(judged: list[Subject]) -> tuple[Finding, ...]:
         )
         for rule in rules().values()
         for subject in judged
-        if rule.of == subject.of and (not rule.rope_types or subject.rope_type in rule.rope_types)
+        if subject.of in rule.of and (not rule.rope_types or subject.rope_type in rule.rope_types)
         if subject.facts.keys() >= {*rule.requires}
         for hit in islice(rule.judge(subject, *_required(subject, rule)), MOST_HITS)
     ]
-    # R001 would only repeat an error that names the cause, unless it has a fix of its own.
-    if any(finding.level == "error" and finding.rule != UNCOMPUTABLE for finding in found):
+    found = [f for f in found if not rules()[f.rule].experiment or not _is_explained(f.key, found)]
+    readings = judged[0].readings
+    errors = [f for f in found if f.level == "error" and f.rule != UNCOMPUTABLE]
+    if any(_is_cause(each, readings) for each in errors):
         found = [finding for finding in found if finding.rule != UNCOMPUTABLE or finding.fix]
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+
+
+def _is_cause(error: Finding, readings: FileReadings) -> bool:
+    """True if an error names why nothing can be computed, which R001 would only repeat."""
+    changes = {k: ... if v is None else v for k, v in error.fix.items()} or {error.key: ...}
+    missing = readings.described.format == "gguf" or readings.value(error.key) is None
+    return missing or readings.changed(changes).problem != readings.problem
+
+
+def _is_explained(key: str, found: list[Finding]) -> bool:
+    """True if a rule with a better sentence names a key or one in it, or has an error around it."""
+    return any(
+        f"{each.key}.".startswith(f"{key}.")
+        or (each.level == "error" and key.startswith(f"{each.key}."))
+        for each in found
+        if each.key and (rules()[each.rule].reads or each.level == "error")
+    )
 
 
 def _required(subject: Subject, rule: Rule) -> list[Any]:

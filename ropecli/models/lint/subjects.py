@@ -25,7 +25,7 @@ from ropecli.models.keys import (
 )
 from ropecli.models.lint.readings import FileReadings
 from ropecli.models.lint.values import number, positive, value_or_none, whole
-from ropecli.models.parts import Part, stray_keys
+from ropecli.models.parts import Part
 from ropecli.models.settings import Description, Settings
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types import canonical, formula, own_parameters
@@ -87,7 +87,6 @@ class Subject:
             "config_json": self.gguf is None,
             "problem": self.readings.problem,
             "share": self.share,
-            "stray": self.stray if self.of == "file" else None,
         }
         return {k: value for k, value in facts.items() if value is not None and value is not False}
 
@@ -163,11 +162,6 @@ class Subject:
         """The scaling keys of its part, or their objects by layer type."""
         given = self.config.get(self.holder or "")
         return given if isinstance(given, dict) else {}
-
-    @cached_property
-    def stray(self) -> tuple[dict[str, Any], Part] | None:
-        """Rotary keys of a config.json that are outside its text model, and the text model."""
-        return None if self.gguf else value_or_none(lambda: stray_keys(self.values))
 
     # Scaling keys.
 

@@ -25,6 +25,7 @@ COMMON = frozenset(
 ELSEWHERE = frozenset(
     {
         "apply_yarn_scaling",
+        "attn_factor",
         "extrapolation_factor",
         "finetuned",
         "llama_4_scaling_beta",
@@ -59,8 +60,20 @@ TOP = frozenset(
         "rotary_emb_interleaved",
     }
 )
+#: Keys of other formats and places, by the key of a config.json that they stand for.
+FOREIGN = {
+    **dict.fromkeys(("rope_freq_base", "freq_base", "theta"), "rope_theta"),
+    **dict.fromkeys(
+        (
+            *("rope_scaling_factor", "rope_scale_factor", "rope_scaling_type", "use_scaled_rope"),
+            *("factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"),
+            *("short_factor", "long_factor", "attention_factor"),
+        ),
+        "rope_scaling",
+    ),
+}
 #: Names long enough that a near miss is most likely a misspelling.
-_SPELT = tuple(name for name in sorted(TOP) if len(name) > 9)
+SPELT = tuple(name for name in sorted(TOP) if len(name) > 9)
 MOST_NAMES = 256  #: Keys of one object that are looked at; real files have up to a hundred.
 LONGEST_NAME = 64  #: Of a key that is looked at.
 
@@ -77,7 +90,7 @@ def of_any_type() -> frozenset[str]:
     return frozenset().union(*map(of_type, ROPE_TYPES))
 
 
-def intended_name(key: str, names: Iterable[str] = _SPELT) -> str | None:
+def intended_name(key: str, names: Iterable[str]) -> str | None:
     """Return the name that a misspelt key is close to; plurals and longer names are correct."""
     if len(key) > LONGEST_NAME:
         return None

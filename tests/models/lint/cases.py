@@ -1,4 +1,7 @@
-"""For each rule a file that fires it, the key it names, and nearly the same file that does not."""
+"""For each rule a file that fires it, the key it names, and nearly the same file that does not.
+
+The cases of a rule that is gone are those of the rule that finds them now.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +168,7 @@ CASES: dict[str, Case] = {
     "R084": Case(
         "rotary_dim",
         config(partial_rotary_factor=0.5, rotary_dim=32),
-        config(partial_rotary_factor=0.5, rotary_dim=64),
+        config(partial_rotary_factor=0.5, rotary_dim=128),
     ),
     "R005": Case(
         "rope_scaling.truncate",
@@ -207,7 +210,7 @@ CASES: dict[str, Case] = {
         config(rope_theta=500_000, rope_parameters={"rope_theta": 5e5}),
     ),
     "R095": Case(
-        "rope_scaling",
+        "rope_parameters",
         config(rope_theta=None, rope_scaling=YARN, rope_parameters={"rope_theta": 5e5}),
         config(rope_theta=None, rope_parameters={"rope_theta": 5e5}),
     ),
@@ -243,6 +246,7 @@ CASES: dict[str, Case] = {
             "R010": ("beta_fst", {"beta_fst": 64}, {"beta_fast": 64}),
             "R011": ("colour", {"colour": 1}, {"finetuned": True}),
             "R012": ("attn_factor", {"attn_factor": 0.8782}, {"attn_factor": 1.0}),
+            "R131": ("fope_init_factor", {"fope_init_factor": 0.5}, {"fope_init_factor": None}),
             "R017": ("rope_type", {"rope_type": "yarm"}, {}),
             "R018": ("factor", {"factor": ...}, {}),
             "R019": ("truncate", {"truncate": None}, {"beta_fast": None}),
@@ -330,11 +334,8 @@ CASES: dict[str, Case] = {
     ),
     "R037": Case(
         _ORIGINAL,
-        config(
-            layer_types=["full_attention"],
-            rope_parameters={"full_attention": {"rope_type": "yarn", "factor": 4.0}},
-            original_max_position_embeddings=32_768,
-        ),
+        by_layer_type({"rope_type": "yarn", "factor": 4.0, "rope_theta": 5e5})
+        | {_ORIGINAL: 32_768},
         with_scaling(YARN, original_max_position_embeddings=...) | {_ORIGINAL: 32_768},
     ),
     "R047": Case(
@@ -348,7 +349,7 @@ CASES: dict[str, Case] = {
         with_scaling(_LINEAR) | {"rope_local_base_freq": 1e4},
     ),
     "R072": Case(
-        "rope_scaling.mrope_section",
+        "mrope_section",
         with_scaling(_MROPE) | {"mrope_section": [24, 20, 20]},
         with_scaling(_MROPE) | _MROPE,
     ),

@@ -57,7 +57,7 @@ PLANTED = {
     "llama3 low>high": "R050",
     "longrope phi3 type su": "R001",
     "longrope phi3 type yarn": "R001",
-    "longrope wrong length": "R040",
+    "longrope wrong length": "R001",
     "mistake-yarn": "R012",
     "nemotron": "R001",
     "nemotron rope_percent": "R001",
@@ -65,7 +65,7 @@ PLANTED = {
     "string factor": "R001",
     "theta null": "R001",
     "type null": "R001",
-    "yarn attention_factor 0.0": "R027",
+    "yarn attention_factor 0.0": "R001",
     "yarn betas swapped": "R035",
     "yarn share leaves odd": "R001",
     # The text model of Qwen2.5-VL in a class that has no axes.
@@ -134,8 +134,8 @@ YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0}
 
 def test_what_is_said_of_a_stack_is_what_its_reading_does() -> None:
     lone = YARN | {"original_max_position_embeddings": 32_768, "mscale": 0.707}
-    assert "in mlx-lm cos and sin" in message_of({"rope_scaling": lone}, "R030")
-    assert message_of({"rope_scaling": lone | {"mscale": 1.0}}, "R030") == ""
+    assert "in mlx-lm cos and sin" in message_of({"rope_scaling": lone}, "R130")
+    assert message_of({"rope_scaling": lone | {"mscale": 1.0}}, "R130") == ""
     assert "refuse" not in message_of({"rope_scaling": YARN}, "R023")
     assert "refused by Transformers" in message_of(
         {"rope_scaling": YARN | {"rope_type": "su"}}, "R016"

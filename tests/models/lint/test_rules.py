@@ -32,7 +32,7 @@ from models.lint.cases import (
 
 from ropecli import Model, Rotary
 from ropecli.models.lint.readings import difference
-from ropecli.models.lint.rule import Finding, Hit, Rule, rules
+from ropecli.models.lint.rule import RETIRED, Finding, Hit, Rule, rules
 from ropecli.models.lint.run import lint
 from ropecli.models.load import load_model
 
@@ -56,11 +56,17 @@ def assert_silent(rule_id: str, found: tuple[Finding, ...]) -> None:
     assert rule_id not in {finding.rule for finding in found}, found
 
 
+def rule_now(rule_id: str) -> str:
+    """Return the rule that finds the case of a rule, which may be gone."""
+    return RETIRED.get(rule_id, rule_id)
+
+
 @pytest.mark.parametrize("rule_id", CASES)
 def test_rule_of_config_json(rule_id: str) -> None:
     case = CASES[rule_id]
-    assert_fires(rule_id, case.key, lint(case.fires))
-    assert_silent(rule_id, lint(case.quiet))
+    assert_fires(rule_now(rule_id), case.key, lint(case.fires))
+    found = lint(case.quiet)
+    assert_silent(rule_now(rule_id), tuple(f for f in found if f.key == case.key or not f.key))
 
 
 @pytest.mark.parametrize("rule_id", GGUF_CASES)
@@ -81,7 +87,7 @@ def test_rule_of_text(rule_id: str, tmp_path: Path) -> None:
 
 
 def test_every_rule_is_tried() -> None:
-    assert {*CASES, *GGUF_CASES, *TEXT_CASES} == set(rules())
+    assert {rule_now(each) for each in (*CASES, *GGUF_CASES, *TEXT_CASES)} == set(rules())
     assert len(rules()) >= FEWEST
 
 
@@ -97,7 +103,7 @@ def test_ids_are_in_order_and_what_is_said_of_them_is_whole() -> None:
             assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", thread), f"{each.id}: {thread}"
 
 
-@pytest.mark.parametrize(("id", "level"), [("R001", "note"), ("R999", "fatal")])
+@pytest.mark.parametrize(("id", "level"), [("R001", "note"), ("R011", "note"), ("R999", "fatal")])
 def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) -> None:
     with pytest.raises(ValueError, match=f"rule {id} must have an id of its own"):
         Rule(id, level, "", why="", cure="")
@@ -109,7 +115,7 @@ def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) ->
 PUBLISHED = list(published_configs().values())
 #: Warnings that entries of the data file deserve, and why.
 WARNED = {
-    "llama-yarn-lone-mscale": {"R030"},  # what it is there for
+    "llama-yarn-lone-mscale": {"R130"},  # what it is there for
     "glm4v_moe_text.Glm4vMoeTextRotaryEmbedding": {"R083", "R092"},  # class defaults: 4096 / 96
     "molmo2_text.Molmo2RotaryEmbedding": {"R092"},  # class default of the base; the model has 1e6
     "phi4_multimodal.Phi4MultimodalRotaryEmbedding": {"R092"},  # class default without LongRoPE

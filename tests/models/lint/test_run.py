@@ -8,11 +8,12 @@ import json
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import slow
 from models.gguf.writer import gguf, save
-from models.lint.cases import CASES, GGUF_CASES, llama, with_scaling
+from models.lint.cases import CASES, GGUF_CASES, LONG, YARN, llama, with_scaling
 from models.lint.cases import config as llama_config
 
 import ropecli
@@ -105,13 +106,15 @@ def test_a_source_of_another_kind_is_refused() -> None:
 
 
 def test_errors_come_first_and_a_cause_stands_for_what_follows_from_it() -> None:
-    given = with_scaling(CASES["R040"].fires["rope_scaling"], colour=1) | {"model_type": "other"}
+    given = CASES["R018"].fires | {"rope_dtype": "half", "model_type": "other"}
     found = lint(given)
     levels = [LEVELS.index(finding.level) for finding in found]
     assert levels == sorted(levels)
     assert len(set(levels)) == len(LEVELS)
-    # The list of the wrong length is why nothing can be computed.
+    # The missing factor is why nothing can be computed, and an unknown key is not.
     assert "R001" not in {finding.rule for finding in found}
+    wrong = CASES["R040"].fires["rope_scaling"] | {"attn_factor": 0.5}
+    assert {"R001", "R012"} <= {finding.rule for finding in lint(llama_config(rope_scaling=wrong))}
 
 
 def test_parts_of_a_file_are_named(tmp_path: Path) -> None:
@@ -127,7 +130,22 @@ def test_parts_of_a_file_are_named(tmp_path: Path) -> None:
 def test_nothing_is_said_of_stacks_about_a_part_that_is_no_text_model() -> None:
     parts = {"text_config": llama_config(), "vision_config": CASES["R023"].fires}
     (message,) = [f.message for f in lint({"model_type": "llava", **parts}) if f.rule == "R023"]
-    assert message == "No stack has a value for it."
+    assert message == "No other key gives it."
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        with_scaling(YARN, mscale_all_dim="1.0") | {"model_type": "deepseek_v3"},
+        llama_config(
+            rope_parameters={"full_attention": YARN | {"original_max_position_embeddings": [{}]}}
+        ),
+        with_scaling(LONG, short_factor="?") | {"model_type": "phi3"},
+        CASES["R068"].quiet | {"layer_types": [{}]},
+    ],
+)
+def test_values_of_another_kind_break_no_reading(keys: dict[str, Any]) -> None:
+    assert lint(keys)
 
 
 def test_a_file_of_sizes_alone_is_no_error() -> None:

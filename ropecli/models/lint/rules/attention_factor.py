@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, without_it
+from ropecli.models.lint.readings import ignoring, join_stacks, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown
 from ropecli.rotary.factors import mscale, softmax_factor
-
-
-@Rule(
-    "R027",
-    "error",
-    "an attention factor that is not above 0",
-    why="It multiplies cos and sin: with 0 every score is 0. A negative one cancels in the score "
-    "of a query and a key, but nowhere else.",
-    cure="Remove it, so that it follows from the factor, or write a number above 0.",
-    requires=("attention_factor",),
-)
-def attention_factor_range(entry: Subject, given: float) -> Iterator[Hit]:
-    """An `attention_factor` of 0 or less."""
-    if given <= 0:
-        message = f"cos and sin are multiplied by {shown(given)}, and scores by its square."
-        yield Hit(entry.key("attention_factor"), message)
 
 
 @Rule(
@@ -48,58 +31,6 @@ def attention_factor_kind(entry: Subject, given: float) -> Iterator[Hit]:
 
 
 @Rule(
-    "R036",
-    "note",
-    "an attention factor that not every stack reads",
-    why="Transformers uses it instead of the value that follows from the factor. Stacks that "
-    "compute their own multiply cos and sin by 1.4159 at factor 64 where 1.0 is written, as "
-    "in Laguna, and scores by 2.00.",
-    cure="Check that the stack you run reads attention_factor.",
-    threads=("vllm-project/vllm#46280", "ml-explore/mlx-lm#1507"),
-    rope_types=("yarn", "longrope"),
-    requires=("attention_factor",),
-)
-def attention_factor_elsewhere(entry: Subject, given: float) -> Iterator[Hit]:
-    """An `attention_factor` in yarn or longrope that differs from the one of the factor."""
-    if given <= 0:
-        return
-    without = {name: v for name, v in entry.values.items() if name != "attention_factor"}
-    plain = replace(entry, values=without).table()
-    texts = entry.effects(attention_factor=...)
-    unread = ignoring(texts)
-    if not unread or not texts.get(FIRST):
-        return
-    if plain is not None and abs(plain.attention_factor - given) > 1e-3 * given:
-        message = f"{join_stacks(unread)} do not read it and use {shown(plain.attention_factor)} "
-        message += f"instead of {shown(given)}: scores are "
-        message += f"{shown((plain.attention_factor / given) ** 2)} times as large."
-        yield Hit(entry.key("attention_factor"), message)
-
-
-@Rule(
-    "R030",
-    "warning",
-    "only one of mscale and mscale_all_dim",
-    why="Some stacks read them as a pair, so that one alone has no effect, and others fill in the "
-    "missing one: cos and sin are then multiplied by different factors.",
-    cure="Set both, or attention_factor with the intended value.",
-    threads=("vllm-project/vllm#48623", "NVIDIA/Megatron-LM#1429"),
-    rope_types=("yarn",),
-)
-def lone_mscale(entry: Subject) -> Iterator[Hit]:
-    """`mscale` without `mscale_all_dim`, or the other way round, where stacks part over it.
-
-    0 counts as missing.
-    """
-    given = [name for name in ("mscale", "mscale_all_dim") if entry.numbers.get(name)]
-    if len(given) != 1 or entry.has("attention_factor"):
-        return
-    effects = entry.effects(**dict.fromkeys(("mscale", "mscale_all_dim"), ...))
-    if any(effects.values()) and not all(effects.values()):
-        yield Hit(entry.key(given[0]), without_it(effects))
-
-
-@Rule(
     "R031",
     "note",
     "mscale and mscale_all_dim",
@@ -118,6 +49,7 @@ def lone_mscale(entry: Subject) -> Iterator[Hit]:
     ),
     rope_types=("yarn",),
     requires=("factor", "mscale", "mscale_all_dim"),
+    reads=True,
 )
 def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> Iterator[Hit]:
     """YaRN with both of them."""
@@ -146,6 +78,7 @@ def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> It
     threads=("vllm-project/vllm#46280",),
     rope_types=("yarn",),
     requires=("attention_factor",),
+    reads=True,
 )
 def replaced_mscale(entry: Subject, factor: float) -> Iterator[Hit]:
     """YaRN with `attention_factor` and one of `mscale`, `mscale_all_dim`."""

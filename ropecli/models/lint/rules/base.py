@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ropecli.models.keys import FULL
-from ropecli.models.lint.readings import FIRST, by_stack, ignoring, join_stacks, sentence
+from ropecli.models.lint.readings import FIRST, ignoring, join_stacks
 from ropecli.models.lint.rule import Hit, PartRule, Rule
-from ropecli.models.lint.subjects import HOLDERS, Subject
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.rotary.frequencies import Table
 
@@ -150,71 +150,6 @@ def _held(table: Table, still: int, last: int) -> int | None:
     return None
 
 
-@Rule(
-    "R094",
-    "warning",
-    "two bases",
-    why="Of two places, Transformers uses the one among the scaling keys, and most classes of "
-    "mlx-lm the one at the top; of two names, each architecture reads its own.",
-    cure="Write the same base in both places, or remove one.",
-    threads=("deepspeedai/DeepSpeed#8345", "deepspeedai/DeepSpeed#8373"),
-)
-def two_bases(entry: Subject) -> Iterator[Hit]:
-    """Two different bases: at the top level and among the scaling keys, or under two names."""
-    if entry.architecture.fixes_base:
-        return
-    given = {entry.outer_key(k): v for k, v in entry.get_all("rope_theta").items()}
-    if entry.has("rope_theta") and not entry.nested:
-        given = {entry.key("rope_theta"): entry.values["rope_theta"]} | given
-    used = next((key for key, value in given.items() if number(value) == entry.base), None)
-    for key, value in given.items():
-        if used is not None and number(value) != entry.base:
-            message = f"It is {value!r:.30} here and {given[used]!r:.30} at {used}, which is used."
-            same = sentence("With that here too", entry.effects_at({key: given[used]}))
-            yield Hit(key, message + same)
-
-
-@Rule(
-    "R122",
-    "warning",
-    "a base only among the scaling keys of the older form",
-    why="In rope_scaling, Transformers 5 reads rope_theta as in rope_parameters. Code of the older "
-    "form looks for it at the top, and silently takes its own default.",
-    cure="Write rope_theta at the top as well.",
-    requires=("flat",),
-)
-def base_inside(entry: Subject) -> Iterator[Hit]:
-    """`rope_theta` in `rope_scaling` and nowhere else, where a stack does not find it."""
-    inside = entry.holder == "rope_scaling" and entry.has("rope_theta")
-    if not inside or entry.get_all("rope_theta"):
-        return
-    added = {entry.outer_key("rope_theta"): entry.values["rope_theta"]}
-    texts = by_stack(entry.effects_at(added))
-    if texts:
-        yield Hit(entry.key("rope_theta"), f"With the same at the top, {texts}.")
-
-
-@PartRule(
-    "R095",
-    "warning",
-    "rope_scaling and rope_parameters",
-    why="Transformers 5 uses rope_scaling, the old name, and drops all of rope_parameters, with "
-    "its rope_theta. Code of one form only looks for one of them.",
-    cure="Remove one of them.",
-    threads=("deepspeedai/DeepSpeed#8341",),
-)
-def two_holders(part: Subject) -> Iterator[Hit]:
-    """Both keys, with different values."""
-    old, new = (part.config.get(name) for name in HOLDERS)
-    if isinstance(old, dict) and isinstance(new, dict) and old and new and old != new:
-        differ = [k for k in {**new, **old} if old.get(k) != new.get(k)]
-        effects, used = part.effects(rope_parameters=...), part.effects(rope_scaling=...)
-        dropping = join_stacks([s for s in ignoring(effects) if used.get(s)] or [FIRST])
-        other = sentence("Without rope_parameters", effects)
-        said = f"It is used, and rope_parameters dropped, in {dropping}; the two differ in "
-        yield Hit(part.key("rope_scaling"), f"{said}{', '.join(differ[:5])}.{other}")
-
-
 @PartRule(
     "R006",
     "note",
@@ -224,6 +159,7 @@ def two_holders(part: Subject) -> Iterator[Hit]:
     cure="For such code, write rope_theta and rope_scaling as well, with the same values.",
     requires=("text", "held"),
     threads=("deepspeedai/DeepSpeed#8341", "sgl-project/mini-sglang#13", "InternLM/lmdeploy#4303"),
+    reads=True,
 )
 def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
     """`rope_parameters` alone, where the older form would rotate otherwise."""
@@ -242,33 +178,6 @@ def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
     by = f" So does {join_stacks(unread)}." if unread else ""
     message = f"Code for the older form loses {lost}: {older[FIRST]}.{by}"
     yield Hit(part.key("rope_parameters"), message)
-
-
-@PartRule(
-    "R097",
-    "warning",
-    "a base that the architecture's code does not read",
-    why="The code of some architectures has a base of its own, or reads it under one name only. "
-    "Transformers uses that one; a stack that reads this key rotates differently.",
-    cure="Remove it: only other code gives this architecture another base.",
-)
-def unread_base(part: Subject) -> Iterator[Hit]:
-    """A base that differs from the one in use, under a key that the model_type ignores."""
-    architecture, unread = part.architecture, part.keys.unread_keys
-    given = {k: (value, k in unread) for k, value in part.get_all("rope_theta").items()}
-    for holder in HOLDERS:
-        held = part.config.get(holder)
-        if isinstance(held, dict) and held.get("rope_theta") is not None:
-            given[f"{holder}.rope_theta"] = held["rope_theta"], architecture.fixes_base
-    counting = [number(value) for value, ignored in given.values() if not ignored]
-    base = next((value for value in counting if value is not None), _USUAL)
-    read = part.keys.read_name("rope_theta")
-    hint = "" if architecture.fixes_base else f"Rename it to {read}."
-    for key, (value, ignored) in given.items():
-        if ignored and number(value) != base:
-            message = f"The code of model_type {architecture.model_type} does not read it; the "
-            message += f"base is {base:.10g}, not {value!r:.30}."
-            yield Hit(part.key(key), message, hint)
 
 
 @Rule(

@@ -13,12 +13,12 @@ from ropecli.models.keys import names_of
 from ropecli.models.lint.rule import FileRule, Hit, PartRule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.vocabulary import LONGEST_NAME
-from ropecli.models.parts import Part
 from ropecli.models.source import RepeatedKeys
 
 _DTYPE = re.compile(r"(rope|rotary|inv_freq).*(dtype|precision)$")
 _IN_FLOAT32 = re.compile(r"(rope|rotary|inv_freq).*(fp32|float32)|(fp32|float32).*(rope|rotary)")
 _WORD = re.compile(r"[A-Za-z]\w*_\w+|factor|alpha|truncate|base")  #: As keys are named.
+_OLDER = {"base": names_of("rope_theta"), "rope_type": ("rope_type", "type")}
 _NARROW = ("bf16", "bfloat16", "fp16", "float16", "half", "torch.bfloat16", "torch.float16")
 
 #: Of bfloat16, and of float16.
@@ -50,7 +50,7 @@ def uncomputable(file: Subject, problem: str) -> Iterator[Hit]:
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
     """Return path and value of the key that a message names, first one whose value it quotes."""
     for word in _WORD.findall(problem):
-        names = names_of("rope_theta") if word == "base" else (word,)
+        names = _OLDER.get(word) or names_of(word)
         keys = [(path, value) for path, name, value in _walk(raw) if name in names]
         if keys:
             quoted = (each for each in keys if repr(each[1])[:20] in problem)
@@ -161,37 +161,3 @@ def narrow_tables(part: Subject) -> Iterator[Hit]:
             yield Hit(part.key(name), _EFFECT["b" in value.lower()])
         elif _IN_FLOAT32.search(name) and value is False:
             yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")
-
-
-@FileRule(
-    "R098",
-    "warning",
-    "rotary keys outside the text model",
-    why="The text model has an object of its own, such as text_config. Transformers reads the keys "
-    "there, and takes the defaults of its code for those that it lacks.",
-    cure="Move them into the object of the text model.",
-    requires=("stray",),
-)
-def outside_text(file: Subject, stray: tuple[Mapping[str, Any], Part]) -> Iterator[Hit]:
-    """Rotary keys at the top of a file whose text model is below, with values that it lacks."""
-    yield from _outside(*stray, same=False)
-
-
-@FileRule(
-    "R099",
-    "note",
-    "rotary keys twice",
-    why="The text model has an object of its own, where Transformers reads them. Changing those at "
-    "the top alone changes nothing.",
-    cure="Remove those at the top.",
-    requires=("stray",),
-)
-def keys_twice(file: Subject, stray: tuple[Mapping[str, Any], Part]) -> Iterator[Hit]:
-    """Rotary keys at the top of a file whose text model is below, with the same values."""
-    yield from _outside(*stray, same=True)
-
-
-def _outside(given: Mapping[str, Any], text: Part, *, same: bool) -> Iterator[Hit]:
-    for key, value in given.items():
-        if (text.keys.config.get(key) == value) is same:
-            yield Hit(key, f"Transformers does not read it here: {text.path} has the text model's.")

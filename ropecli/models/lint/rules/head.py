@@ -8,7 +8,7 @@ from typing import Any
 from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.keys import SHARE
-from ropecli.models.lint.readings import FIRST, without_it
+from ropecli.models.lint.readings import FIRST
 from ropecli.models.lint.rule import Hit, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, whole
@@ -51,24 +51,6 @@ def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Hit]
         yield Hit(share[0], message)
 
 
-@Rule(
-    "R082",
-    "error",
-    "a share of the head out of range",
-    why="vLLM refuses it; Transformers rotates more coordinates than there are and fails, or none.",
-    cure="Write a share above 0 and up to 1.",
-    requires=("share",),
-)
-def share_range(entry: Subject, written: tuple[str, Any]) -> Iterator[Hit]:
-    """A `partial_rotary_factor` of 0 or less, or above 1, where it is read."""
-    key, share = written[0], number(written[1])
-    if share is None or 0 < share <= 1:
-        return
-    static = share == 0 and entry.rope_type == "proportional"
-    if not static and not _share_is_ignored(entry):
-        yield Hit(key, f"{shown(share)} of a head cannot be rotated.")
-
-
 @PartRule(
     "R083",
     "warning",
@@ -90,87 +72,6 @@ def uneven(part: Subject) -> Iterator[Hit]:
         yield Hit(
             part.key("hidden_size"), f"{shown(width)} / {shown(heads)} is {shown(width / heads)}."
         )
-
-
-@Rule(
-    "R084",
-    "warning",
-    "two shares of the head",
-    why="Stacks read different keys, and rotate different coordinates at different frequencies. A "
-    "port with the wrong one in its exponents agreed with its model in 60 % of its answers, and in "
-    "92.5 % once fixed.",
-    cure="Write the same value everywhere, or remove all but one.",
-    requires=("flat",),
-    threads=(
-        "pie-project/pie#603",
-        "AI-Hypercomputer/maxtext#4616",
-        "vllm-project/vllm#43770",
-        "huggingface/transformers#48682",
-    ),
-)
-def two_shares(entry: Subject) -> Iterator[Hit]:
-    """Two names or places of the share that differ, or one that contradicts `rotary_dim`."""
-    places: dict[str, Any] = {entry.outer_key(k): v for k, v in entry.get_all(SHARE).items()}
-    if entry.has(SHARE):
-        places = {entry.key(SHARE): entry.values[SHARE]} | places
-    if not places:
-        return
-    (first, used), *others = places.items()
-    for key, value in others:
-        if value != used:
-            yield Hit(key, f"It is {value!r:.20} here and {used!r:.20} at {first}.")
-            return
-    share = number(used)
-    if share is None or not 0 <= share <= 1 or not entry.head_dim:
-        return
-    rotated = int(entry.head_dim * share)
-    for name, dim in entry.get_all("rotary_dim").items():
-        if dim != rotated:
-            message = f"It is {dim!r:.20}, and {first} gives {rotated}; Transformers uses {SHARE}."
-            yield Hit(entry.outer_key(name), message)
-
-
-@Rule(
-    "R085",
-    "warning",
-    "a share of the head that the architecture does not read",
-    why="In Transformers the code of many architectures rotates the whole head, whatever the value "
-    "of partial_rotary_factor, unless a rope type that scales reads it; vLLM reads it for every "
-    "model of its own code.",
-    cure="Remove it, or set the intended model_type.",
-    requires=("share",),
-    threads=("huggingface/transformers#48682", "AI-Hypercomputer/maxtext#4616"),
-)
-def unread_share(entry: Subject, written: tuple[str, Any]) -> Iterator[Hit]:
-    """A share below 1 in a known architecture whose code rotates the whole head."""
-    key, share = written[0], number(written[1])
-    if share is None or not 0 < share < 1 or not _share_is_ignored(entry):
-        return
-    name = entry.architecture.model_type
-    message = f"The code of {name} rotates all {entry.head_dim} coordinates, not {shown(share)} of "
-    said = without_it(entry.effects_at({key: ...}))
-    yield Hit(key, f"{said} {message}them.".strip())
-
-
-@Rule(
-    "R086",
-    "warning",
-    "a rotary dim that the architecture does not read",
-    why="The code of most architectures has no rotary_dim: it rotates the whole head, or the share "
-    "of partial_rotary_factor. Code that reads the key rotates other coordinates, at other "
-    "frequencies.",
-    cure="Remove it, or write partial_rotary_factor where the architecture reads that.",
-    requires=("dim",),
-    threads=("vllm-project/vllm#30389",),
-)
-def unread_rotary_dim(entry: Subject, dim: int) -> Iterator[Hit]:
-    """A `rotary_dim` that is not read, and is not the number of coordinates that rotate."""
-    of_its_own = entry.keys.facts.get("ignores", ())  # MiniMax-M3 has such a key
-    for name, value in entry.get_all("rotary_dim").items():
-        if name in entry.keys.unread_keys and name not in of_its_own and value != dim:
-            message = f"The code of {entry.architecture.model_type} does not read it, and rotates "
-            message += f"{dim} coordinates, not {value!r:.20}."
-            yield Hit(entry.outer_key(name), message)
 
 
 @Rule(
@@ -205,24 +106,6 @@ def _share_is_ignored(entry: Subject) -> bool:
 
 
 @Rule(
-    "R070",
-    "error",
-    "M-RoPE sections that do not add up",
-    why="Each pair belongs to one axis. vLLM refuses other sums; Transformers fails, or silently "
-    "gives the remaining pairs to time.",
-    cure="Make the sections add up to half the rotary dim.",
-    requires=("dim",),
-    threads=("alibaba/MNN#4133", "ollama/ollama#12807", "mlx-node/mlx-node#80"),
-)
-def sections_sum(entry: Subject, dim: int) -> Iterator[Hit]:
-    """`mrope_section` or `xdrope_section` whose sum is not the number of pairs."""
-    for key, sizes in _sections(entry):
-        if sum(sizes) != dim // 2:
-            total = f"{' + '.join(map(str, sizes))} = {sum(sizes)}"
-            yield Hit(key, f"{total}, and there are {dim // 2} pairs.")
-
-
-@Rule(
     "R071",
     "warning",
     "interleaved M-RoPE sections that do not fit",
@@ -237,23 +120,6 @@ def sections_cut(entry: Subject) -> Iterator[Hit]:
         cut = _cut(entry, sizes)
         if cut:
             yield Hit(key, f"Of {(entry.dim or 0) // 2} pairs {'; '.join(cut)}.")
-
-
-@Rule(
-    "R072",
-    "warning",
-    "M-RoPE sections in two places",
-    why="Stacks look in different places, so that text is the same everywhere and images are not.",
-    cure="Remove one of them.",
-    threads=("kekzl/imp#1174",),
-)
-def two_sections(entry: Subject) -> Iterator[Hit]:
-    """Different `mrope_section` among the scaling keys and at the top level."""
-    own, outer = entry.values.get("mrope_section"), entry.config.get("mrope_section")
-    if own is not None and outer is not None and own != outer:
-        message = f"It is {own!r:.60} here and {outer!r:.60} at "
-        message += f"{entry.outer_key('mrope_section')}; Transformers reads this one."
-        yield Hit(entry.key("mrope_section"), message)
 
 
 @Rule(

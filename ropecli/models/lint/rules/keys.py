@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ropecli.models.keys import CONTEXT, ORIGINAL
-from ropecli.models.lint.readings import FIRST, MEASURED, join_stacks, sentence, without_it
-from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.keys import CONTEXT
+from ropecli.models.lint.readings import join_stacks, sentence, without_it
+from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import (
     ELSEWHERE,
     MOST_NAMES,
+    SPELT,
     TOP,
     intended_name,
     of_any_type,
@@ -23,108 +24,49 @@ from ropecli.names import meant
 from ropecli.rotary.factors import mscale
 from ropecli.rotary.types import ROPE_TYPES, canonical
 
-#: Keys without effect in a type that does not scale.
-_SCALE = (
-    "factor",
-    "low_freq_factor",
-    "high_freq_factor",
-    "short_factor",
-    "long_factor",
-    "beta_fast",
-    "beta_slow",
-    "attention_factor",
-    "mscale",
-    "mscale_all_dim",
-    "alpha",
-)
 #: Rope types of one stack, or of the code of a few models.
 _LOCAL = {
     "su": "the old name of longrope",
     "mrope": "the old name of default with mrope_section",
     "xdrope": "dynamic with alpha and xdrope_section",
 }
-#: Keys that have a value in Transformers where a file lacks them.
-_FILLED_IN = ("rope_theta", "rope_type", "type", ORIGINAL, "truncate")
-
-
-@PartRule(
-    "R009",
-    "error",
-    "a misspelt key",
-    why="It has no effect, and the default is silently used: with rope_teta: 500000, a model of "
-    "head dim 128 rotates its slowest pair 47 times too fast.",
-    cure="Correct the name.",
-)
-def misspelt_at_the_top(part: Subject) -> Iterator[Hit]:
-    """A key at the top level that is one or two letters off a key of rotary embeddings.
-
-    Only where that one is missing and would have an effect: the model's class reads it, and the
-    value is not its default. SmolLM's `rope_interleaved` is no `mrope_interleaved`.
-    """
-    for name in islice(part.config, MOST_NAMES):
-        right = intended_name(name) if name not in TOP else None
-        if right is not None and not part.get_all(right):
-            yield from _rightly_named(part, name, right)
 
 
 @Rule(
     "R010",
     "error",
-    "a misspelt scaling key",
+    "a misspelt key",
     why="It has no effect: the default is used, or the file is refused. With beta_fst: 64, YaRN "
-    "uses 32.",
+    "uses 32; with rope_teta: 500000, a model of head dim 128 rotates its slowest pair 47 times "
+    "too fast.",
     cure="Correct the name.",
+    of="part or scaling",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
-def misspelt(entry: Subject) -> Iterator[Hit]:
-    """A scaling key that is one or two letters off one that the rope type reads.
+def misspelt(subject: Subject) -> Iterator[Hit]:
+    """A key that is one or two letters off one of rotary embeddings, which is missing.
 
-    Only where it would have an effect under that name.
+    Only where it would have an effect under that name: the model's class, or the rope type, reads
+    it, and the value is not its default. SmolLM's `rope_interleaved` is no `mrope_interleaved`.
     """
-    for name in islice(entry.values, MOST_NAMES):
-        yield from _misspelling(entry, name)
-
-
-def _misspelling(entry: Subject, name: str) -> Iterator[Hit]:
-    known = of_any_type() if entry.rope_type is None else of_type(entry.rope_type)
-    right = None if _is_read(name) else intended_name(name, sorted(known | {"rope_type"}))
-    if right is not None and not entry.has(right):
-        yield from _rightly_named(entry, name, right)
-
-
-def _rightly_named(subject: Subject, name: str, right: str) -> Iterator[Hit]:
-    """Yield what a key that no stack reads would do under its right name, if anything."""
-    if any(subject.effects(**{name: ...}).values()):
-        return
-    value = subject.values[name]
-    effects = subject.effects(**{name: ..., right: value})
-    texts = sentence("Under that name", effects)
-    refused = not effects and subject.text and right not in TOP  # for another reason
-    if texts or refused or right == CONTEXT:
-        yield Hit(
-            subject.key(name),
-            f"No stack reads it; {right} is missing.{texts}",
-            f"Rename it to {right}.",
-            {subject.key(name): None, subject.key(right): value},
-        )
-
-
-@Rule(
-    "R011",
-    "warning",
-    "a scaling key that no stack reads",
-    why="It has no effect, and most stacks are silent about it.",
-    cure="Remove it, or find the intended name.",
-    threads=("huggingface/transformers#48594",),
-)
-def unread(entry: Subject) -> Iterator[Hit]:
-    """A scaling key that no rope type has, and that is not a misspelling of one."""
-    for name in islice(entry.values, MOST_NAMES):
-        if _is_read(name) or name == "attn_factor" or any(_misspelling(entry, name)):
-            continue
-        if not any(entry.effects(**{name: ...}).values()):
-            without = f"It has no effect in {join_stacks(MEASURED)}."
-            yield Hit(entry.key(name), without, fix={entry.key(name): None})
+    if subject.of == "part":
+        read, names = TOP, list(SPELT)
+    else:
+        own = of_any_type() if subject.rope_type is None else of_type(subject.rope_type)
+        read, names = of_any_type() | ELSEWHERE, sorted(own | {"rope_type"})
+    for name in islice(subject.values, MOST_NAMES):
+        right = None if name in read else intended_name(name, names)
+        if right is not None and not subject.has(right) and not subject.get_all(right):
+            value, key = subject.values[name], subject.key(name)
+            asked = subject.effects(**{name: ...})
+            effects = subject.effects(**{name: ..., right: value})
+            texts = sentence("Under that name", effects)
+            refused = not effects and subject.text and right not in TOP  # for another reason
+            if not any(asked.values()) and (texts or refused or right == CONTEXT):
+                said = f"It has no effect in {join_stacks(asked)}; " if asked else ""
+                message = f"{said}{right} is missing.{texts}"
+                fix = {key: None, subject.key(right): value}
+                yield Hit(key, message, f"Rename it to {right}.", fix)
 
 
 @Rule(
@@ -143,7 +85,7 @@ def attn_factor(entry: Subject) -> Iterator[Hit]:
     if "attn_factor" not in entry.values or given == 1:
         return
     table = entry.table() if entry.rope_type == "yarn" else None
-    unread = without_it(entry.effects(attn_factor=...)) or "It has no effect."
+    unread = without_it(entry.effects(attn_factor=...)) or "No rope type reads it."
     if given is None or table is None:
         has_one = entry.rope_type in ("yarn", "longrope")
         hint = "" if has_one else f"Remove it: {entry.rope_type} has no attention factor."
@@ -158,50 +100,6 @@ def attn_factor(entry: Subject) -> Iterator[Hit]:
         f"gives {shown(product)}.",
         f"Replace it by attention_factor: {round(product, 6)!r} if that is the intended value.",
     )
-
-
-@Rule(
-    "R013",
-    "warning",
-    "scaling keys under a type that does not scale",
-    why="Without a rope_type, or with default, nothing is scaled: the model runs past its trained "
-    "length with unscaled frequencies.",
-    cure="Set the intended rope_type, or remove the scaling keys.",
-    threads=("unslothai/unsloth#6197",),
-    rope_types=("default",),
-)
-def scaling_without_effect(entry: Subject) -> Iterator[Hit]:
-    """Scaling keys, such as a factor other than 1, with rope_type default or without one."""
-    names = [name for name in _SCALE if entry.has(name) and entry.values[name] != 1]
-    if names:
-        why = "No rope_type is set" if entry.written_type is None else "The rope_type is default"
-        yield Hit(entry.key(names[0]), f"{why}, so nothing reads {', '.join(names)}.")
-
-
-@Rule(
-    "R014",
-    "note",
-    "keys of another rope type",
-    why="A rope type reads its own keys; those of another type have no effect.",
-    cure="Remove them, or set the rope_type that they belong to.",
-    requires=("rope_type",),
-)
-def of_another_type(entry: Subject, rope_type: str) -> Iterator[Hit]:
-    """A scaling key that other rope types read and this one does not."""
-    if rope_type == "default":
-        return
-    others = [
-        name
-        for name in entry.values
-        if entry.has(name) and name in of_any_type() and name not in of_type(rope_type) | ELSEWHERE
-    ]
-    if others:
-        unread = f"Rope type {rope_type} does not read {', '.join(others)}."
-        yield Hit(entry.key(others[0]), unread, fix={entry.key(name): None for name in others})
-
-
-def _is_read(name: str) -> bool:
-    return name in of_any_type() or name in ELSEWHERE
 
 
 @Rule(
@@ -249,11 +147,11 @@ def local_name(entry: Subject) -> Iterator[Hit]:
     cure=f"The types are {', '.join(ROPE_TYPES)}.",
 )
 def unknown_type(entry: Subject) -> Iterator[Hit]:
-    """A rope_type that no stack knows."""
+    """A rope_type that is not one of these."""
     if entry.rope_type is None and entry.written_type is not None:
         meaning = meant(entry.written_type, ROPE_TYPES) or "."
-        said = f"{entry.written_type!r:.60} is not a rope type{meaning} No stack knows it."
-        yield Hit(entry.type_key, said)
+        by = f" The file is refused by {join_stacks(entry.refusals)}." if entry.refusals else ""
+        yield Hit(entry.type_key, f"{entry.written_type!r:.60} is not a rope type{meaning}{by}")
 
 
 @Rule(
@@ -275,70 +173,6 @@ def missing(entry: Subject, rope_type: str) -> Iterator[Hit]:
         if name not in entry.values:
             message = f"Rope type {rope_type} requires it."
             yield Hit(entry.key(name), message)
-
-
-@Rule(
-    "R019",
-    "warning",
-    "null among the scaling keys",
-    why="Transformers fills in a missing key, but keeps a null: it refuses a null rope_theta, "
-    "rope_type or original length, and a null truncate counts as false.",
-    cure="Set a value, or remove the key.",
-)
-def null(entry: Subject) -> Iterator[Hit]:
-    """null for a scaling key that Transformers then refuses, or takes otherwise than no key."""
-    needed = NEEDED.get(entry.rope_type or "", ())
-    for name in (*_FILLED_IN, *needed):
-        if name not in entry.values or entry.values[name] is not None:
-            continue
-        refused = FIRST in entry.refusals
-        effects = entry.effects(**{name: ...})
-        if effects.get(FIRST) and (refused or name == "truncate"):
-            yield Hit(entry.key(name), without_it(effects))
-        elif refused and name in needed:
-            by = f"The file is refused by {join_stacks(entry.refusals)}."
-            message = f"Rope type {entry.rope_type} requires a value. {by}"
-            yield Hit(entry.key(name), message, "Set a value.")
-
-
-#: Keys of other formats, by the key of a config.json that they stand for.
-_FOREIGN = {
-    "rope_theta": ("rope_freq_base", "freq_base", "theta"),
-    "rope_scaling": (
-        "rope_scaling_factor",
-        "rope_scale_factor",
-        "rope_scaling_type",
-        "use_scaled_rope",
-        *("factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"),
-        *("short_factor", "long_factor", "attention_factor"),
-    ),
-}
-
-
-@PartRule(
-    "R007",
-    "warning",
-    "a key of another format or place",
-    why="GGUF files have rope_freq_base, Meta's params.json has theta, use_scaled_rope and "
-    "rope_scaling_factor, and scaling keys belong into rope_scaling. A config.json with them gets "
-    "the default base, or no scaling.",
-    cure="Write rope_theta, and the scaling keys under rope_scaling with a rope_type.",
-    requires=("text",),
-    threads=("ggml-org/llama.cpp#2768",),
-)
-def foreign(part: Subject) -> Iterator[Hit]:
-    """A key that has no effect, where the one that it stands for is missing."""
-    held = part.held
-    scales = any(name in held for name in ("rope_type", "type"))
-    missing = {"rope_theta": not part.get_all("rope_theta") and "rope_theta" not in held}
-    missing["rope_scaling"] = not scales and not part.nested
-    for right, names in _FOREIGN.items():
-        given = [name for name in names if part.values.get(name) not in (None, False)]
-        if not given or not missing[right]:
-            continue
-        if not any(part.effects(**dict.fromkeys(given, ...)).values()):
-            said = f"Without effect in {join_stacks(MEASURED)}: {', '.join(given)}"
-            yield Hit(part.key(given[0]), f"{said}. {right} is missing.")
 
 
 def _plain(name: str) -> str:

@@ -13,8 +13,6 @@ from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.models.refusals import failure
 from ropecli.names import meant
 
-#: Keys that Transformers looks for next to the layer types.
-_OUTSIDE = ("truncate",)
 #: The layer types of Transformers 5.23, with their old names.
 _LAYER_TYPES = (
     *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
@@ -79,24 +77,6 @@ def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Hi
 
 
 @PartRule(
-    "R065",
-    "warning",
-    "scaling keys for a layer type that no layer has",
-    why="Transformers looks up the names in layer_types: keys under another name are not used. "
-    "Without any known name, the whole dictionary counts as one without a rope_type.",
-    cure="Use the names of layer_types.",
-    requires=("layer_types", "held"),
-)
-def other_layer_type(part: Subject, types: list[Any], held: dict[str, Any]) -> Iterator[Hit]:
-    """Scaling keys under a name that is not in `layer_types`."""
-    usual = part.architecture.scaling
-    for name, value in held.items():
-        if isinstance(value, dict) and name not in types and name not in usual:
-            has = ", ".join(sorted({str(each)[:30] for each in types})[:5])
-            yield Hit(part.key(f"{part.holder}.{name}"), f"The layers are of type {has}.")
-
-
-@PartRule(
     "R069",
     "error",
     "scaling keys by layer type in a model that has one object for all layers",
@@ -143,24 +123,6 @@ def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Hit]:
             said = f"{name!r:.60} of layer {i} is not a layer type{close} Transformers refuses it."
             yield Hit(part.key("layer_types"), said)
             return
-
-
-@PartRule(
-    "R066",
-    "warning",
-    "scaling keys outside the layer types",
-    why="Where scaling keys are nested by layer type, Transformers reads the nested ones; a key "
-    "outside applies to no layer.",
-    cure="Write it under each layer type that it is for.",
-    requires=("nested",),
-)
-def outside(part: Subject) -> Iterator[Hit]:
-    """A plain value next to nested scaling keys, other than `truncate`."""
-    if value_or_none(lambda: unread_objects(part.keys)):
-        return  # its class reads the values outside, and none of the others
-    for name, value in part.held.items():
-        if not isinstance(value, dict | None) and name not in _OUTSIDE:
-            yield Hit(part.key(f"{part.holder}.{name}"), "It applies to no layer type.")
 
 
 @PartRule(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL
-from ropecli.models.lint.readings import ignoring, join_stacks, sentence
+from ropecli.models.lint.readings import ignoring, join_stacks
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import Subject
-from ropecli.models.lint.values import shown, whole
+from ropecli.models.lint.values import shown
 
 _BEYOND = {
     "linear": 1.01,
@@ -109,7 +109,7 @@ def no_original(entry: Subject) -> Iterator[Hit]:
     if same and context is not None and used == context and factor is not None and factor > 1:
         said.append(f"That is wrong if the model was trained on {shown(context / factor)}.")
         said.append(_describe_error(entry, context, factor))
-    yield Hit(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No stack has a value for it.")
+    yield Hit(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No other key gives it.")
 
 
 def _describe_error(entry: Subject, context: int, factor: float) -> str:
@@ -121,24 +121,6 @@ def _describe_error(entry: Subject, context: int, factor: float) -> str:
     ratio = as_is.inv_freq / meant.inv_freq
     worst = int(abs(ratio - 1).argmax())
     return f"Pair {worst} then rotates {shown(float(ratio[worst]))} times as fast as it should."
-
-
-@Rule(
-    "R037",
-    "warning",
-    "an original length outside the layer types",
-    why="Where the scaling keys are nested by layer type, Transformers reads the original length "
-    "of each type, or uses max_position_embeddings; it does not read the top level.",
-    cure="Move it to the scaling keys of the layer type.",
-    rope_types=BY_ORIGINAL,
-    requires=("nested",),
-)
-def misplaced_original(entry: Subject) -> Iterator[Hit]:
-    """yarn, longrope or llama3 under a layer type, with the original length only at the top."""
-    if entry.config.get(ORIGINAL) is not None and not entry.has(ORIGINAL):
-        context = entry.context
-        used = "nothing" if context is None else f"max_position_embeddings, {shown(context)}"
-        yield Hit(entry.outer_key(ORIGINAL), f"Transformers does not read it here: it uses {used}.")
 
 
 @Rule(
@@ -158,22 +140,4 @@ def original_beyond(entry: Subject, original: int, context: int) -> Iterator[Hit
     if original > context or (entry.rope_type == "llama3" and original == context):
         message = f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no "
         message += "position is beyond the trained ones."
-        yield Hit(entry.key(ORIGINAL), message)
-
-
-@Rule(
-    "R029",
-    "warning",
-    "two original lengths",
-    why="Transformers uses the one at the top level (where Phi-3 has it), or the layer type's own "
-    "where the scaling keys are nested; llama.cpp and mlx-lm use the one among the scaling keys.",
-    cure="Write the same number in both places, or remove one.",
-)
-def two_originals(entry: Subject) -> Iterator[Hit]:
-    """Different original_max_position_embeddings at the top level and among the scaling keys."""
-    inner, outer = whole(entry.values.get(ORIGINAL)), whole(entry.config.get(ORIGINAL))
-    if inner is not None and outer is not None and inner != outer:
-        same = sentence(f"With {shown(outer)} here too", entry.effects(**{ORIGINAL: outer}))
-        message = f"It is {shown(inner)} here and {shown(outer)} at {entry.outer_key(ORIGINAL)}; "
-        message += f"Transformers uses {shown(entry.original or 0)}.{same}"
         yield Hit(entry.key(ORIGINAL), message)

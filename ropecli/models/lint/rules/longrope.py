@@ -8,53 +8,9 @@ from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import sentence, without_it
 from ropecli.models.lint.rule import Hit, Rule
 from ropecli.models.lint.subjects import Subject
-from ropecli.models.lint.values import number, numbers, shown
+from ropecli.models.lint.values import numbers, shown
 
 LISTS = ("short_factor", "long_factor")
-
-
-@Rule(
-    "R040",
-    "error",
-    "a LongRoPE list of the wrong length",
-    why="There is one factor for each rotated pair. Transformers warns when it loads the file, and "
-    "fails when it computes.",
-    cure="Write one number per pair: half of head_dim times partial_rotary_factor.",
-    rope_types=("longrope",),
-    requires=("dim",),
-)
-def wrong_length(entry: Subject, dim: int) -> Iterator[Hit]:
-    """A `short_factor` or `long_factor` whose length is not the number of pairs."""
-    pairs = (dim + 1) // 2
-    for name in LISTS:
-        given = entry.values.get(name)
-        if isinstance(given, list) and len(given) != pairs:
-            yield Hit(entry.key(name), f"It has {len(given):,} numbers for {shown(pairs)} pairs.")
-
-
-@Rule(
-    "R041",
-    "error",
-    "a LongRoPE factor that is not above 0",
-    why="It divides a frequency: with 0 the pair rotates infinitely fast, and below 0 backwards. "
-    "Transformers does not check it.",
-    cure="Copy the lists of the released model.",
-    rope_types=("longrope",),
-)
-def not_positive(entry: Subject) -> Iterator[Hit]:
-    """A `short_factor` or `long_factor` that is not a list of finite numbers above 0."""
-    for name in LISTS:
-        given = entry.values.get(name)
-        if given is None:
-            continue
-        if not isinstance(given, list):
-            yield Hit(entry.key(name), f"It is {given!r:.40}, not a list.")
-            continue
-        for i, each in enumerate(given):
-            value = number(each)
-            if value is None or value <= 0:
-                yield Hit(entry.key(name), f"It holds {each!r:.40} at index {i}.")
-                break
 
 
 @Rule(
@@ -109,6 +65,7 @@ def same_lists(entry: Subject) -> Iterator[Hit]:
         "unslothai/unsloth#10681",
     ),
     rope_types=("longrope",),
+    reads=True,
 )
 def the_switch(entry: Subject) -> Iterator[Hit]:
     """LongRoPE with two different lists."""
@@ -156,6 +113,7 @@ def exchanged(entry: Subject) -> Iterator[Hit]:
     why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM's own code in "
     "every model; Transformers ignores them in others and computes its own factor.",
     cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
+    reads=True,
 )
 def own_mscales(entry: Subject) -> Iterator[Hit]:
     """`short_mscale` or `long_mscale` outside Phi-3.5-MoE."""
@@ -178,6 +136,7 @@ def own_mscales(entry: Subject) -> Iterator[Hit]:
     threads=("huggingface/transformers#38224",),
     rope_types=("longrope",),
     requires=("factor", "original", "context"),
+    reads=True,
 )
 def other_factor(entry: Subject, factor: float, original: int, context: int) -> Iterator[Hit]:
     """LongRoPE with a `factor` that is more than 1 % off the ratio of the lengths."""

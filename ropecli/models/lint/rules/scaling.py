@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ropecli.models.keys import ORIGINAL
-from ropecli.models.lint.readings import FIRST, ignoring, join_stacks, sentence, without_it
+from ropecli.models.lint.readings import sentence, without_it
 from ropecli.models.lint.rule import Hit, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown
@@ -42,6 +42,7 @@ def small_factor(entry: Subject, factor: float) -> Iterator[Hit]:
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
     rope_types=("dynamic",),
     requires=("original", "context"),
+    reads=True,
 )
 def dynamic_original(entry: Subject, original: int, context: int) -> Iterator[Hit]:
     """`original_max_position_embeddings` under dynamic, other than max_position_embeddings."""
@@ -93,65 +94,13 @@ def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     "with unscaled frequencies.",
     cure="Stay within the trained length, and remove the key where the file is refused.",
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
+    reads=True,
 )
 def one_stack(part: Subject) -> Iterator[Hit]:
     """`use_dynamic_ntk: true` or a `dual_chunk_attention_config`."""
     names = [name for name in ("use_dynamic_ntk", DUAL_CHUNK) if part.config.get(name)]
     for name in names:
-        yield Hit(part.key(name), without_it(part.effects(**{name: ...})) or "It has no effect.")
-
-
-@Rule(
-    "R033",
-    "warning",
-    "truncate under a layer type",
-    why="Transformers looks for truncate next to the layer types, not in them. It does not find "
-    "it, and rounds the ends of the ramp.",
-    cure="Write truncate next to the layer types as well.",
-    threads=("huggingface/transformers#42189",),
-    rope_types=("yarn",),
-    requires=("nested",),
-)
-def nested_truncate(entry: Subject) -> Iterator[Hit]:
-    """`truncate: false` under a layer type, and not next to the layer types."""
-    if not entry.values.get("truncate", True) and entry.held.get("truncate", True):
-        said = without_it(entry.effects(truncate=...)) or "Transformers does not read it here."
-        yield Hit(entry.key("truncate"), f"{said}{_rounding(entry)}")
-
-
-@Rule(
-    "R034",
-    "note",
-    "truncate is not read by every stack",
-    why="Some stacks always round the ends of YaRN's ramp to whole pairs. In gpt-oss, pair 17 "
-    "is then off by 76 %: 0.90 rad at position 4,096.",
-    cure="Check the stack that you run; a GGUF has no such key.",
-    threads=("vllm-project/vllm#28244", "huggingface/transformers#42189", "apache/tvm#18576"),
-    rope_types=("yarn",),
-    requires=("flat",),
-)
-def truncate_elsewhere(entry: Subject) -> Iterator[Hit]:
-    """`truncate: false` where Transformers reads it."""
-    if entry.values.get("truncate") is False:
-        texts = entry.effects(truncate=True)
-        unread = ignoring(texts)
-        if texts.get(FIRST) and unread:
-            read = f"{join_stacks(unread)} do not read it."
-            yield Hit(entry.key("truncate"), f"{read}{_rounding(entry)}")
-
-
-def _rounding(entry: Subject) -> str:
-    """Describe the effect of rounding the ramp's ends."""
-    exact, rounded = entry.table(truncate=False), entry.table(truncate=True)
-    if exact is None or rounded is None:
-        return ""
-    off = np.abs(rounded.inv_freq / exact.inv_freq - 1)
-    pair, context = int(off.argmax()), entry.context or entry.original or 0
-    angle = float(np.abs(rounded.inv_freq - exact.inv_freq).max()) * context
-    return (
-        f" With rounded ends pair {pair} is off by {off[pair]:.2%}, and the worst angle at "
-        f"position {shown(context)} by {angle:.2g} rad."
-    )
+        yield Hit(part.key(name), without_it(part.effects(**{name: ...})) or "It is not for text.")
 
 
 @Rule(
