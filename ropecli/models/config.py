@@ -33,7 +33,7 @@ def settings_of(described: Description) -> tuple[Settings, ...]:
     if not found:
         raise NoRotaryError(f"no rotary position embedding found: {_without_rotary(described.raw)}")
     if all(part.path for part in described.parts):
-        refused = refusal_of_top(described.raw)
+        refused = refusal_of_top(described.raw, described.parts[0].path)
         found = [replace(each, refused=each.refused or refused) for each in found]
     return tuple(found)
 

@@ -49,14 +49,15 @@ def failure(keys: Keys, rope_type: object) -> str | None:
     return why and f"{why} (model_type {kind})"
 
 
-def refusal_of_top(config: Mapping[str, Any]) -> str | None:
-    """Return why the class of a composite file refuses what is next to its parts; or None."""
+def refusal_of_top(config: Mapping[str, Any], part: str) -> str | None:
+    """Return why the class of a composite file refuses what is next to a part; or None."""
     kind = config.get("model_type")
     facts = class_facts(kind if isinstance(kind, str) else None)
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     rope_type = scaling.get("rope_type", scaling.get("type")) if isinstance(scaling, dict) else None
     why = next(class_reasons(facts, config, rope_type), None)
-    return why and f"{why} (model_type {kind}, at the top of the file)"
+    where = f"at the top of the file, where model_type {kind} reads no rope type: {part} has it"
+    return why and f"{why} ({where if scaling else f'model_type {kind}, at the top of the file'})"
 
 
 def accepted_types(keys: Keys) -> frozenset[str] | None:

@@ -64,7 +64,7 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
         (
             {"model_type": "mistral3", "text_config": LLAMA, "rope_scaling": YARN},
             "rope type yarn needs max_position_embeddings next to it "
-            ".model_type mistral3, at the top of the file.",
+            ".at the top of the file, where model_type mistral3 reads no rope type: text_config",
         ),
         (
             LLAMA | {"model_type": "recurrent_gemma", "rope_scaling": YARN},

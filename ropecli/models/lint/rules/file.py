@@ -34,7 +34,7 @@ _EFFECT = {
     "the rotation cannot be computed",
     why="A value is missing, of the wrong kind or out of range, and no other rule names it. "
     "Stacks refuse such a file, or compute something unintended.",
-    cure="Correct the value; the model's own repository has the one it was trained with.",
+    cure="Correct or add the value; the model's own repository has the one it was trained with.",
     requires=("rotates", "problem"),
 )
 def uncomputable(file: Subject, problem: str) -> Iterator[Hit]:
