@@ -64,9 +64,9 @@ def report(
 ) -> None:
     """\b
     Examples:
-      ropecli report example:llama-3.1-8b
-        encoding      rope type     base   length  incomplete  halved by  holds up to
-        llama-3.1-8b  llama3     500,000  131,072    39 to 63         34       85,132
+      ropecli report example:qwen3-8b
+        encoding  rope type       base  length  incomplete  halved by  holds up to
+        qwen3-8b  default    1,000,000  40,960    41 to 63         35       27,114
       ropecli report config.json -o report.html
       ropecli report example:gemma-3-4b gemma.gguf -o report.html
       ropecli report config.json --rope-type yarn --context 65536 -o yarn.html

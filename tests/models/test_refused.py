@@ -42,7 +42,7 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
     "transformers": [
         # What the class of a model_type does not take.
         (
-            MIXTRAL | {"rope_scaling": YARN},
+            MIXTRAL | {"rope_scaling": YARN, "head_dim": None},
             "rope type yarn needs head_dim next to it .model_type mixtral.",
         ),
         (
