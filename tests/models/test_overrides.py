@@ -307,6 +307,9 @@ def test_a_head_dim_is_written_for_a_class_that_needs_it() -> None:
     )
     llama = override(describe_config("", config | {"model_type": "llama"}), values)
     assert "head_dim" not in llama.description.raw
+    own = override(describe_config("", config | {"head_dim": 96}), values)
+    assert own.description.raw["head_dim"] == 96
+    assert not any("is added" in note for note in own.notes)
 
 
 @pytest.mark.parametrize(

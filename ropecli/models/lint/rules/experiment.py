@@ -366,7 +366,7 @@ def read_by_some(part: Subject) -> Iterator[Hit]:
     for trial in trials:
         inside = {*trial.value} if isinstance(trial.value, dict) else set()
         pair = f"{trial.path.rpartition('.')[0]}: {trial.effects[FIRST]}"  # such as the mscales
-        if FIRST in trial.readers and not done & {trial.key, pair, *inside}:
+        if not done & {trial.key, pair, *inside}:
             done.add(pair)
             place = _better_place(part, trial)
             hint = f"Write it as {place} as well, for {join_stacks(trial.ignoring)}."
