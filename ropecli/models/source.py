@@ -22,20 +22,36 @@ EXAMPLES = Path(__file__).with_name("configs")  #: Their folder.
 LARGEST = 4 << 20  #: Bytes of JSON that are read; real files have a few thousand.
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+(?<!\.json)(?<!\.gguf)")  #: As in "org/model".
 GGUF_MAGIC = b"GGUF"
+#: Keys of other formats, where no model_type is given, and what these are.
+FOREIGN = (
+    ({"_class_name"}, "a configuration of diffusers"),
+    ({"dim", "n_layers", "n_heads"}, "a params.json in the format of Meta or Mistral"),
+    ({"model_info", "details"}, "the output of ollama show"),
+)
+YAML = (".yaml", ".yml")
+INSTEAD = "give the config.json of Transformers, or a .gguf"
 
 
 def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
     """Return the name of a source and the keys of its config.json, or None for a GGUF."""
     if isinstance(source, Mapping):
-        return "config.json", source
+        return _known("config.json", source)
     if not isinstance(source, str | os.PathLike):
         raise ArgumentTypeError(
             f"source must be a path or the object of a config.json, got {type(source).__name__}"
         )
     if os.fspath(source) == STDIN:
-        return STDIN, read_json(None)
+        return _known(STDIN, read_json(None))
     path = locate(source)
-    return name_of(source), None if is_gguf(path) else read_json(path)
+    return (name_of(source), None) if is_gguf(path) else _known(name_of(source), read_json(path))
+
+
+def _known(name: str, keys: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the keys of a config.json, and refuse other formats by name."""
+    for own, what in FOREIGN:
+        if "model_type" not in keys and keys.keys() >= own:
+            raise FileError(f"{name} is {what}, not a config.json", INSTEAD)
+    return name, keys
 
 
 def name_of(source: str | os.PathLike[str]) -> str:
@@ -124,6 +140,8 @@ def read_json(path: Path | None) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise FileError(f"{name} is a binary file: neither a config.json nor a GGUF") from None
     except json.JSONDecodeError as error:
+        if path is not None and path.suffix.lower() in YAML:
+            raise FileError(f"{name} is YAML, as of NeMo, not a config.json", INSTEAD) from None
         raise FileError(f"{name} is not valid JSON: {str(error).splitlines()[0][:200]}") from None
     except ValueError:  # Python refuses longer integers
         raise FileError(

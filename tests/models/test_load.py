@@ -136,3 +136,35 @@ def test_a_source_in_place_of_a_rotary_is_refused_with_what_to_write() -> None:
 def test_a_page_says_who_reads_the_file_or_that_it_is_assumed(model_type: str, said: str) -> None:
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5e5}
     assert said in str(load_model({"model_type": model_type, **sizes})).partition("\n")[0]
+
+
+SIZES = {"dim": 4096, "n_layers": 32, "n_heads": 32, "rope_theta": 5e5}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("params.json", SIZES, "a params.json in the format of Meta or Mistral"),
+        ("params.json", SIZES | {"yarn": {"factor": 16}}, "a params.json in the format of Meta or"),
+        ("shown.json", {"model_info": {}, "details": {}}, "the output of ollama show"),
+        ("config.json", SIZES | {"_class_name": "ZImage"}, "a configuration of diffusers"),
+        ("model.yaml", "rotary_base: 500000", "YAML, as of NeMo"),
+        ("model.yml", "- 1", "YAML, as of NeMo"),
+    ],
+)
+def test_another_format_is_refused_by_name(
+    tmp_path: Path, name: str, content: Any, what: str
+) -> None:
+    (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    for read in (load_model, ropecli.lint):
+        with pytest.raises(FileError, match=f"{name} is {what}.*, not a config.json; give the"):
+            read(tmp_path / name)
+    if isinstance(content, dict):
+        with pytest.raises(FileError, match=what):
+            load_model(content)
+
+
+def test_keys_of_another_format_beside_a_model_type_are_a_config() -> None:
+    rotary = load_model(SIZES | {"model_type": "of_mine"}).layer().rotary
+    assert rotary is not None
+    assert rotary.head_dim == 128
