@@ -128,10 +128,16 @@ def _facts(case: Case, base: Given, stages: set[str]) -> Given:
         )
         for key in KEYS
     }
-    flat = not takes(base | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}})
+    plain = {**_beside(case), "rope_type": "default", "rope_theta": 1e4}
+    flat = not takes(base | {"rope_parameters": plain})
     types = dict(_types(case, base, takes, flat=flat))
+    if types.get("default") == "":
+        types = {}  # it takes another form of file
     if types.get("longrope") == "" and types.get("yarn") != "":
         del types["longrope"]  # its lists may be of another length
+    if TABLE in stages and types.get("linear") != "":  # others may need other sizes
+        known = _facts(case, base, stages - {TABLE}).get("types", {})
+        types = {name: keys for name, keys in types.items() if keys or name in known}
     entry: Given = {
         "values": {key: kinds for key, kinds in values.items() if kinds},
         "types": types,

@@ -65,8 +65,10 @@ def measure(case: Case) -> list[Kind]:
     nested = any(isinstance(value, dict) for value in given.values())
     kinds = []
     types = {"layer_types": getattr(config, "layer_types", None)}  # attention's, without "mlp"
-    for (layer_type, _, base), layers in _kinds(keys | types, given if nested else {}).items():
-        if (nested and layer_type not in given) or layer_type == "linear_attention":
+    found = _kinds(keys | types, given if nested else {})
+    for (layer_type, _, base), layers in found.items():
+        linear = layer_type == "linear_attention" and len({kind[0] for kind in found}) > 1
+        if linear or (nested and layer_type not in given):
             continue  # not attention
         unturned = layer_type in WITHOUT_EMBEDDINGS.get(case.name, ())
         if base == 0 or unturned or (nested and given[layer_type] is None):
