@@ -56,8 +56,7 @@ class TracedLayer:
     query: Identification | None  #: None where nothing is rotated.
     key: Identification | None  #: The same of keys.
     softmax_scale: float | None  #: What the product of query and key is multiplied by.
-    #: None where the size of a head was not seen, or the weights say it.
-    expected_scale: float | None
+    expected_scale: float | None  #: None where no head was seen whole, or the weights say it.
     agrees: bool | None  #: None where it could not be seen.
     note: str | None  #: Where it parts from what is expected, or why it could not be seen.
 
