@@ -29,7 +29,7 @@ class Finding(Result, view="lint.FINDING"):
     fix: Mapping[str, Any] = field(default_factory=dict)  #: Keys of a safe fix; None removes.
 
 
-class Hit(NamedTuple):
+class Match(NamedTuple):
     """A place where a rule fires, before it becomes a finding."""
 
     key: str  #: The dotted path of the key.
@@ -50,7 +50,7 @@ RETIRED: Mapping[str, str] = MappingProxyType(
     }
 )
 
-Judge = Callable[..., Iterator[Hit]]
+Judge = Callable[..., Iterator[Match]]
 _RULES: dict[str, Rule] = {}
 
 

@@ -20,7 +20,7 @@ from ropecli.models.source import open_source
 from ropecli.results import Drawable
 
 UNCOMPUTABLE = "R001"
-MOST_HITS = 32  #: Of one rule in one part.
+MOST_MATCHES = 32  #: Of one rule in one part.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +70,16 @@ def _apply_rules(judged: list[Subject]) -> tuple[Finding, ...]:
         Finding(
             rule=rule.id,
             level=rule.level,
-            key=hit.key,
-            message=hit.message,
-            hint=hit.hint or rule.cure,
-            fix=dict(hit.fix),
+            key=match.key,
+            message=match.message,
+            hint=match.hint or rule.cure,
+            fix=dict(match.fix),
         )
         for rule in rules().values()
         for subject in judged
         if subject.of in rule.of and (not rule.rope_types or subject.rope_type in rule.rope_types)
         if subject.facts.keys() >= {*rule.requires}
-        for hit in islice(rule.judge(subject, *_required(subject, rule)), MOST_HITS)
+        for match in islice(rule.judge(subject, *_required(subject, rule)), MOST_MATCHES)
     ]
     found = [f for f in found if not rules()[f.rule].experiment or not _is_explained(f.key, found)]
     readings = judged[0].readings

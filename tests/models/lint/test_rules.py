@@ -32,7 +32,7 @@ from models.lint.cases import (
 
 from ropecli import Model, Rotary
 from ropecli.models.lint.readings import difference
-from ropecli.models.lint.rule import RETIRED, Finding, Hit, Rule, rules
+from ropecli.models.lint.rule import RETIRED, Finding, Match, Rule, rules
 from ropecli.models.lint.run import lint
 from ropecli.models.load import load_model
 
@@ -107,7 +107,7 @@ def test_ids_are_in_order_and_what_is_said_of_them_is_whole() -> None:
 def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) -> None:
     with pytest.raises(ValueError, match=f"rule {id} must have an id of its own"):
         Rule(id, level, "", why="", cure="")
-    assert Hit("key", "message").hint == ""
+    assert Match("key", "message").hint == ""
 
 
 # Sound configurations of released models: no error, no warning that is not deserved.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ropecli.models.lint.readings import ignoring, join_stacks, without_it
-from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.rule import Match, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown
 from ropecli.rotary.factors import mscale, softmax_factor
@@ -22,12 +22,12 @@ from ropecli.rotary.factors import mscale, softmax_factor
     rope_types=("yarn",),
     requires=("attention_factor",),
 )
-def attention_factor_kind(entry: Subject, given: float) -> Iterator[Hit]:
+def attention_factor_kind(entry: Subject, given: float) -> Iterator[Match]:
     """An integer `attention_factor` in yarn."""
     written = entry.values["attention_factor"]
     if isinstance(written, int):
         key, warned = entry.key("attention_factor"), f"Transformers warns that {written!r:.40} is"
-        yield Hit(key, f"{warned} not a float.", fix={key: given})
+        yield Match(key, f"{warned} not a float.", fix={key: given})
 
 
 @Rule(
@@ -51,7 +51,7 @@ def attention_factor_kind(entry: Subject, given: float) -> Iterator[Hit]:
     requires=("factor", "mscale", "mscale_all_dim"),
     reads=True,
 )
-def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> Iterator[Hit]:
+def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> Iterator[Match]:
     """YaRN with both of them."""
     table = entry.table()
     if not k or not k_all_dim or entry.has("attention_factor") or factor <= 1 or table is None:
@@ -65,7 +65,7 @@ def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> It
     if entry.architecture.facts.get("softmax"):
         score = softmax_factor(factor, k_all_dim)
         message += f" The score is also multiplied by {shown(score)}."
-    yield Hit(entry.key("mscale"), message)
+    yield Match(entry.key("mscale"), message)
 
 
 @Rule(
@@ -80,10 +80,10 @@ def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> It
     requires=("attention_factor",),
     reads=True,
 )
-def replaced_mscale(entry: Subject, factor: float) -> Iterator[Hit]:
+def replaced_mscale(entry: Subject, factor: float) -> Iterator[Match]:
     """YaRN with `attention_factor` and one of `mscale`, `mscale_all_dim`."""
     given = [name for name in ("mscale", "mscale_all_dim") if entry.numbers.get(name)]
     if given:
         message = f"Transformers uses attention_factor, {shown(factor)}, and ignores "
         said = without_it(entry.effects(**dict.fromkeys(given, ...)))
-        yield Hit(entry.key(given[0]), f"{message}{' and '.join(given)}. {said}".strip())
+        yield Match(entry.key(given[0]), f"{message}{' and '.join(given)}. {said}".strip())

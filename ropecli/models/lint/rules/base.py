@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.models.keys import FULL
 from ropecli.models.lint.readings import FIRST, ignoring, join_stacks
-from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.rule import Match, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.rotary.frequencies import Table
@@ -45,10 +45,10 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
     ),
     requires=("text",),
 )
-def unknown_base(entry: Subject) -> Iterator[Hit]:
+def unknown_base(entry: Subject) -> Iterator[Match]:
     """A text model without a base under any name, whose model_type is not in the table."""
     if not entry.architecture.known and _no_base(entry):
-        yield Hit(_base_key(entry), "The default of 10000 is used; no key confirms it.")
+        yield Match(_base_key(entry), "The default of 10000 is used; no key confirms it.")
 
 
 @Rule(
@@ -61,7 +61,7 @@ def unknown_base(entry: Subject) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
     requires=("text", "known"),
 )
-def default_base(entry: Subject) -> Iterator[Hit]:
+def default_base(entry: Subject) -> Iterator[Match]:
     """A text model without a base under any name, whose model_type has a default for it."""
     architecture = entry.architecture
     if entry.settings is not None and entry.settings.refused is not None:
@@ -70,7 +70,7 @@ def default_base(entry: Subject) -> Iterator[Hit]:
         by_layer = "rope_parameters" in architecture.defaults
         value = "" if by_layer else f": {entry.base or _USUAL:.10g}"
         name = entry.keys.read_name("rope_theta")
-        yield Hit(
+        yield Match(
             _base_key(entry),
             f"The default of model_type {architecture.model_type} is used{value}.",
             "" if name == "rope_theta" else f"Add {name}, so that every stack uses the same base.",
@@ -89,7 +89,7 @@ def default_base(entry: Subject) -> Iterator[Hit]:
     rope_types=("default",),
     requires=("text", "base", "dim", "context"),
 )
-def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[Hit]:
+def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[Match]:
     """A context longer than the slowest wavelength, or above 32,768 with base 10000.
 
     Only in unscaled layers that see the whole context.
@@ -100,7 +100,7 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
     if context > slowest or (base <= _USUAL and context > _LONG):
         message = f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
         message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
-        yield Hit(entry.key_in_use("rope_theta"), message)
+        yield Match(entry.key_in_use("rope_theta"), message)
 
 
 @Rule(
@@ -119,7 +119,7 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
 )
 def base_holds_less(
     entry: Subject, base: float, dim: int, context: int, head_dim: int
-) -> Iterator[Hit]:
+) -> Iterator[Match]:
     """A context of more than four times the positions that the base holds.
 
     Only in unscaled layers that see the whole context, and where R092 does not fire.
@@ -133,7 +133,7 @@ def base_holds_less(
     if held is not None and context > _BEYOND * held:
         message = f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at "
         message += f"distance {held + 1:,} the sum of the cosines is negative."
-        yield Hit(entry.key_in_use("rope_theta"), message)
+        yield Match(entry.key_in_use("rope_theta"), message)
 
 
 def _held(table: Table, still: int, last: int) -> int | None:
@@ -161,7 +161,7 @@ def _held(table: Table, still: int, last: int) -> int | None:
     threads=("deepspeedai/DeepSpeed#8341", "sgl-project/mini-sglang#13", "InternLM/lmdeploy#4303"),
     reads=True,
 )
-def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
+def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Match]:
     """`rope_parameters` alone, where the older form would rotate otherwise."""
     if part.holder != "rope_parameters" or part.get_all("rope_theta"):
         return
@@ -177,7 +177,7 @@ def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
     unread = ignoring(without)
     by = f" So does {join_stacks(unread)}." if unread else ""
     message = f"Code for the older form loses {lost}: {older[FIRST]}.{by}"
-    yield Hit(part.key("rope_parameters"), message)
+    yield Match(part.key("rope_parameters"), message)
 
 
 @Rule(
@@ -189,13 +189,13 @@ def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Hit]:
     cure="Write the base that the model was trained with; 10000 is the usual one.",
     requires=("base",),
 )
-def tiny_base(entry: Subject, base: float) -> Iterator[Hit]:
+def tiny_base(entry: Subject, base: float) -> Iterator[Match]:
     """A base above 0 and up to 1."""
     if base <= 1 and entry.rope_type != "axial":
         last = value_or_none(lambda: base ** (2 / (entry.dim or 2) - 1))
         rotates = "" if last is None else f" the last pair rotates by {last:.4g} rad per position,"
         message = f"With {base:.4g}{rotates} as fast as the first or faster."
-        yield Hit(entry.key_in_use("rope_theta"), message)
+        yield Match(entry.key_in_use("rope_theta"), message)
 
 
 def _no_base(entry: Subject) -> bool:

@@ -19,7 +19,7 @@ from ropecli.models.lint.readings import (
     same,
     without_it,
 )
-from ropecli.models.lint.rule import Hit, PartRule
+from ropecli.models.lint.rule import Match, PartRule
 from ropecli.models.lint.subjects import HOLDERS, Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import COMMON, ELSEWHERE, FOREIGN, TOP, of_any_type, of_type
@@ -248,7 +248,7 @@ def _better_place(part: Subject, trial: _Trial) -> str:
     cure="Remove it.",
     threads=("huggingface/transformers#48594", "unslothai/unsloth#6197", "ggml-org/llama.cpp#2768"),
 )
-def unread(part: Subject) -> Iterator[Hit]:
+def unread(part: Subject) -> Iterator[Match]:
     """A key about the rotation without which, and with another value of which, no stack changes.
 
     Among the scaling keys that is any key but those that are for other code, such as `finetuned`.
@@ -285,7 +285,7 @@ def unread(part: Subject) -> Iterator[Hit]:
         meant = has_type and first.rope_type in ("", "default")
         unsure = meant or first.used is not None or place or isinstance(first.value, dict)
         safe = first.rope_type is not None and not unsure
-        yield Hit(first.path, message, hint, {each.path: None for each in trials} if safe else {})
+        yield Match(first.path, message, hint, {each.path: None for each in trials} if safe else {})
 
 
 @_Experiment(
@@ -301,14 +301,14 @@ def unread(part: Subject) -> Iterator[Hit]:
         "deepspeedai/DeepSpeed#8345",
     ),
 )
-def read_elsewhere(part: Subject) -> Iterator[Hit]:
+def read_elsewhere(part: Subject) -> Iterator[Match]:
     """A key that Transformers does not read, and because of which another stack differs from it."""
     for trial in _trials(part):
         if trial.parts and FIRST not in trial.readers:
             place = _better_place(part, trial)
             hint = f"Write it as {place}, where Transformers reads it, or remove it."
             message = f"{without_it(trial.effects)}{trial.instead}"
-            yield Hit(trial.path, message, hint if place else "")
+            yield Match(trial.path, message, hint if place else "")
 
 
 @_Experiment(
@@ -319,7 +319,7 @@ def read_elsewhere(part: Subject) -> Iterator[Hit]:
     cure="Remove it for that stack, or run another one.",
     threads=("vllm-project/vllm#49296", "vllm-project/vllm#33470"),
 )
-def refused(part: Subject) -> Iterator[Hit]:
+def refused(part: Subject) -> Iterator[Match]:
     """A key that Transformers does not read, and without which another stack takes the file."""
     causes = _refusals(part)
     for stacks in dict.fromkeys(causes.values()):
@@ -327,7 +327,7 @@ def refused(part: Subject) -> Iterator[Hit]:
         keys = join([path.rpartition(".")[2] for path in paths])
         reasons = "; ".join(part.readings.refusals[stack] for stack in stacks)
         message = f"The file is refused by {join_stacks(stacks)} ({reasons}), and not without "
-        yield Hit(paths[0], f"{message}{keys}.")
+        yield Match(paths[0], f"{message}{keys}.")
 
 
 @lru_cache(maxsize=1)
@@ -359,7 +359,7 @@ def _refusals(part: Subject) -> dict[str, tuple[str, ...]]:
     cure="Check that the stack that you run reads it.",
     threads=("vllm-project/vllm#46280", "vllm-project/vllm#28244", "ml-explore/mlx-lm#1507"),
 )
-def read_by_some(part: Subject) -> Iterator[Hit]:
+def read_by_some(part: Subject) -> Iterator[Match]:
     """A key that Transformers reads, and without which it agrees with a stack that does not."""
     trials = [trial for trial in _trials(part) if trial.parts]
     done = {trial.key for trial in trials if FIRST not in trial.readers}  # by R130, with both keys
@@ -370,4 +370,4 @@ def read_by_some(part: Subject) -> Iterator[Hit]:
             done.add(pair)
             place = _better_place(part, trial)
             hint = f"Write it as {place} as well, for {join_stacks(trial.ignoring)}."
-            yield Hit(trial.path, without_it(trial.effects), hint if place else "")
+            yield Match(trial.path, without_it(trial.effects), hint if place else "")

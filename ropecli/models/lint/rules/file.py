@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.keys import names_of
-from ropecli.models.lint.rule import FileRule, Hit, PartRule
+from ropecli.models.lint.rule import FileRule, Match, PartRule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.vocabulary import LONGEST_NAME
 from ropecli.models.source import RepeatedKeys
@@ -37,14 +37,14 @@ _EFFECT = {
     cure="Correct or add the value; the model's own repository has the one it was trained with.",
     requires=("rotates", "problem"),
 )
-def uncomputable(file: Subject, problem: str) -> Iterator[Hit]:
+def uncomputable(file: Subject, problem: str) -> Iterator[Match]:
     """A file that can be read, with a rotary embedding that cannot be computed."""
     key, value = _place(file.values, problem)
     if isinstance(value, str) and _is_number(value):
         hint = f"Write it without quotation marks: {value}."
-        yield Hit(key, f"{problem}.", hint, {key: json.loads(value)})
+        yield Match(key, f"{problem}.", hint, {key: json.loads(value)})
     else:
-        yield Hit(key, f"{problem}.")
+        yield Match(key, f"{problem}.")
 
 
 def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
@@ -84,10 +84,10 @@ def _is_number(text: str) -> bool:
     "architecture is not known to have one.",
     cure="Pass the config.json of a model with rotary embeddings, or add rope_theta to it.",
 )
-def nothing_rotary(file: Subject) -> Iterator[Hit]:
+def nothing_rotary(file: Subject) -> Iterator[Match]:
     """A file without any key of rotary embeddings."""
     if not file.rotates:
-        yield Hit("", "No key is about a rotary position embedding, so nothing was checked.")
+        yield Match("", "No key is about a rotary position embedding, so nothing was checked.")
 
 
 @FileRule(
@@ -97,7 +97,7 @@ def nothing_rotary(file: Subject) -> Iterator[Hit]:
     why="JSON parsers silently take the last value; people read the first.",
     cure="Remove all but one.",
 )
-def repeated_key(file: Subject) -> Iterator[Hit]:
+def repeated_key(file: Subject) -> Iterator[Match]:
     """A JSON object with a key more than once."""
     for path, value in (
         ("", file.values),
@@ -105,7 +105,7 @@ def repeated_key(file: Subject) -> Iterator[Hit]:
     ):
         for name in value.repeated if isinstance(value, RepeatedKeys) else ():
             message = f"It is repeated; parsers take the last value, {value[name]!r:.60}."
-            yield Hit(f"{path}.{name}".lstrip("."), message)
+            yield Match(f"{path}.{name}".lstrip("."), message)
 
 
 @FileRule(
@@ -120,7 +120,7 @@ def repeated_key(file: Subject) -> Iterator[Hit]:
     requires=("rotates", "config_json"),
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290", "paiml/aprender#2084"),
 )
-def unknown_architecture(file: Subject) -> Iterator[Hit]:
+def unknown_architecture(file: Subject) -> Iterator[Match]:
     """A config.json whose model_type is missing or not in the table of architectures."""
     assumed = dict.fromkeys(
         sentence
@@ -129,7 +129,7 @@ def unknown_architecture(file: Subject) -> Iterator[Hit]:
         if not sentence.startswith("base ")
     )
     if assumed:
-        yield Hit("model_type", f"Assumed: {'; '.join(assumed)}.")
+        yield Match("model_type", f"Assumed: {'; '.join(assumed)}.")
 
 
 @PartRule(
@@ -148,7 +148,7 @@ def unknown_architecture(file: Subject) -> Iterator[Hit]:
         "okoge-kaz/llm-recipes#6",
     ),
 )
-def narrow_tables(part: Subject) -> Iterator[Hit]:
+def narrow_tables(part: Subject) -> Iterator[Match]:
     """A key that makes stacks compute rotary tables in 16 bits.
 
     For example `rope_dtype: bfloat16` or `apply_rope_in_fp32: false`; the dtype of the weights does
@@ -158,6 +158,6 @@ def narrow_tables(part: Subject) -> Iterator[Hit]:
         if len(name) > LONGEST_NAME:
             continue
         if _DTYPE.search(name) and isinstance(value, str) and value.lower() in _NARROW:
-            yield Hit(part.key(name), _EFFECT["b" in value.lower()])
+            yield Match(part.key(name), _EFFECT["b" in value.lower()])
         elif _IN_FLOAT32.search(name) and value is False:
-            yield Hit(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")
+            yield Match(part.key(name), f"They are in the dtype of the weights: {_EFFECT[True]}")

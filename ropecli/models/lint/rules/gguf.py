@@ -8,7 +8,7 @@ from typing import Any
 
 from ropecli.models.gguf import converter
 from ropecli.models.gguf.architectures import mode_of
-from ropecli.models.lint.rule import GgufRule, Hit
+from ropecli.models.lint.rule import GgufRule, Match
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, numbers, shown, value_or_none, whole
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
@@ -42,12 +42,12 @@ _SAME_BASE = 0.01  #: Relative; divisors are float32.
     cure="Add rope.scaling.type.",
     requires=("factor",),
 )
-def no_type(header: Subject, factor: float) -> Iterator[Hit]:
+def no_type(header: Subject, factor: float) -> Iterator[Match]:
     """A factor other than 1, under its name or its old one, and no `rope.scaling.type`."""
     if header.rope_type is None and factor not in {0, 1}:
         name = FACTOR if header.values.get(FACTOR) is not None else "rope.scale_linear"
         message = f"llama.cpp assumes linear: every pair rotates {shown(factor)} times slower."
-        yield Hit(header.key(name), message)
+        yield Match(header.key(name), message)
 
 
 @GgufRule(
@@ -58,11 +58,11 @@ def no_type(header: Subject, factor: float) -> Iterator[Hit]:
     cure="Add rope.scaling.factor.",
     rope_types=("linear", "yarn"),
 )
-def no_factor(header: Subject) -> Iterator[Hit]:
+def no_factor(header: Subject) -> Iterator[Match]:
     """Scaling type linear or yarn, and no factor, or a factor of 0."""
     if not header.factor:
         missing = "without it" if header.factor is None else "with 0, which counts as 1"
-        yield Hit(header.key(FACTOR), f"Type {header.rope_type} has no effect {missing}.")
+        yield Match(header.key(FACTOR), f"Type {header.rope_type} has no effect {missing}.")
 
 
 @GgufRule(
@@ -74,7 +74,7 @@ def no_factor(header: Subject) -> Iterator[Hit]:
     cure="Convert again, or pass the model's base to llama.cpp with --rope-freq-base.",
     threads=("ggml-org/llama.cpp#2768", "ggml-org/llama.cpp#3090", "LostRuins/koboldcpp#426"),
 )
-def no_base(header: Subject) -> Iterator[Hit]:
+def no_base(header: Subject) -> Iterator[Match]:
     """A rotation that needs `rope.freq_base`, and no such key.
 
     Not in architectures such as gptneox, whose converter never writes one.
@@ -86,7 +86,7 @@ def no_base(header: Subject) -> Iterator[Hit]:
     if header.values.get("rope.freq_base") is None and any(
         name in sentence for settings in header.layers for sentence in settings.assumed
     ):
-        yield Hit(name, "llama.cpp uses 10000; no key confirms it.")
+        yield Match(name, "llama.cpp uses 10000; no key confirms it.")
 
 
 def _converter_facts(header: Subject) -> list[Mapping[str, Any]]:
@@ -102,13 +102,13 @@ def _converter_facts(header: Subject) -> list[Mapping[str, Any]]:
     "size. Without it llama.cpp rotates the whole head.",
     cure="Convert again, or write rope.dimension_count: head dim times the share.",
 )
-def no_count(header: Subject) -> Iterator[Hit]:
+def no_count(header: Subject) -> Iterator[Match]:
     """No `rope.dimension_count` in an architecture whose converter writes a share of the head."""
     facts = _converter_facts(header)
     shared = bool(facts) and all(each.get("count") in {"share", "rotary_pct"} for each in facts)
     if shared and header.values.get("rope.dimension_count") is None:
         head = f", {header.dim} coordinates" if header.dim else ""
-        yield Hit(header.key("rope.dimension_count"), f"llama.cpp rotates the whole head{head}.")
+        yield Match(header.key("rope.dimension_count"), f"llama.cpp rotates the whole head{head}.")
 
 
 @GgufRule(
@@ -120,11 +120,11 @@ def no_count(header: Subject) -> Iterator[Hit]:
     requires=("original", "context"),
     threads=("NVIDIA/Megatron-LM#1418",),
 )
-def original_beyond(header: Subject, original: int, context: int) -> Iterator[Hit]:
+def original_beyond(header: Subject, original: int, context: int) -> Iterator[Match]:
     """`rope.scaling.original_context_length` above `context_length`."""
     if original > context:
         message = f"It is {shown(original)}, and context_length is {shown(context)}."
-        yield Hit(header.key(ORIGINAL_LENGTH), message)
+        yield Match(header.key(ORIGINAL_LENGTH), message)
 
 
 @GgufRule(
@@ -139,7 +139,7 @@ def original_beyond(header: Subject, original: int, context: int) -> Iterator[Hi
     requires=("rope.scaling.attn_factor",),
     threads=("ggml-org/llama.cpp#17945", "deepseek-ai/DeepSeek-R1#684"),
 )
-def attn_factor(header: Subject, given: float) -> Iterator[Hit]:
+def attn_factor(header: Subject, given: float) -> Iterator[Match]:
     """`rope.scaling.attn_factor` other than 1."""
     if given not in {0, 1}:
         rope = _rotary(header)
@@ -147,7 +147,7 @@ def attn_factor(header: Subject, given: float) -> Iterator[Hit]:
         product = f", {shown(given)} times {shown(used / given)}" if used != given else ""
         message = f"cos and sin are multiplied by {shown(used)}{product}, and scores by "
         message += f"{shown(used**2)}."
-        yield Hit(header.key("rope.scaling.attn_factor"), message)
+        yield Match(header.key("rope.scaling.attn_factor"), message)
 
 
 def _rotary(header: Subject) -> Rotary | None:
@@ -168,10 +168,12 @@ def _rotary(header: Subject) -> Rotary | None:
     threads=("ggml-org/llama.cpp#7118",),
     rope_types=("yarn",),
 )
-def no_original(header: Subject, context: int) -> Iterator[Hit]:
+def no_original(header: Subject, context: int) -> Iterator[Match]:
     """Scaling type yarn and no `rope.scaling.original_context_length`."""
     if header.original is None:
-        yield Hit(header.key(ORIGINAL_LENGTH), f"llama.cpp uses context_length, {shown(context)}.")
+        yield Match(
+            header.key(ORIGINAL_LENGTH), f"llama.cpp uses context_length, {shown(context)}."
+        )
 
 
 @GgufRule(
@@ -185,12 +187,12 @@ def no_original(header: Subject, context: int) -> Iterator[Hit]:
     threads=("huggingface/transformers#38224",),
     rope_types=("yarn",),
 )
-def beyond(header: Subject, factor: float, original: int, context: int) -> Iterator[Hit]:
+def beyond(header: Subject, factor: float, original: int, context: int) -> Iterator[Match]:
     """yarn whose `context_length` is above factor times the original length."""
     if factor and context > 1.01 * factor * original:
         message = f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
         message += f"{shown(context / original)}."
-        yield Hit(header.key(FACTOR), message)
+        yield Match(header.key(FACTOR), message)
 
 
 @GgufRule(
@@ -203,12 +205,12 @@ def beyond(header: Subject, factor: float, original: int, context: int) -> Itera
     cure="Compare with the model's code; half is assumed.",
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290"),
 )
-def unknown_layout(header: Subject) -> Iterator[Hit]:
+def unknown_layout(header: Subject) -> Iterator[Match]:
     """A `general.architecture` that llama.cpp does not have."""
     sections = tuple(int(n) for n in numbers(header.values.get(_SECTIONS)) or ())
     if mode_of(header.path, sections) is None:
         message = f"llama.cpp has no {header.path!r:.60}; pairs (i, i + d/2) are assumed."
-        yield Hit("general.architecture", message)
+        yield Match("general.architecture", message)
 
 
 @GgufRule(
@@ -219,14 +221,14 @@ def unknown_layout(header: Subject) -> Iterator[Hit]:
     cure="Set rope.dimension_count to attention.key_length, or embedding_length over "
     "attention.head_count.",
 )
-def other_size(header: Subject) -> Iterator[Hit]:
+def other_size(header: Subject) -> Iterator[Match]:
     """`rope.dimension_count` other than the head dim, in llama, llama-embed, deci and falcon."""
     count, head, width, heads = (whole(header.values.get(name)) for name in _SIZES)
     if head is None and width and heads:
         head = width // heads
     if header.path in _WHOLE and count is not None and head and count != head:
         message = f"It is {shown(count)}, and the head dim is {shown(head)}."
-        yield Hit(header.key("rope.dimension_count"), message)
+        yield Match(header.key("rope.dimension_count"), message)
 
 
 @GgufRule(
@@ -238,13 +240,13 @@ def other_size(header: Subject) -> Iterator[Hit]:
     cure="Make the sections add up to half of rope.dimension_count: they count pairs.",
     requires=("dim",),
 )
-def sections_sum(header: Subject, dim: int) -> Iterator[Hit]:
+def sections_sum(header: Subject, dim: int) -> Iterator[Match]:
     """`rope.dimension_sections` whose sum is not the number of pairs."""
     sections = numbers(header.values.get(_SECTIONS))
     if sections and sum(sections) != dim // 2:
         total = " + ".join(map(shown, sections))
         message = f"{total} = {shown(sum(sections))}, and there are {dim // 2} pairs."
-        yield Hit(header.key(_SECTIONS), message)
+        yield Match(header.key(_SECTIONS), message)
 
 
 @GgufRule(
@@ -256,9 +258,9 @@ def sections_sum(header: Subject, dim: int) -> Iterator[Hit]:
     cure="Convert again.",
     requires=("rope.scale_linear",),
 )
-def old_factor(header: Subject, given: float) -> Iterator[Hit]:
+def old_factor(header: Subject, given: float) -> Iterator[Match]:
     """`rope.scale_linear`."""
-    yield Hit(header.key("rope.scale_linear"), f"Its value is {shown(given)}.")
+    yield Match(header.key("rope.scale_linear"), f"Its value is {shown(given)}.")
 
 
 @GgufRule(
@@ -271,7 +273,7 @@ def old_factor(header: Subject, given: float) -> Iterator[Hit]:
     requires=("base", "dim", "context"),
     threads=("ggml-org/llama.cpp#2768",),
 )
-def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator[Hit]:
+def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator[Match]:
     """An unscaled rotation of all blocks, and a `context_length` above its slowest wavelength."""
     if len(header.layers) != 1 or header.values.get("attention.sliding_window"):
         return
@@ -281,7 +283,7 @@ def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator
     if context > slowest:
         message = f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
         message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
-        yield Hit(header.key("rope.freq_base"), message)
+        yield Match(header.key("rope.freq_base"), message)
 
 
 @GgufRule(
@@ -294,14 +296,14 @@ def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator
     requires=("context",),
     threads=("ggml-org/llama.cpp#8650", "ggml-org/llama.cpp#8676", "unslothai/unsloth#6197"),
 )
-def no_divisors(header: Subject, context: int) -> Iterator[Hit]:
+def no_divisors(header: Subject, context: int) -> Iterator[Match]:
     """Architecture llama with base 500000, a context of 131,072, no scaling and no such tensor."""
     plain = header.factor in {None, 0, 1} and _FREQS not in header.tensors
     usual = header.path == "llama" and header.numbers.get("rope.freq_base") == 500_000
     if usual and plain and context >= 131_072:
         message = f"{shown(context)} positions at base 500,000 without rope_freqs.weight: the "
         message += "slowest pairs rotate 8 times as fast as in Llama 3.1."
-        yield Hit(header.key("rope.freq_base"), message)
+        yield Match(header.key("rope.freq_base"), message)
 
 
 @GgufRule(
@@ -313,10 +315,10 @@ def no_divisors(header: Subject, context: int) -> Iterator[Hit]:
     cure="Convert again, from a config.json with its rope_scaling.",
     requires=("context",),
 )
-def no_linear(header: Subject, context: int) -> Iterator[Hit]:
+def no_linear(header: Subject, context: int) -> Iterator[Match]:
     """Architecture gemma3 with a context of 131,072 and no factor."""
     if header.path == "gemma3" and header.factor in {None, 0, 1} and context >= 131_072:
-        yield Hit(header.key(FACTOR), f"{shown(context)} positions without the factor of 8.")
+        yield Match(header.key(FACTOR), f"{shown(context)} positions without the factor of 8.")
 
 
 @GgufRule(
@@ -327,14 +329,14 @@ def no_linear(header: Subject, context: int) -> Iterator[Hit]:
     "angles of training: the tensor holds reciprocals.",
     cure="Convert again: the tensor holds divisors, 8 for a pair that is slowed 8 times.",
 )
-def reciprocal(header: Subject) -> Iterator[Hit]:
+def reciprocal(header: Subject) -> Iterator[Match]:
     """A `rope_freqs.weight` with a value above 0 and below 1."""
     divisors = header.tensor(_FREQS)
     below = [value for value in divisors if 0 < value < 1]
     if below:
         fastest = shown(1 / min(below))
         said = f"{len(below)} of {len(divisors)} pairs rotate faster, up to {fastest} times."
-        yield Hit(_FREQS, said)
+        yield Match(_FREQS, said)
 
 
 @GgufRule(
@@ -345,7 +347,7 @@ def reciprocal(header: Subject) -> Iterator[Hit]:
     "frequencies of another slow other pairs than the model's.",
     cure="Write the base that the divisors are of as rope.freq_base.",
 )
-def other_base(header: Subject) -> Iterator[Hit]:
+def other_base(header: Subject) -> Iterator[Match]:
     """A `rope_freqs.weight` that Llama 3's formula gives for another base than the file's."""
     bases = [number(each.scaling.get("rope_theta")) for each in header.layers]
     base = bases[0] if bases else None
@@ -353,7 +355,7 @@ def other_base(header: Subject) -> Iterator[Hit]:
     if meant is not None and base is not None and abs(base / meant - 1) > _SAME_BASE:
         message = f"The divisors are those of base {float(f'{meant:.3g}'):,.0f}, and the base is "
         message += f"{shown(base)}."
-        yield Hit(header.key("rope.freq_base"), message)
+        yield Match(header.key("rope.freq_base"), message)
 
 
 def _base_of(divisors: list[float], dim: int) -> float | None:
@@ -383,7 +385,7 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
     "original length.",
     requires=("original", "context"),
 )
-def no_attention_factor(header: Subject, original: int, context: int) -> Iterator[Hit]:
+def no_attention_factor(header: Subject, original: int, context: int) -> Iterator[Match]:
     """Architecture phi3 or phimoe with LongRoPE's tensors, and no `rope.scaling.attn_factor`."""
     has = header.path in ("phi3", "phimoe") and _LISTS[0] in header.tensors
     if not has or header.numbers.get("rope.scaling.attn_factor"):
@@ -392,7 +394,7 @@ def no_attention_factor(header: Subject, original: int, context: int) -> Iterato
         factor = longrope_factor(context / original, original)
         message = f"cos and sin are multiplied by 1 instead of {shown(factor)}, and scores by 1 "
         message += f"instead of {shown(factor**2)}."
-        yield Hit(header.key("rope.scaling.attn_factor"), message)
+        yield Match(header.key("rope.scaling.attn_factor"), message)
 
 
 @GgufRule(
@@ -403,12 +405,12 @@ def no_attention_factor(header: Subject, original: int, context: int) -> Iterato
     "contexts are computed with the factors of long ones.",
     cure="Exchange the two tensors.",
 )
-def exchanged(header: Subject) -> Iterator[Hit]:
+def exchanged(header: Subject) -> Iterator[Match]:
     """LongRoPE's tensors whose short one is above the long one in most pairs."""
     long, short = map(header.tensor, _LISTS)
     above = sum(a > b for a, b in zip(short, long, strict=True)) if len(short) == len(long) else 0
     if 2 * above > len(long):
-        yield Hit(_LISTS[1], f"It is larger in {above} of {len(long)} pairs.")
+        yield Match(_LISTS[1], f"It is larger in {above} of {len(long)} pairs.")
 
 
 @GgufRule(
@@ -420,13 +422,13 @@ def exchanged(header: Subject) -> Iterator[Hit]:
     cure="Write these tensors as F32, as converters do.",
     threads=("Modalities/modalities#462",),
 )
-def narrow_divisors(header: Subject) -> Iterator[Hit]:
+def narrow_divisors(header: Subject) -> Iterator[Match]:
     """A tensor `rope_freqs.weight` or `rope_factors_*.weight` of type F16 or BF16."""
     for name, info in header.tensors.items():
         if name.startswith(("rope_freqs", "rope_factors")) and info.type in _NARROW:
             kind, error = _NARROW[info.type], 2**-9 if info.type == 30 else 2**-12
             reach = f" and angles at position {shown(header.context)}" if header.context else ""
-            yield Hit(name, f"{kind} is off by up to {error:.2%} of a frequency{reach}.")
+            yield Match(name, f"{kind} is off by up to {error:.2%} of a frequency{reach}.")
 
 
 @GgufRule(
@@ -439,11 +441,11 @@ def narrow_divisors(header: Subject) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#8995",),
     rope_types=("longrope",),
 )
-def no_lists(header: Subject) -> Iterator[Hit]:
+def no_lists(header: Subject) -> Iterator[Match]:
     """Scaling type longrope and neither `rope_factors_long.weight` nor the short one."""
     missing = [name for name in _LISTS if name not in header.tensors]
     if missing:
-        yield Hit(header.key("rope.scaling.type"), f"The file has no {' and no '.join(missing)}.")
+        yield Match(header.key("rope.scaling.type"), f"The file has no {' and no '.join(missing)}.")
 
 
 @GgufRule(
@@ -457,7 +459,7 @@ def no_lists(header: Subject) -> Iterator[Hit]:
     threads=("ggml-org/llama.cpp#17945", "ggml-org/llama.cpp#18006"),
     rope_types=("yarn",),
 )
-def no_log_multiplier(header: Subject) -> Iterator[Hit]:
+def no_log_multiplier(header: Subject) -> Iterator[Match]:
     """Architecture deepseek2 with yarn, and no `rope.scaling.yarn_log_multiplier`."""
     name = "rope.scaling.yarn_log_multiplier"
     if header.path == "deepseek2" and header.values.get(name) is None:
@@ -465,4 +467,4 @@ def no_log_multiplier(header: Subject) -> Iterator[Hit]:
         if rope is not None:
             message = f"cos and sin are multiplied by {shown(rope.attention_factor)}, and the "
             message += f"whole score by {shown(rope.softmax_factor)}."
-            yield Hit(header.key(name), message)
+            yield Match(header.key(name), message)

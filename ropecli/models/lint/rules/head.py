@@ -9,7 +9,7 @@ from ropecli.models.geometry import takes_turns
 from ropecli.models.gguf.ggml import axis_of_pairs
 from ropecli.models.keys import SHARE
 from ropecli.models.lint.readings import FIRST
-from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.rule import Match, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, whole
 from ropecli.rotary.pairs import MOST_AXES
@@ -25,13 +25,13 @@ NAMES = ("mrope_section", "xdrope_section")
     cure="Make head_dim even, or rotate only a part of it.",
     requires=("dim",),
 )
-def odd(entry: Subject, dim: int) -> Iterator[Hit]:
+def odd(entry: Subject, dim: int) -> Iterator[Match]:
     """An odd head dim that is rotated as a whole, or an odd rotary dim that a key gives."""
     if dim % 2 == 0 or (dim != entry.head_dim and entry.share is not None):
         return
     named = ("qk_rope_head_dim", "rotary_dim", "head_dim")
     name = next((each for each in named if entry.get_all(each)), "hidden_size")
-    yield Hit(entry.outer_key(name), f"{dim} coordinates are rotated, which is odd.")
+    yield Match(entry.outer_key(name), f"{dim} coordinates are rotated, which is odd.")
 
 
 @Rule(
@@ -43,12 +43,12 @@ def odd(entry: Subject, dim: int) -> Iterator[Hit]:
     cure="Choose a share that gives an even number.",
     requires=("dim", "share"),
 )
-def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Hit]:
+def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Match]:
     """A `partial_rotary_factor` that leaves an odd number of coordinates."""
     if dim % 2 and dim != entry.head_dim:
         message = f"{entry.head_dim} coordinates times {share[1]!r:.20} are {dim}: {dim + 1} "
         message += f"rotate, with exponents over {dim}."
-        yield Hit(share[0], message)
+        yield Match(share[0], message)
 
 
 @PartRule(
@@ -59,7 +59,7 @@ def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Hit]
     "rotation then has another size than the weights.",
     cure="Add head_dim.",
 )
-def uneven(part: Subject) -> Iterator[Hit]:
+def uneven(part: Subject) -> Iterator[Match]:
     """No head dim, and a `hidden_size` that `num_attention_heads` does not divide."""
     width, heads = part.integer("hidden_size"), part.integer("num_attention_heads")
     if part.get_all("head_dim") or part.config.get("qk_rope_head_dim") or not width or not heads:
@@ -69,7 +69,7 @@ def uneven(part: Subject) -> Iterator[Hit]:
         and width % heads
         and "head_dim" not in part.architecture.defaults
     ):
-        yield Hit(
+        yield Match(
             part.key("hidden_size"), f"{shown(width)} / {shown(heads)} is {shown(width / heads)}."
         )
 
@@ -84,7 +84,7 @@ def uneven(part: Subject) -> Iterator[Hit]:
     requires=("text", "flat"),
     threads=("ml-explore/mlx-lm#1698",),
 )
-def default_share(entry: Subject) -> Iterator[Hit]:
+def default_share(entry: Subject) -> Iterator[Match]:
     """No key of the share, in an architecture whose default is a part of the head."""
     share = number(entry.architecture.defaults.get(SHARE))
     if share is None or share == 1 or entry.share is not None or entry.get_all("rotary_dim"):
@@ -95,7 +95,7 @@ def default_share(entry: Subject) -> Iterator[Hit]:
     off = f" Without it, {whole_head}." if whole_head else ""
     message = f"The default of model_type {entry.architecture.model_type} is used: "
     message += f"{shown(share)}.{off}"
-    yield Hit(entry.outer_key(SHARE), message)
+    yield Match(entry.outer_key(SHARE), message)
 
 
 def _share_is_ignored(entry: Subject) -> bool:
@@ -114,12 +114,12 @@ def _share_is_ignored(entry: Subject) -> bool:
     cure="Make height and width smaller, and time larger.",
     threads=("xLLM-AI/xllm#2120", "QwenLM/Qwen3-VL#1800"),
 )
-def sections_cut(entry: Subject) -> Iterator[Hit]:
+def sections_cut(entry: Subject) -> Iterator[Match]:
     """Interleaved sections whose height or width runs beyond the last pair."""
     for key, sizes in _sections(entry):
         cut = _cut(entry, sizes)
         if cut:
-            yield Hit(key, f"Of {(entry.dim or 0) // 2} pairs {'; '.join(cut)}.")
+            yield Match(key, f"Of {(entry.dim or 0) // 2} pairs {'; '.join(cut)}.")
 
 
 @Rule(
@@ -130,7 +130,7 @@ def sections_cut(entry: Subject) -> Iterator[Hit]:
     "to a fourth axis that is 0: in Qwen3-VL, pairs 61 and 62.",
     cure="No key of this file changes it; the effect is small, and only in llama.cpp.",
 )
-def left_over(entry: Subject) -> Iterator[Hit]:
+def left_over(entry: Subject) -> Iterator[Match]:
     """Three interleaved sections that leave pairs over in ggml."""
     table = entry.table()
     if not _is_interleaved(entry) or table is None:
@@ -144,7 +144,7 @@ def left_over(entry: Subject) -> Iterator[Hit]:
             context = entry.context or 0
             message = f"llama.cpp does not rotate pairs {', '.join(map(str, left))}: "
             message += f"{table.inv_freq[left[0]] * context:.2g} rad at position {shown(context)}."
-            yield Hit(key, message)
+            yield Match(key, message)
 
 
 def _sections(entry: Subject) -> Iterator[tuple[str, list[int]]]:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from ropecli.models.keys import CONTEXT
 from ropecli.models.lint.readings import join_stacks, sentence, without_it
-from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.rule import Match, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import (
@@ -43,7 +43,7 @@ _LOCAL = {
     of="part or scaling",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
-def misspelt(subject: Subject) -> Iterator[Hit]:
+def misspelt(subject: Subject) -> Iterator[Match]:
     """A key that is one or two letters off one of rotary embeddings, which is missing.
 
     Only where it would have an effect under that name: the model's class, or the rope type, reads
@@ -66,7 +66,7 @@ def misspelt(subject: Subject) -> Iterator[Hit]:
                 said = f"It has no effect in {join_stacks(asked)}; " if asked else ""
                 message = f"{said}{right} is missing.{texts}"
                 fix = {key: None, subject.key(right): value}
-                yield Hit(key, message, f"Rename it to {right}.", fix)
+                yield Match(key, message, f"Rename it to {right}.", fix)
 
 
 @Rule(
@@ -79,7 +79,7 @@ def misspelt(subject: Subject) -> Iterator[Hit]:
     cure="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )
-def attn_factor(entry: Subject) -> Iterator[Hit]:
+def attn_factor(entry: Subject) -> Iterator[Match]:
     """`attn_factor` among the scaling keys, other than 1."""
     given = number(entry.values.get("attn_factor"))
     if "attn_factor" not in entry.values or given == 1:
@@ -89,12 +89,12 @@ def attn_factor(entry: Subject) -> Iterator[Hit]:
     if given is None or table is None:
         has_one = entry.rope_type in ("yarn", "longrope")
         hint = "" if has_one else f"Remove it: {entry.rope_type} has no attention factor."
-        yield Hit(entry.key("attn_factor"), unread, hint if entry.rope_type else "")
+        yield Match(entry.key("attn_factor"), unread, hint if entry.rope_type else "")
         return
     factor, used = entry.numbers.get("factor"), table.attention_factor
     formula = f" (0.1 ln {shown(factor)} + 1)" if factor and used == mscale(factor) else ""
     product = used * given
-    yield Hit(
+    yield Match(
         entry.key("attn_factor"),
         f"{unread} Transformers uses {shown(used)}{formula}; multiplied, as YaRN's authors do, it "
         f"gives {shown(product)}.",
@@ -110,12 +110,12 @@ def attn_factor(entry: Subject) -> Iterator[Hit]:
     "and vLLM refuses the file.",
     cure="Remove type, the old name of rope_type.",
 )
-def two_types(entry: Subject) -> Iterator[Hit]:
+def two_types(entry: Subject) -> Iterator[Match]:
     """`type` and `rope_type` with different meanings; two names of the same type are fine."""
     old, new = entry.values.get("type"), entry.values.get("rope_type")
     if not isinstance(old, str) or not isinstance(new, str) or _plain(old) == _plain(new):
         return
-    yield Hit(
+    yield Match(
         entry.key("type"),
         f"type is {old!r} and rope_type {new!r}. {without_it(entry.effects(type=...))}".strip(),
     )
@@ -128,7 +128,7 @@ def two_types(entry: Subject) -> Iterator[Hit]:
     why="Stacks know different names, and refuse the others.",
     cure="Use the name that all stacks know, if there is one.",
 )
-def local_name(entry: Subject) -> Iterator[Hit]:
+def local_name(entry: Subject) -> Iterator[Match]:
     """An old name of a rope type, or a type of vLLM's own."""
     written = entry.written_type
     if not isinstance(written, str) or entry.rope_type is None or written in (*NEEDED, "axial"):
@@ -136,7 +136,7 @@ def local_name(entry: Subject) -> Iterator[Hit]:
     said = _LOCAL.get(written, "a type that Transformers does not have")
     refused = entry.refusals
     by = f" The file is refused by {join_stacks(refused)}." if refused else ""
-    yield Hit(entry.type_key, f"{written!r} is {said}.{by}")
+    yield Match(entry.type_key, f"{written!r} is {said}.{by}")
 
 
 @Rule(
@@ -146,12 +146,12 @@ def local_name(entry: Subject) -> Iterator[Hit]:
     why="Transformers fails with a KeyError, or warns and fails later.",
     cure=f"The types are {', '.join(ROPE_TYPES)}.",
 )
-def unknown_type(entry: Subject) -> Iterator[Hit]:
+def unknown_type(entry: Subject) -> Iterator[Match]:
     """A rope_type that is not one of these."""
     if entry.rope_type is None and entry.written_type is not None:
         meaning = meant(entry.written_type, ROPE_TYPES) or "."
         by = f" The file is refused by {join_stacks(entry.refusals)}." if entry.refusals else ""
-        yield Hit(entry.type_key, f"{entry.written_type!r:.60} is not a rope type{meaning}{by}")
+        yield Match(entry.type_key, f"{entry.written_type!r:.60} is not a rope type{meaning}{by}")
 
 
 @Rule(
@@ -162,7 +162,7 @@ def unknown_type(entry: Subject) -> Iterator[Hit]:
     cure="Add it, with the value of the released model.",
     requires=("rope_type",),
 )
-def missing(entry: Subject, rope_type: str) -> Iterator[Hit]:
+def missing(entry: Subject, rope_type: str) -> Iterator[Match]:
     """A key that the rope type requires.
 
     The factor of linear, dynamic, yarn and llama3, the other two of llama3, the lists of longrope.
@@ -172,7 +172,7 @@ def missing(entry: Subject, rope_type: str) -> Iterator[Hit]:
     for name in NEEDED.get(rope_type, ()):
         if name not in entry.values:
             message = f"Rope type {rope_type} requires it."
-            yield Hit(entry.key(name), message)
+            yield Match(entry.key(name), message)
 
 
 def _plain(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ropecli.models.entries import unread_objects
 from ropecli.models.keys import SLIDING
-from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.rule import Match, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.models.refusals import failure
@@ -39,7 +39,7 @@ _LAYER_TYPES = (
     ),
     requires=("flat", "factor"),
 )
-def flat_scaling(entry: Subject, factor: float) -> Iterator[Hit]:
+def flat_scaling(entry: Subject, factor: float) -> Iterator[Match]:
     """A factor for all layers, in a file with `rope_local_base_freq`."""
     apart = entry.config.get("rope_local_base_freq") or SLIDING in entry.architecture.scaling
     if not apart or factor <= 1:
@@ -56,7 +56,7 @@ def flat_scaling(entry: Subject, factor: float) -> Iterator[Hit]:
         off += f"{window * (1 - 1 / factor):.4g} rad."
     message = f"Transformers scales {', '.join(scaled)} by {shown(factor)} and {', '.join(plain)} "
     message += f"not at all.{off}"
-    yield Hit(entry.key("factor"), message)
+    yield Match(entry.key("factor"), message)
 
 
 @Rule(
@@ -69,11 +69,11 @@ def flat_scaling(entry: Subject, factor: float) -> Iterator[Hit]:
     requires=("rope_type", "factor"),
     threads=("vllm-project/vllm#29111", "antonellof/ferrox#39"),
 )
-def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Hit]:
+def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Match]:
     """A layer type of sliding windows with a rope type that scales."""
     if "sliding" in entry.layer and rope_type != "default" and factor not in {0, 1}:
         message = f"Sliding layers are scaled by {shown(factor)} and never see beyond their window."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)
 
 
 @PartRule(
@@ -85,7 +85,7 @@ def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Hi
     "fails with a KeyError.",
     cure="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
 )
-def unread_by_layer_type(part: Subject) -> Iterator[Hit]:
+def unread_by_layer_type(part: Subject) -> Iterator[Match]:
     """Objects by layer type in `rope_parameters`, where the code of `model_type` reads none."""
     objects = value_or_none(lambda: unread_objects(part.keys))
     if not objects:
@@ -101,7 +101,7 @@ def unread_by_layer_type(part: Subject) -> Iterator[Hit]:
             what += f"; it rotates by {read.rope_type}, base {base:,.10g}"
         what += "."
     for name in objects:
-        yield Hit(part.key(f"{part.holder}.{name}"), what)
+        yield Match(part.key(f"{part.holder}.{name}"), what)
 
 
 @PartRule(
@@ -113,7 +113,7 @@ def unread_by_layer_type(part: Subject) -> Iterator[Hit]:
     cure="Correct the name.",
     requires=("layer_types",),
 )
-def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Hit]:
+def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Match]:
     """A name in `layer_types` that Transformers does not know."""
     if not part.architecture.in_transformers:
         return
@@ -121,7 +121,7 @@ def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Hit]:
         if isinstance(name, str) and name not in _LAYER_TYPES:
             close = meant(name, _LAYER_TYPES) or "."
             said = f"{name!r:.60} of layer {i} is not a layer type{close} Transformers refuses it."
-            yield Hit(part.key("layer_types"), said)
+            yield Match(part.key("layer_types"), said)
             return
 
 
@@ -134,12 +134,12 @@ def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Hit]:
     cure="Check that the stack you run supports it.",
     requires=("layer_types", "held"),
 )
-def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> Iterator[Hit]:
+def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> Iterator[Match]:
     """null as the scaling keys of a layer type."""
     for name, value in held.items():
         if value is None and name in types:
             message = "It means no position, or a default, depending on the model's code."
-            yield Hit(part.key(f"{part.holder}.{name}"), message)
+            yield Match(part.key(f"{part.holder}.{name}"), message)
 
 
 @PartRule(
@@ -151,11 +151,11 @@ def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> I
     cure="Write 1 for each layer that rotates; released models have 0 in every fourth.",
     requires=("no_rope_layers",),
 )
-def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Hit]:
+def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Match]:
     """`no_rope_layers` with more zeros than ones."""
     if 2 * sum(flags) < len(flags):
         message = f"Only {sum(flags)} of {len(flags)} layers rotate: 1 means that a layer does."
-        yield Hit(part.key("no_rope_layers"), message)
+        yield Match(part.key("no_rope_layers"), message)
 
 
 @PartRule(
@@ -167,7 +167,7 @@ def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Hit]:
     cure="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
     requires=("no_rope_layers",),
 )
-def other_interval(part: Subject, flags: list[bool]) -> Iterator[Hit]:
+def other_interval(part: Subject, flags: list[bool]) -> Iterator[Match]:
     """A list that differs from the interval's, with at least as many ones as zeros."""
     step = whole(part.config.get("no_rope_layer_interval"))
     if not step or step < 1 or 2 * sum(flags) < len(flags):
@@ -176,7 +176,7 @@ def other_interval(part: Subject, flags: list[bool]) -> Iterator[Hit]:
     if wrong:
         message = f"It differs from an interval of {step} in {len(wrong)} of {len(flags)} layers, "
         message += f"first in layer {wrong[0]}."
-        yield Hit(part.key("no_rope_layers"), message)
+        yield Match(part.key("no_rope_layers"), message)
 
 
 @PartRule(
@@ -187,10 +187,10 @@ def other_interval(part: Subject, flags: list[bool]) -> Iterator[Hit]:
     "short; of a longer one, the last entries have no effect.",
     cure="Write one entry for each of num_hidden_layers.",
 )
-def wrong_count(part: Subject) -> Iterator[Hit]:
+def wrong_count(part: Subject) -> Iterator[Match]:
     """`layer_types` or `no_rope_layers` whose length is not `num_hidden_layers`."""
     count = next((whole(v) for v in part.get_all("num_hidden_layers").values()), None)
     for name in ("layer_types", "no_rope_layers"):
         given = part.config.get(name)
         if count and isinstance(given, list) and given and len(given) != count:
-            yield Hit(part.key(name), f"It has {len(given):,} entries for {shown(count)} layers.")
+            yield Match(part.key(name), f"It has {len(given):,} entries for {shown(count)} layers.")

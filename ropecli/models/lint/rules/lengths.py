@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL
 from ropecli.models.lint.readings import ignoring, join_stacks
-from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.rule import Match, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown
 
@@ -34,7 +34,7 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
     rope_types=("linear", "yarn", "llama3"),
     requires=("factor", "context"),
 )
-def beyond(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
+def beyond(entry: Subject, factor: float, context: int) -> Iterator[Match]:
     """A max_position_embeddings above factor times the original length.
 
     In linear and YaRN; in llama3 above four times that, where every layer rotates: Llama 3.1 has
@@ -49,7 +49,7 @@ def beyond(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
         message = f"The factor is {shown(factor)} but {shown(context)} / {shown(original)} is "
         message += f"{shown(context / original)}: beyond {shown(factor * original)} positions the "
         message += "model runs past the length for which its frequencies are scaled."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)
 
 
 @Rule(
@@ -64,13 +64,13 @@ def beyond(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     rope_types=("linear", "yarn"),
     requires=("factor", "context"),
 )
-def short_of(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
+def short_of(entry: Subject, factor: float, context: int) -> Iterator[Match]:
     """Linear or YaRN whose max_position_embeddings is below factor times the original length."""
     original = _original(entry)
     if original is not None and original <= context and context * _SLACK < factor * original:
         message = f"It is for {shown(factor * original)} positions, and max_position_embeddings is "
         message += f"{shown(context)}."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)
 
 
 def _original(entry: Subject) -> int | None:
@@ -89,7 +89,7 @@ def _original(entry: Subject) -> int | None:
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=BY_ORIGINAL,
 )
-def no_original(entry: Subject) -> Iterator[Hit]:
+def no_original(entry: Subject) -> Iterator[Match]:
     """yarn, longrope or llama3 without original_max_position_embeddings."""
     if entry.original is not None or not entry.values:
         return
@@ -109,7 +109,7 @@ def no_original(entry: Subject) -> Iterator[Hit]:
     if same and context is not None and used == context and factor is not None and factor > 1:
         said.append(f"That is wrong if the model was trained on {shown(context / factor)}.")
         said.append(_describe_error(entry, context, factor))
-    yield Hit(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No other key gives it.")
+    yield Match(entry.key(ORIGINAL), " ".join(filter(None, said)) or "No other key gives it.")
 
 
 def _describe_error(entry: Subject, context: int, factor: float) -> str:
@@ -135,9 +135,9 @@ def _describe_error(entry: Subject, context: int, factor: float) -> str:
     rope_types=BY_ORIGINAL,
     requires=("original", "context"),
 )
-def original_beyond(entry: Subject, original: int, context: int) -> Iterator[Hit]:
+def original_beyond(entry: Subject, original: int, context: int) -> Iterator[Match]:
     """An original length above max_position_embeddings, or equal to it in llama3."""
     if original > context or (entry.rope_type == "llama3" and original == context):
         message = f"It is {shown(original)}, and max_position_embeddings {shown(context)}: no "
         message += "position is beyond the trained ones."
-        yield Hit(entry.key(ORIGINAL), message)
+        yield Match(entry.key(ORIGINAL), message)

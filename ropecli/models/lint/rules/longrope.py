@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import sentence, without_it
-from ropecli.models.lint.rule import Hit, Rule
+from ropecli.models.lint.rule import Match, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import numbers, shown
 
@@ -22,7 +22,7 @@ LISTS = ("short_factor", "long_factor")
     cure="Compare with the released model's list.",
     rope_types=("longrope",),
 )
-def falling(entry: Subject) -> Iterator[Hit]:
+def falling(entry: Subject) -> Iterator[Match]:
     """A `short_factor` or `long_factor` with a number below the one before it."""
     for name in LISTS:
         given = numbers(entry.values.get(name)) or []
@@ -31,7 +31,7 @@ def falling(entry: Subject) -> Iterator[Hit]:
             i = falls[0]
             message = f"It decreases from {shown(given[i - 1])} to {shown(given[i])} at index {i}, "
             message += f"the first of {len(falls)} places."
-            yield Hit(entry.key(name), message)
+            yield Match(entry.key(name), message)
 
 
 @Rule(
@@ -43,11 +43,11 @@ def falling(entry: Subject) -> Iterator[Hit]:
     cure="Nothing to do if the model was trained this way.",
     rope_types=("longrope",),
 )
-def same_lists(entry: Subject) -> Iterator[Hit]:
+def same_lists(entry: Subject) -> Iterator[Match]:
     """Equal lists with a factor other than 1 in them."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if short and short == long and set(short) != {1.0}:
-        yield Hit(entry.key("short_factor"), "Every length is computed with the same factors.")
+        yield Match(entry.key("short_factor"), "Every length is computed with the same factors.")
 
 
 @Rule(
@@ -67,7 +67,7 @@ def same_lists(entry: Subject) -> Iterator[Hit]:
     rope_types=("longrope",),
     reads=True,
 )
-def the_switch(entry: Subject) -> Iterator[Hit]:
+def the_switch(entry: Subject) -> Iterator[Match]:
     """LongRoPE with two different lists."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if not short or not long or short == long or len(short) != len(long) or min(short) <= 0:
@@ -81,7 +81,7 @@ def the_switch(entry: Subject) -> Iterator[Hit]:
     for length in (entry.original, entry.context):
         if length:
             message += sentence(f"At {shown(length)} positions", entry.partings(length))
-    yield Hit(entry.key("long_factor"), message)
+    yield Match(entry.key("long_factor"), message)
 
 
 @Rule(
@@ -94,7 +94,7 @@ def the_switch(entry: Subject) -> Iterator[Hit]:
     cure="Exchange the two lists.",
     rope_types=("longrope",),
 )
-def exchanged(entry: Subject) -> Iterator[Hit]:
+def exchanged(entry: Subject) -> Iterator[Match]:
     """LongRoPE whose `short_factor` is above `long_factor` in most pairs."""
     short, long = (numbers(entry.values.get(name)) for name in LISTS)
     if not short or not long or len(short) != len(long):
@@ -103,7 +103,7 @@ def exchanged(entry: Subject) -> Iterator[Hit]:
     if 2 * above > len(short):
         message = f"It is larger in {above} of {len(short)} pairs: up to {shown(max(short))}, and "
         message += f"long_factor up to {shown(max(long))}."
-        yield Hit(entry.key("short_factor"), message)
+        yield Match(entry.key("short_factor"), message)
 
 
 @Rule(
@@ -115,7 +115,7 @@ def exchanged(entry: Subject) -> Iterator[Hit]:
     cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
     reads=True,
 )
-def own_mscales(entry: Subject) -> Iterator[Hit]:
+def own_mscales(entry: Subject) -> Iterator[Match]:
     """`short_mscale` or `long_mscale` outside Phi-3.5-MoE."""
     given = [name for name in ("short_mscale", "long_mscale") if entry.has(name)]
     if given and entry.architecture.model_type != "phimoe":
@@ -123,7 +123,7 @@ def own_mscales(entry: Subject) -> Iterator[Hit]:
         changes = dict.fromkeys(map(entry.key, given), ...)
         texts = entry.effects_at(changes, length=length)
         said = without_it(texts) or f"Transformers ignores {' and '.join(given)} in this model."
-        yield Hit(entry.key(given[0]), said)
+        yield Match(entry.key(given[0]), said)
 
 
 @Rule(
@@ -138,7 +138,7 @@ def own_mscales(entry: Subject) -> Iterator[Hit]:
     requires=("factor", "original", "context"),
     reads=True,
 )
-def other_factor(entry: Subject, factor: float, original: int, context: int) -> Iterator[Hit]:
+def other_factor(entry: Subject, factor: float, original: int, context: int) -> Iterator[Match]:
     """LongRoPE with a `factor` that is more than 1 % off the ratio of the lengths."""
     ratio = context / original
     if not factor or abs(factor / ratio - 1) <= 0.01 or ratio == 1 or entry.has("attention_factor"):
@@ -147,7 +147,7 @@ def other_factor(entry: Subject, factor: float, original: int, context: int) -> 
     if given is not None and implied is not None:
         message = f"With it the attention factor is {shown(given.attention_factor)}; the lengths, "
         message += f"{shown(context)} / {shown(original)}, give {shown(implied.attention_factor)}."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)
 
 
 @Rule(
@@ -160,7 +160,7 @@ def other_factor(entry: Subject, factor: float, original: int, context: int) -> 
     rope_types=("longrope",),
     requires=("original", "context"),
 )
-def no_factor(entry: Subject, original: int, context: int) -> Iterator[Hit]:
+def no_factor(entry: Subject, original: int, context: int) -> Iterator[Match]:
     """LongRoPE without `factor` and `attention_factor`, and the original length at the top."""
     if entry.has("factor") or entry.has("attention_factor") or ORIGINAL not in entry.config:
         return
@@ -170,4 +170,4 @@ def no_factor(entry: Subject, original: int, context: int) -> Iterator[Hit]:
     if table.attention_factor != 1:
         message = f"The attention factor {shown(table.attention_factor)} follows from "
         message += f"max_position_embeddings / {ORIGINAL} = {shown(context / original)}."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)

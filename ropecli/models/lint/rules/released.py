@@ -8,7 +8,7 @@ from typing import Any
 from ropecli.models.architectures import released_values
 from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
-from ropecli.models.lint.rule import Hit, PartRule
+from ropecli.models.lint.rule import Match, PartRule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number
 from ropecli.models.settings import Settings
@@ -41,7 +41,7 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
         "NVIDIA/Megatron-LM#1418",
     ),
 )
-def unlike_released(part: Subject) -> Iterator[Hit]:
+def unlike_released(part: Subject) -> Iterator[Match]:
     """A value that no released file of the model_type has, and that changes the rotation.
 
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
@@ -57,7 +57,7 @@ def unlike_released(part: Subject) -> Iterator[Hit]:
                 yield from _compare(part, settings, row)
 
 
-def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Iterator[Hit]:
+def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Iterator[Match]:
     for key, value in row.get("when", {}).items():
         if _value(part, settings, key) not in (value if isinstance(value, list) else [value]):
             return
@@ -76,7 +76,7 @@ def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Itera
     said = ", ".join(f"{key} {_written(has[key])}" for key in wrong)
     first = next(iter(wrong))
     now = "other layers" if used[first] is None and first in _TOP else _written([used[first]])
-    yield Hit(
+    yield Match(
         next(iter(changes)),
         f"Released files of {model_type}{alike} have {said}; here {first} is {now}. "
         f"As released, {texts}.",

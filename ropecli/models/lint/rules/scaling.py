@@ -8,7 +8,7 @@ import numpy as np
 
 from ropecli.models.keys import ORIGINAL
 from ropecli.models.lint.readings import sentence, without_it
-from ropecli.models.lint.rule import Hit, PartRule, Rule
+from ropecli.models.lint.rule import Match, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import shown
 from ropecli.models.stacks.vllm import DUAL_CHUNK
@@ -23,12 +23,12 @@ from ropecli.models.stacks.vllm import DUAL_CHUNK
     cure="Write the wanted length over the trained length, at least 1.",
     requires=("factor",),
 )
-def small_factor(entry: Subject, factor: float) -> Iterator[Hit]:
+def small_factor(entry: Subject, factor: float) -> Iterator[Match]:
     """A factor above 0 and below 1."""
     if 0 < factor < 1:
         message = f"Frequencies are multiplied by {shown(1 / factor)}; a factor above 1 divides "
         message += "them."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)
 
 
 @Rule(
@@ -44,14 +44,14 @@ def small_factor(entry: Subject, factor: float) -> Iterator[Hit]:
     requires=("original", "context"),
     reads=True,
 )
-def dynamic_original(entry: Subject, original: int, context: int) -> Iterator[Hit]:
+def dynamic_original(entry: Subject, original: int, context: int) -> Iterator[Match]:
     """`original_max_position_embeddings` under dynamic, other than max_position_embeddings."""
     if original != context and not entry.has("alpha"):
         key = entry.key(ORIGINAL)
         length = int(min(context * (entry.factor or 1.0), 2**53))
         texts = entry.effects_at({key: ...}, length=length)
         message = f"{without_it(texts)} Transformers stretches beyond {shown(context)} positions, "
-        yield Hit(key, f"{message}max_position_embeddings, not beyond {shown(original)}.".strip())
+        yield Match(key, f"{message}max_position_embeddings, not beyond {shown(original)}.".strip())
 
 
 @Rule(
@@ -72,7 +72,7 @@ def dynamic_original(entry: Subject, original: int, context: int) -> Iterator[Hi
     rope_types=("dynamic",),
     requires=("factor", "context"),
 )
-def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
+def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Match]:
     """Rope type dynamic with a factor above 1."""
     table = entry.table(sequence_length=int(min(context * factor, 2**53)))
     if factor <= 1 or entry.has("alpha") or table is None or table.base is None:
@@ -81,7 +81,7 @@ def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     message = f"The base is {shown(entry.base or 10_000)} up to {shown(context)} positions and "
     message += f"{shown(table.base)} at {shown(context * factor)}; cached keys keep the base they "
     message += f"were rotated with.{parted}"
-    yield Hit(entry.type_key, message)
+    yield Match(entry.type_key, message)
 
 
 @PartRule(
@@ -96,11 +96,13 @@ def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Hit]:
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
     reads=True,
 )
-def one_stack(part: Subject) -> Iterator[Hit]:
+def one_stack(part: Subject) -> Iterator[Match]:
     """`use_dynamic_ntk: true` or a `dual_chunk_attention_config`."""
     names = [name for name in ("use_dynamic_ntk", DUAL_CHUNK) if part.config.get(name)]
     for name in names:
-        yield Hit(part.key(name), without_it(part.effects(**{name: ...})) or "It is not for text.")
+        yield Match(
+            part.key(name), without_it(part.effects(**{name: ...})) or "It is not for text."
+        )
 
 
 @Rule(
@@ -113,14 +115,14 @@ def one_stack(part: Subject) -> Iterator[Hit]:
     cure="Swap them; the usual values are 32 and 1.",
     rope_types=("yarn",),
 )
-def beta_order(entry: Subject) -> Iterator[Hit]:
+def beta_order(entry: Subject) -> Iterator[Match]:
     """YaRN whose `beta_fast` (32 by default) is below its `beta_slow` (1 by default)."""
     fast, slow = entry.numbers.get("beta_fast") or 32.0, entry.numbers.get("beta_slow") or 1.0
     if fast < slow:
         place = "beta_fast" if entry.has("beta_fast") else "beta_slow"
         message = f"beta_fast is {shown(fast)} and beta_slow {shown(slow)}: fast pairs are slowed "
         message += f"by the factor of {shown(entry.factor or 1.0)}, and slow ones are unchanged."
-        yield Hit(entry.key(place), message)
+        yield Match(entry.key(place), message)
 
 
 @Rule(
@@ -133,11 +135,11 @@ def beta_order(entry: Subject) -> Iterator[Hit]:
     rope_types=("llama3",),
     requires=("low_freq_factor", "high_freq_factor"),
 )
-def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Hit]:
+def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Match]:
     """llama3 whose `low_freq_factor` is above its `high_freq_factor`."""
     if low > high:
         message = f"It is {shown(low)}, and high_freq_factor {shown(high)}."
-        yield Hit(entry.key("low_freq_factor"), message)
+        yield Match(entry.key("low_freq_factor"), message)
 
 
 @Rule(
@@ -151,7 +153,7 @@ def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Hit]:
     rope_types=("llama3",),
     requires=("factor",),
 )
-def idle(entry: Subject, factor: float) -> Iterator[Hit]:
+def idle(entry: Subject, factor: float) -> Iterator[Match]:
     """llama3 with a factor above 1 whose frequencies are those without scaling."""
     scaled, plain = entry.table(), entry.table(factor=1.0)
     if scaled is None or plain is None:
@@ -160,7 +162,7 @@ def idle(entry: Subject, factor: float) -> Iterator[Hit]:
         message = f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has "
         message += f"more than high_freq_factor turns within {shown(entry.original or 0)} "
         message += "positions."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)
 
 
 @Rule(
@@ -174,9 +176,9 @@ def idle(entry: Subject, factor: float) -> Iterator[Hit]:
     rope_types=("dynamic",),
     requires=("factor",),
 )
-def no_alpha(entry: Subject, factor: float) -> Iterator[Hit]:
+def no_alpha(entry: Subject, factor: float) -> Iterator[Match]:
     """Rope type dynamic with a factor of 1 and without alpha."""
     if factor == 1 and not entry.has("alpha"):
         message = f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges "
         message += "it."
-        yield Hit(entry.key("factor"), message)
+        yield Match(entry.key("factor"), message)
