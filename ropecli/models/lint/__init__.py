@@ -1,6 +1,6 @@
 """Lint: defects in a configuration, and keys that stacks ignore or read differently.
 
-A rule is a function from a `Subject` to hits, in a file of `rules` by its theme. Its
+A rule is a function from a `Subject` to matches, in a file of `rules` by its theme. Its
 decorator has its id, its level, what it requires of a subject, and its documentation.
 """
 
