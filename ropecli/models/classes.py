@@ -1,4 +1,4 @@
-"""What the classes of Transformers refuse, from classes.json, which is made by trying each class.
+"""Refusals of the classes of Transformers, from classes.json, which is made by trying each class.
 
 `tests/oracle/class_facts.py` makes it, and says what an entry holds.
 """
@@ -46,7 +46,7 @@ def class_reasons(
     for key, kinds in facts.get("values", {}).items():
         if key in config and _kind(config[key]) in kinds.split():
             value = "null" if config[key] is None else quote(config[key])
-            yield f"{key} is {value}, and must be {_wanted(kinds)}"
+            yield f"{key} is {value}, and must be {_describe(kinds)}"
     needed = facts.get("types", {}).get(rope_type) if isinstance(rope_type, str) else None
     if needed == "":
         yield f"rope type {rope_type} is not one that its class takes"
@@ -73,7 +73,7 @@ def _kind(value: object) -> str:
     return "float" if isinstance(value, float) else "taken"
 
 
-def _wanted(kinds: str) -> str:
+def _describe(kinds: str) -> str:
     """Return what a key takes, of which kinds of values are refused."""
     number = "an integer" if "float" in kinds else "a number"
     return number if "null" in kinds else f"{number} or null"

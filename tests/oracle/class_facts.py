@@ -1,4 +1,4 @@
-"""What the classes of the installed Transformers refuse, found by making them.
+"""Refusals of the classes of the installed Transformers, found by making them.
 
 `python tests/oracle/class_facts.py` writes `ropecli/models/classes.json`. An entry has what the
 class of a model_type refuses, and under "table" what its rotary module fails on:
@@ -155,7 +155,7 @@ def _types(
         entry = {**_beside(case), "rope_type": rope_type, "rope_theta": 1e4, **scaling}
         if rope_type == "longrope":
             entry |= dict.fromkeys(("short_factor", "long_factor"), [1.0] * _pairs(case, base))
-        given = base | {"rope_parameters": _nested(case, entry) if flat else entry}
+        given = base | {"rope_parameters": _by_layer_type(case, entry) if flat else entry}
         if not takes(given):
             yield rope_type, " ".join(next((x for x in _needs() if takes(given | x)), {}))
 
@@ -173,7 +173,7 @@ def _needs() -> Iterator[Given]:
             yield {name: NEEDED[name] for name in names}
 
 
-def _nested(case: Case, entry: Given) -> Given:
+def _by_layer_type(case: Case, entry: Given) -> Given:
     """Return an object of scaling keys for each layer type of a class."""
     usual = case.config_class().to_dict().get("rope_parameters") or {}
     names = [name for name, value in usual.items() if isinstance(value, dict)]

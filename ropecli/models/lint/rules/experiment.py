@@ -72,7 +72,7 @@ class _Trial:
         return self.rope_type is not None and self.key in of_any_type() - COMMON
 
     @property
-    def instead(self) -> str:
+    def used_instead(self) -> str:
         """A sentence on the value that is used instead; nothing where there is none."""
         if self.used is None:
             return ""
@@ -267,7 +267,7 @@ def unread(part: Subject) -> Iterator[Match]:
         first, *more = trials
         keys, them = (join([each.key for each in trials]), "them") if more else ("it", "it")
         message = f"{join_stacks(first.effects)} {'do' if len(first.effects) > 1 else 'does'} not "
-        message += f"read {keys}: nothing changes without {them}.{first.instead}"
+        message += f"read {keys}: nothing changes without {them}.{first.used_instead}"
         hint = f"Remove {them}."
         if place:
             hint = f"Write it as {place}, where Transformers reads it, or remove it."
@@ -307,7 +307,7 @@ def read_elsewhere(part: Subject) -> Iterator[Match]:
         if trial.parts and FIRST not in trial.readers:
             place = _better_place(part, trial)
             hint = f"Write it as {place}, where Transformers reads it, or remove it."
-            message = f"{without_it(trial.effects)}{trial.instead}"
+            message = f"{without_it(trial.effects)}{trial.used_instead}"
             yield Match(trial.path, message, hint if place else "")
 
 
@@ -319,7 +319,7 @@ def read_elsewhere(part: Subject) -> Iterator[Match]:
     cure="Remove it for that stack, or run another one.",
     threads=("vllm-project/vllm#49296", "vllm-project/vllm#33470"),
 )
-def refused(part: Subject) -> Iterator[Match]:
+def refused_key(part: Subject) -> Iterator[Match]:
     """A key that Transformers does not read, and without which another stack takes the file."""
     causes = _refusals(part)
     for stacks in dict.fromkeys(causes.values()):
