@@ -13,7 +13,7 @@ from ropecli.models.lint.values import shown, value_or_none, whole
 from ropecli.models.refusals import failure
 from ropecli.names import meant
 
-#: The layer types of Transformers 5.23, with their old names.
+#: The layer types of Transformers 5.24, with their old names.
 _LAYER_TYPES = (
     *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
     *("indexed_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
