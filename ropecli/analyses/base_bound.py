@@ -30,6 +30,7 @@ BEYOND = 4  #: A curve goes on to this multiple of the first negative position.
 class BaseBound(EncodingResult):
     """The longest context of an encoding by the sum of its cosines, B(m) = sum_i cos(m theta_i).
 
+    The sum is over the pairs that turn. Coordinates that never turn add the same at every distance.
     A context L holds if B(m) >= 0 for every distance m = 0 ... L (Men et al. 2024, Eq. 10). A
     text of L tokens has no distance beyond L - 1: counted so, every length is larger by one.
     """
@@ -43,6 +44,11 @@ class BaseBound(EncodingResult):
     highest: NDArray[np.float64]  #: Largest B(m) in each part, (parts,).
 
     @property
+    def turning(self) -> int:
+        """Number of pairs that turn, over which the sum is."""
+        return int(np.count_nonzero(self.rope.diagonal_inv_freq))
+
+    @property
     def longest_context(self) -> int | None:
         """The largest L with B(m) >= 0 for m = 0 ... L; None if all that was searched holds."""
         return None if self.first_negative is None else self.first_negative - 1
@@ -53,11 +59,6 @@ class BaseBound(EncodingResult):
         if self.context_length is None:
             return None
         return self.first_negative is None or self.first_negative > self.context_length
-
-    @property
-    def never_negative(self) -> bool:
-        """True if as many pairs never turn as turn: then no distance has a negative sum."""
-        return _never_negative(_with_still(self.rope))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,7 +128,7 @@ def base_bound(
         name: Name of the encoding, such as a model's.
 
     Raises:
-        ArgumentError: A value out of range.
+        ArgumentError: A value out of range, or no pair that turns.
         ArgumentTypeError: Not an integer.
     """
     check_rope(rope)
@@ -135,7 +136,7 @@ def base_bound(
         context_length = between("context length", context_length, 1, LONGEST)
     last = max(between("positions", positions, 1, LONGEST), context_length or 0)
     check_rotation(rope, "the sum of cosines is")
-    table = _with_still(rope)
+    table = _turning(rope)
     found = _first_negative(table, last)
     end = last if found < 0 else min(last, max(context_length or 0, BEYOND * found))
     starts, ends, lowest, highest = _curve(table, end)
@@ -185,7 +186,7 @@ def base_scan(
     count = between("grid", grid, 2, MOST_BASES)
 
     def table(base: float) -> NDArray[np.float64]:
-        return _with_still(Rotary(head_dim=dim, rotary_dim=rotated, base=base))
+        return _turning(Rotary(head_dim=dim, rotary_dim=rotated, base=base))
 
     proven = _proven_above(context, table)
     if high is None and proven is None:
@@ -208,15 +209,17 @@ def base_scan(
     )
 
 
-def _with_still(rope: Rotary) -> NDArray[np.float64]:
-    """Return the frequencies, and 0 for every two coordinates that no pair rotates."""
-    return np.pad(rope.diagonal_inv_freq, (0, (rope.head_dim - rope.rotary_dim) // 2))
+def _turning(rope: Rotary) -> NDArray[np.float64]:
+    """Return the frequencies of the pairs that turn: the sum says nothing of the others."""
+    inv_freq = rope.diagonal_inv_freq
+    turning: NDArray[np.float64] = inv_freq[inv_freq != 0]
+    if not len(turning):
+        raise ArgumentError("the sum of cosines is over pairs that rotate, and none does")
+    return turning
 
 
 def _first_negative(inv_freq: NDArray[np.float64], last: int) -> int:
     """Return the first m = 0 ... last with B(m) < 0; -1 if there is none."""
-    if _never_negative(inv_freq):
-        return -1
     for begin, sums in _blocks(inv_freq, last):
         error = _largest_error(inv_freq, begin + len(sums))
         for m in (begin + np.flatnonzero(sums < error)).tolist():
@@ -273,11 +276,6 @@ def _is_negative(inv_freq: NDArray[np.float64], m: int) -> bool:
         digits *= 2
 
 
-def _never_negative(inv_freq: NDArray[np.float64]) -> bool:
-    """Return whether the pairs that never turn, each cosine 1, outweigh the others at their -1."""
-    return 2 * int(np.count_nonzero(inv_freq == 0)) >= len(inv_freq)
-
-
 def _proven_above(context: int, table: Callable[[float], NDArray[np.float64]]) -> float | None:
     """Return a base from which on every base holds; None if no base is large enough for that.
 
@@ -302,7 +300,7 @@ def extend_curve(found: BaseBound, end: int) -> BaseBound:
     """Return the result with its curve up to that distance."""
     if found.last_position[-1] >= end:
         return found
-    starts, ends, low, high = _curve(_with_still(found.rope), end)
+    starts, ends, low, high = _curve(_turning(found.rope), end)
     return replace(found, position=starts, last_position=ends, lowest=low, highest=high)
 
 

@@ -27,7 +27,7 @@ def longest(result: BaseBound) -> Cell:
     """Return the cell of the longest context, or of the last one that was tried."""
     if result.longest_context is not None:
         return Cell(f"{result.longest_context:,}", result.longest_context)
-    return Cell("all" if result.never_negative else f"{result.searched:,} or more", np.inf)
+    return Cell(f"{result.searched:,} or more", np.inf)
 
 
 VERDICTS = {None: "", True: "holds", False: "does not hold"}
@@ -55,15 +55,12 @@ def blocks(shown: Sequence[BaseBound], screen: Screen) -> list[list[str]]:
 
 def verdict(each: BaseBound) -> str:
     """Return the longest context of an encoding, and whether the one asked about fits."""
-    if each.never_negative:
-        said = (
-            "holds every context: at least half of the pairs never rotate, so the sum cannot "
-            "become negative"
-        )
-    elif each.longest_context is None:
+    if each.longest_context is None:
         said = f"holds up to at least distance {each.searched:,} (search limit)"
     else:
         said = f"holds up to distance {each.longest_context:,}"
+    if each.turning < each.rope.head_dim // 2:
+        said += f" by the {each.turning} of {each.rope.head_dim // 2} pairs that rotate"
     if each.context_length is not None:
         fits = "fits" if each.holds else "does not fit"
         said += f"; a context of {each.context_length:,} {fits}"
@@ -149,7 +146,7 @@ def _mark_contexts(axes: Axes, contexts: Iterable[int]) -> None:
 VIEW = encoding_view(
     document=(
         *ENCODING,
-        *("context_length", "holds", "longest_context", "first_negative", "never_negative"),
+        *("context_length", "holds", "longest_context", "first_negative", "turning"),
         *("searched", *CURVE),
     ),
     table=CURVE,
