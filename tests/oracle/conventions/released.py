@@ -45,7 +45,7 @@ VERSIONS = {
     "torchscale": "0.3.0",
     "torchtitan": "0.3.0",
     "transformer-lens": "4.3.0",
-    "transformers": "5.23.0",
+    "transformers": "5.24.0",
     "vit-pytorch": "1.26.11",
     "x-transformers": "2.31.10",
     "zetascale": "2.8.8",
