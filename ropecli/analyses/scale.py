@@ -44,6 +44,10 @@ TYPES = (
     *("default", "linear", "ntk", "ntk_mixed", "dynamic", "ntk_by_parts", "llama3", "longrope"),
     *("yarn", "deepseek_yarn", "telechat3_yarn"),
 )
+#: Methods that files name, the likeliest to work without training first: YaRN surpasses the others
+#: with it and without, dynamic NTK works without, linear needs it (Peng et al. 2023, Sections 3.1
+#: to 3.4). Of Llama 3's is no such comparison, and factors of LongRoPE are searched for a length.
+RANKED = ("yarn", "dynamic", "llama3", "linear", "longrope")
 ROUNDING = 1e-12  #: A relative difference below it is rounding.
 PARTS = 4  #: Of the bound's curve, for each doubling of the distance.
 WHOLE = 2**20  #: Distance below which the bound is taken at every whole distance.
@@ -69,6 +73,39 @@ class ScaledEncoding:
         return self.rope.attention_factor
 
 
+@dataclass(frozen=True, kw_only=True)
+class StackReading:
+    """Whether a stack reads the table that is shown from what is to be written."""
+
+    stack: str  #: With its release.
+    same: bool | None  #: None where it refuses the file.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What to write into a model's config.json for a longer context."""
+
+    file: str  #: The file.
+    method: str  #: A name of `METHODS`.
+    keys: Mapping[str, Any]  #: Keys that change, nested as in the file; null for those that leave.
+    place: str  #: Dotted path of the scaling keys; "" where they stay.
+    context_before: int | None  #: max_position_embeddings of the file.
+    vllm: Mapping[str, Any] | None  #: --hf-overrides of vLLM; None where they give another table.
+    reads: tuple[StackReading, ...]  #: Every stack's reading of the file once it is written.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stretched:
+    """An encoding stretched by several methods, with nothing analysed yet."""
+
+    rope: Rotary  #: The encoding as it was given.
+    original_length: int  #: Positions of the training without scaling.
+    context_length: int  #: Positions wanted.
+    factor: float  #: What the methods were given.
+    sequence_length: int  #: Positions in use, for dynamic NTK and LongRoPE.
+    ropes: Mapping[str, Rotary]  #: By method; "unscaled" first, and "own" for the one given.
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scale(EncodingResult):
     """Methods of context extension, on one encoding."""
@@ -78,6 +115,8 @@ class Scale(EncodingResult):
     factor: float  #: What the methods were given.
     distance: NDArray[np.float64]  #: Middle of each part of the curves of the bound, (parts,).
     methods: tuple[ScaledEncoding, ...]  #: The first one is unscaled.
+    proposal: Proposal | None = None  #: What to write into a model's file; None without one.
+    unwritable: str | None = None  #: Why there is nothing to write into it.
 
     def unchanged(self, method: ScaledEncoding) -> int:
         """Return the number of pairs that keep their frequency."""
@@ -123,34 +162,70 @@ def scale(
             encoding that does not start from base^(-2i/d).
         ArgumentTypeError: A value of the wrong type.
     """
+    stretched = stretch(
+        rope,
+        context_length=context_length,
+        factor=factor,
+        original_length=original_length,
+        methods=methods,
+        parameters=parameters,
+        sequence_length=sequence_length,
+    )
+    return compare(stretched, name=name)
+
+
+def stretch(
+    rope: Rotary,
+    *,
+    context_length: int | None,
+    factor: float | None,
+    original_length: int | None,
+    methods: Iterable[str] | None,
+    parameters: Mapping[str, Mapping[str, Any]] | None,
+    sequence_length: int | None,
+) -> Stretched:
+    """Stretch an encoding, as `scale` describes it."""
     check_rope(rope)
     if rope.formula is None or rope.formula.rope_type not in TYPES:
         raise ArgumentError(
             f"methods start from base^(-2i/d) or a scaling of it, got rope type {rope.rope_type}"
         )
     original = _original(rope.formula, original_length)
-    context, stretch = _stretch(original, context_length, factor)
+    context, by = _stretch(original, context_length, factor)
     used = context if sequence_length is None else at_least("sequence_length", sequence_length, 1)
-    kept = _kept_parameters(rope.formula, original, stretch)
+    kept = _kept_parameters(rope.formula, original, by)
     given = _own_values(rope.formula, kept, parameters or {})
-    plain = _place(rope, rope.formula.unscaled)
-    ropes = {UNSCALED: plain}
+    ropes = {UNSCALED: _place(rope, rope.formula.unscaled)}
     if not rope.formula.is_plain:
         ropes[OWN] = rope.at_length(used)
-    values = {"factor": stretch, ORIGINAL: original, "sequence_length": used}
+    values = {"factor": by, ORIGINAL: original, "sequence_length": used}
     for each in _chosen(methods, given, parameters or {}):
         ropes[each] = _place(rope, _formula(each, rope.formula, values, given.get(each, {})))
-    parts = _parts(context)
-    trained = frequency_table(plain, context_length=original)
-    return Scale(
+    return Stretched(
         rope=rope,
-        name=name,
         original_length=original,
         context_length=context,
-        factor=stretch,
+        factor=by,
+        sequence_length=used,
+        ropes=ropes,
+    )
+
+
+def compare(stretched: Stretched, *, name: str | None = None) -> Scale:
+    """Analyse the methods of a stretched encoding side by side."""
+    plain, context = stretched.ropes[UNSCALED], stretched.context_length
+    parts = _parts(context)
+    trained = frequency_table(plain, context_length=stretched.original_length)
+    return Scale(
+        rope=stretched.rope,
+        name=name,
+        original_length=stretched.original_length,
+        context_length=context,
+        factor=stretched.factor,
         distance=np.sqrt(parts[:, 0] * parts[:, 1]),
         methods=tuple(
-            _compare(each, own, plain, trained, context, parts) for each, own in ropes.items()
+            _compare(method, rope, plain, trained, context, parts)
+            for method, rope in stretched.ropes.items()
         ),
     )
 

@@ -141,9 +141,9 @@ def write_configuration(
         stream.write(content.encode())
 
 
-def refuse_to_write(target: Path, why: str) -> NoReturn:
+def refuse_to_write(target: Path, why: str, advice: str = "") -> NoReturn:
     """Raise the error for a configuration that is not written."""
-    raise ArgumentError(f"cannot write {target}: {why}")
+    raise ArgumentError(f"cannot write {target}: {why}", advice)
 
 
 def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:

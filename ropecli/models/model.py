@@ -47,9 +47,11 @@ class Layer:
     def trained_length(self) -> int | None:
         """Positions before its frequencies were scaled, as far as they follow from the file.
 
-        Where it names none, those are the context, over a factor that has stretched it.
+        Where it names none, those are the context, over a factor that has stretched it; or what the
+        family was trained on, where released files have room for a prompt beyond it.
         """
         known, context, factor = self.original_context_length, self.context_length, self.stretch
+        known = known or self.settings.facts.get("trained_lengths", {}).get(str(context))
         return known or (round(context / factor) if context and factor else context)
 
     @property

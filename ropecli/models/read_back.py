@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ropecli.analyses.scale import StackReading
 from ropecli.errors import ArgumentError, RopecliError
 from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Layer, Model
 from ropecli.models.settings import Description
-from ropecli.models.stacks import NATIVE, STACKS
+from ropecli.models.stacks import STACKS
 
 ROUNDING = 1e-12  #: A relative difference below it is rounding.
 #: What must be the same, by name. The first that differs is reported.
@@ -33,23 +35,29 @@ def check_read_back(
             raise ArgumentError(f"no keys of {kind} give layer {shown.name} the {what} shown")
 
 
-def other_readings(
-    described: Description, layers: Sequence[Layer], *, sequence_length: int | None
-) -> list[str]:
-    """Return a sentence for each stack that refuses a configuration or reads other tables."""
-    found = []
-    for stack in STACKS.values():
-        if stack.name == NATIVE[described.format] or stack.version is None:
-            continue
-        name = f"{stack.name} {stack.version}"
-        try:
-            read = _read(described, stack.name, sequence_length)
-        except RopecliError:
-            found.append(f"{name} refuses it")
-            continue
-        if not all(any(_alike(ours, its) for its in read.layers) for ours in layers):
-            found.append(f"{name} reads another table")
-    return found
+def readings(
+    raw: Mapping[str, Any], layers: Sequence[Layer], *, sequence_length: int | None
+) -> tuple[StackReading, ...]:
+    """Return for each stack whether it reads the tables of layers from a configuration."""
+    return tuple(
+        StackReading(
+            stack=f"{each.name} {each.version}",
+            same=reads_alike(each.name, raw, layers, sequence_length=sequence_length),
+        )
+        for each in STACKS.values()
+        if each.version is not None
+    )
+
+
+def reads_alike(
+    stack: str, raw: Mapping[str, Any], layers: Sequence[Layer], *, sequence_length: int | None
+) -> bool | None:
+    """Return whether a stack reads the tables of layers; None where it refuses the file."""
+    try:
+        read = _read(describe_config("config.json", raw), stack, sequence_length).layers
+    except RopecliError:
+        return None
+    return all(any(_alike(ours, its) for its in read) for ours in layers)
 
 
 def _read(described: Description, reading: str | None, sequence_length: int | None) -> Model:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.scale import METHODS, OWN, UNSCALED, Scale, ScaledEncoding
+from ropecli.analyses.scale import CONTEXT, METHODS, OWN, RANKED, UNSCALED, Scale, ScaledEncoding
 from ropecli.render import Table, fields
 from ropecli.render import figure as style
 from ropecli.render.console import Screen
@@ -24,6 +26,12 @@ MEANINGS = (
     ("new angles", "pairs at angles in the context that training lacked"),
     ("bound", "mean of |S_j| in the last part of the context (Eq. 37)"),
     ("holds up to", "longest context with a sum of cosines >= 0 (Men et al.)"),
+)
+#: What no column says.
+QUALITY = (
+    "No column measures quality. Without training YaRN is ahead of NTK by parts, NTK-aware and "
+    "linear, in this order, and dynamic NTK works, too (YaRN paper, Sections 3.1 to 3.4). A model "
+    "that was trained with a scaling keeps its rope type."
 )
 
 
@@ -57,7 +65,17 @@ def as_json(result: Scale) -> dict[str, Any]:
             }
             for each in result.methods
         ],
+        "write": _document(result),
     }
+
+
+def _document(result: Scale) -> dict[str, Any] | None:
+    """Return what to write as JSON; None without a model."""
+    made = result.proposal
+    if made is None:
+        return None if result.unwritable is None else {"refused": result.unwritable}
+    found = fields(made, "file", "method", "vllm", "context_before") | {"object": made.keys}
+    return found | {"reads": [fields(each, "stack", "same") for each in made.reads]}
 
 
 def facts(result: Scale, each: ScaledEncoding) -> dict[str, Any]:
@@ -102,10 +120,41 @@ def table(result: Scale, *, pairs: bool = False) -> Table:
 
 
 def blocks(shown: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[list[str]]:
-    """Return the table of each encoding, and what its columns mean."""
+    """Return what to write, the table of each encoding, and what its columns mean."""
+    written = [part for each in shown for part in _write(each, screen)]
     title, *others = [part for each in shown for part in _table(each, screen, pairs=pairs)]
     meaning = [] if pairs or screen.brief else _meaning(screen)
-    return [[HEADING, *title], *others, meaning, screen.offer(SAVE)]
+    held = [line for each in shown for line in screen.wrap(_held(each))]
+    quality = [] if pairs or screen.brief else screen.wrap(QUALITY)
+    return [*written, [HEADING, *title], *others, held, meaning, quality, screen.offer(SAVE)]
+
+
+def _write(result: Scale, screen: Screen) -> list[list[str]]:
+    """Return the object to paste, vLLM's option, and which stacks read the table from it."""
+    made = result.proposal
+    if made is None or not made.keys:
+        return []
+    vllm = [
+        f"vllm serve MODEL --max-model-len {result.context_length} --hf-overrides '",
+        *_json_lines(made.vllm or {}),
+    ]
+    vllm[:2], vllm[-1] = ["".join(vllm[:2])], f"{vllm[-1]}'"
+    said = {True: "this table by", False: "another by", None: "refused by"}
+    groups = {same: [each.stack for each in made.reads if each.same is same] for same in said}
+    read = "; ".join(f"{said[same]} {', '.join(found)}" for same, found in groups.items() if found)
+    return [
+        [f"Write into {made.file}", *_json_lines(made.keys)],
+        vllm if made.vllm else [],
+        screen.wrap(f"Read back: {read}"),
+    ]
+
+
+def _json_lines(keys: Mapping[str, Any]) -> list[str]:
+    """Return JSON with a key a line, and lists in one."""
+    text = json.dumps(keys, indent=2)
+    return re.sub(
+        r"\[[^\[\]{}]*\]", lambda found: json.dumps(json.loads(found[0])), text
+    ).splitlines()
 
 
 def _table(result: Scale, screen: Screen, *, pairs: bool) -> list[list[str]]:
@@ -119,19 +168,47 @@ def _table(result: Scale, screen: Screen, *, pairs: bool) -> list[list[str]]:
 
 
 def verdict(result: Scale) -> str:
-    """Return which methods hold the context of an encoding, or which comes nearest."""
+    """Return what to write for the context of an encoding."""
+    made = result.proposal
+    if made is None:
+        if result.unwritable is not None:
+            return f"nothing to write: {result.unwritable}"
+        shown = [each.method for each in result.methods]
+        best = next((each for each in RANKED if each in shown), shown[-1])
+        lengths = f"{result.original_length:,} positions to {result.context_length:,}"
+        how = f"by {best}, factor {result.factor:.6g}"
+        return f"stretch {lengths} {how}; --model FILE says what to write"
+    lengths = f"factor {result.factor:.6g}, original {result.original_length:,}"
+    scaling, after = f"{made.method}, {lengths}", result.context_length
+    if not made.keys:
+        return f"{made.file} has {scaling} already, for context {after:,}"
+    what = (
+        f"write {scaling} into {made.place}" if made.place else f"{scaling} stays; write {CONTEXT}"
+    )
+    said = f"{what} of {made.file}"
+    if made.context_before == after:
+        said += f": the context stays {after:,}, and frequencies change"
+    else:
+        before = "" if made.context_before is None else f", {made.context_before:,} before"
+        said += f": context {after:,}{before}"
+    reach = result.factor * result.original_length
+    if round(reach) != after and made.method != "dynamic":
+        said += f"; factor x original is {reach:,.10g}"
+    return said
+
+
+def _held(result: Scale) -> str:
+    """Return which methods hold the context by the sum of cosines."""
     wanted = f"{result.context_length:,} positions"
     bounds = {each.method: each.base_bound for each in result.methods}
-    if bounds[UNSCALED].holds:
-        return f"{wanted} hold without scaling, by the sum of cosines"
-    reach = {name: bound.longest_context or bound.searched for name, bound in bounds.items()}
-    best = max(reach, key=lambda name: reach[name])
-    most = f"{reach[best]:,}{'' if bounds[best].longest_context else ' or more'}"
     held = [name for name, bound in bounds.items() if bound.holds]
-    if held:
-        count = f"{len(held)} of {len(bounds)} methods hold {wanted}"
-        return f"{count}; {best} holds longest, up to distance {most}"
-    return f"no method holds {wanted}; {best} comes nearest, up to distance {most}"
+    of_pairs = bounds[UNSCALED]
+    pairs = of_pairs.rope.head_dim // 2
+    which = "" if of_pairs.turning == pairs else f" of the {of_pairs.turning} pairs that rotate"
+    if bounds[UNSCALED].holds:
+        return f"By the sum of cosines{which}, {wanted} hold without scaling."
+    count = f"{', '.join(held)} hold" if held else "no method holds"
+    return f"By the sum of cosines{which}, {count} {wanted}."
 
 
 def _meaning(screen: Screen) -> list[str]:
