@@ -45,8 +45,6 @@ def scale(
     """\b
     Examples:
       ropecli scale --model example:qwen2.5-7b --factor 4
-      ropecli scale --model config.json --context 131072 --write long.json
-      ropecli scale --model llama.json --model qwen.json --factor 4 -o scale.png
       ropecli scale --base 500000 --original 8192 --context 131072
         method        kept  ramp  full  new angles  attention   bound  holds up to
         unscaled        64     0     0          29          1  4.8888       18,437
@@ -54,6 +52,8 @@ def scale(
         ntk              1    62     1          28          1  5.8438      102,995
         yarn            19    16    29           0    1.27726  6.4453      199,046
         llama3          29     6    29           0          1  6.3403      186,543
+      ropecli scale --model config.json --context 131072 --write long.json
+      ropecli scale --model llama.json --model qwen.json --factor 4 -o scale.png
       ropecli scale --factor 8 --set yarn.beta_fast=64 --pairs -o pairs.csv
 
     Extend the context: what to write, methods side by side. It prints the keys of the config.json,
