@@ -181,7 +181,7 @@ def verdict(result: Scale) -> str:
     lengths = f"factor {result.factor:.6g}, original {result.original_length:,}"
     scaling, after = f"{made.method}, {lengths}", result.context_length
     if not made.keys:
-        return f"{made.file} has {scaling} already, for context {after:,}"
+        return f"nothing to write: {made.file} has {scaling}, for context {after:,}"
     what = (
         f"write {scaling} into {made.place}" if made.place else f"{scaling} stays; write {CONTEXT}"
     )
