@@ -125,7 +125,6 @@ def _extend(model: Model, layer: Layer, stretched: Stretched, method: str) -> Ex
     )
     check_read_back(overridden.description, layers, sequence_length=used)
     raw = overridden.description.raw
-    changed = [each for each in layers if each.rotary == made]
     keys = _difference(model.raw, raw)
     proposal = Proposal(
         file=model.source,
@@ -133,8 +132,8 @@ def _extend(model: Model, layer: Layer, stretched: Stretched, method: str) -> Ex
         keys=keys,
         place=_place(keys),
         context_before=layer.context_length,
-        vllm=_vllm_overrides(model.raw, raw, changed, sequence_length=used),
-        reads=readings(raw, changed, sequence_length=used),
+        vllm=_vllm_overrides(model.raw, raw, made, sequence_length=used),
+        reads=readings(raw, made, sequence_length=used),
     )
     return Extension(overridden=overridden, layers=layers, proposal=proposal)
 
@@ -182,11 +181,11 @@ def _place(keys: Mapping[str, Any]) -> str:
 def _vllm_overrides(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    changed: list[Layer],
+    rope: Rotary,
     *,
     sequence_length: int,
 ) -> dict[str, Any] | None:
-    """Return the --hf-overrides with which vLLM reads the tables that are shown; None without.
+    """Return the --hf-overrides with which vLLM reads the table of an encoding; None without.
 
     vLLM sets them on the configuration that Transformers has loaded: there the base and the share
     are among the rope_parameters, which the override replaces at the top of a file, and adds to in
@@ -207,7 +206,7 @@ def _vllm_overrides(
         kept = _rope_parameters(old.keys) if path else {}
         place |= {**own, "rope_scaling": None, "rope_parameters": kept | own["rope_parameters"]}
         overrides |= reduce(lambda value, name: {name: value}, reversed(path), own)
-    same = reads_alike("vllm", loaded, changed, sequence_length=sequence_length)
+    same = reads_alike("vllm", loaded, rope, sequence_length=sequence_length)
     return overrides if same else None
 
 

@@ -14,6 +14,7 @@ from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Layer, Model
 from ropecli.models.settings import Description
 from ropecli.models.stacks import STACKS
+from ropecli.rotary import Rotary
 
 ROUNDING = 1e-12  #: A relative difference below it is rounding.
 #: What must be the same, by name. The first that differs is reported.
@@ -36,13 +37,13 @@ def check_read_back(
 
 
 def readings(
-    raw: Mapping[str, Any], layers: Sequence[Layer], *, sequence_length: int | None
+    raw: Mapping[str, Any], rope: Rotary, *, sequence_length: int | None
 ) -> tuple[StackReading, ...]:
-    """Return for each stack whether it reads the tables of layers from a configuration."""
+    """Return for each stack whether it reads the table of an encoding from a configuration."""
     return tuple(
         StackReading(
             stack=f"{each.name} {each.version}",
-            same=reads_alike(each.name, raw, layers, sequence_length=sequence_length),
+            same=reads_alike(each.name, raw, rope, sequence_length=sequence_length),
         )
         for each in STACKS.values()
         if each.version is not None
@@ -50,14 +51,14 @@ def readings(
 
 
 def reads_alike(
-    stack: str, raw: Mapping[str, Any], layers: Sequence[Layer], *, sequence_length: int | None
+    stack: str, raw: Mapping[str, Any], rope: Rotary, *, sequence_length: int | None
 ) -> bool | None:
-    """Return whether a stack reads the tables of layers; None where it refuses the file."""
+    """Return whether a stack reads the table of an encoding; None where it refuses the file."""
     try:
         read = _read(describe_config("config.json", raw), stack, sequence_length).layers
     except RopecliError:
         return None
-    return all(any(_alike(ours, its) for its in read) for ours in layers)
+    return any(_alike(rope, each.rotary) for each in read if each.rotary is not None)
 
 
 def _read(described: Description, reading: str | None, sequence_length: int | None) -> Model:
@@ -65,13 +66,10 @@ def _read(described: Description, reading: str | None, sequence_length: int | No
     return compute(again, sequence_length=sequence_length, reading=reading)
 
 
-def _alike(ours: Layer, its: Layer) -> bool:
-    """True if two layers have one table, but for the rounding of formulas written otherwise."""
-    one, other = (
-        [] if rope is None else [*rope.diagonal_inv_freq, rope.attention_factor]
-        for rope in (ours.rotary, its.rotary)
-    )
-    return len(one) == len(other) and bool(np.allclose(one, other, rtol=ROUNDING, atol=0))
+def _alike(one: Rotary, other: Rotary) -> bool:
+    """True if two encodings have one table, but for the rounding of formulas written otherwise."""
+    ours, its = ([*rope.diagonal_inv_freq, rope.attention_factor] for rope in (one, other))
+    return len(ours) == len(its) and bool(np.allclose(ours, its, rtol=ROUNDING, atol=0))
 
 
 def _difference(shown: Layer, got: Layer) -> str | None:

@@ -29,6 +29,10 @@ COMPOSITES: dict[str, Values] = {
     ),
     "internvl of qwen2": _composite("internvl", "qwen2", rope_theta=1e6),
     "llava of qwen3, yarn": _composite("llava", "qwen3", rope_theta=1e6, rope_scaling=YARN),
+    "mistral3, a factor on attention": _composite(
+        *("mistral3", "mistral"),
+        rope_parameters={**YARN, "rope_theta": 1e9, "attention_factor": 1.25},
+    ),
     "idefics3 of llama, llama3": _composite(
         *("idefics3", "llama"),
         rope_theta=5e5,
