@@ -25,8 +25,8 @@ FILES: dict[str, Values] = {
 }
 #: Files that get nothing: one base for all lengths, a code without scaling.
 UNWRITABLE = {"gpt-j-6b"}
-#: M-RoPE, whose YaRN vLLM computes for four times the length; dynamic NTK, of which it has one base;
-#: a key that no override takes away.
+#: M-RoPE, whose YaRN vLLM computes for four times the length; dynamic NTK, which has one base
+#: there; a key that no override takes away.
 WITHOUT_VLLM = {"qwen2-vl-7b", "qwen3-vl-8b", "qwen3.5-27b", "qwen3_vl", "internlm2-20b"}
 WITHOUT_VLLM |= {"mistral3, a factor on attention"}
 ROUNDING = 1e-12  #: Of formulas that stacks write otherwise.
