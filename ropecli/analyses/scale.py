@@ -91,6 +91,7 @@ class Proposal:
     place: str  #: Dotted path of the scaling keys; "" where they stay.
     context_before: int | None  #: max_position_embeddings of the file.
     vllm: Mapping[str, Any] | None  #: --hf-overrides of vLLM; None where they give another table.
+    read_by: str  #: Who reads the file, or what an unknown model type is assumed to be like.
     reads: tuple[StackReading, ...]  #: Every stack's reading of the file once it is written.
 
 

@@ -133,6 +133,7 @@ def _extend(model: Model, layer: Layer, stretched: Stretched, method: str) -> Ex
         place=_place(keys),
         context_before=layer.context_length,
         vllm=_vllm_overrides(model.raw, raw, made, sequence_length=used),
+        read_by=model.read_by,
         reads=readings(raw, made, sequence_length=used),
     )
     return Extension(overridden=overridden, layers=layers, proposal=proposal)

@@ -74,7 +74,9 @@ def _document(result: Scale) -> dict[str, Any] | None:
     made = result.proposal
     if made is None:
         return None if result.unwritable is None else {"refused": result.unwritable}
-    found = fields(made, "file", "method", "vllm", "context_before") | {"object": made.keys}
+    found = fields(made, "file", "method", "vllm", "context_before", "read_by") | {
+        "object": made.keys
+    }
     return found | {"reads": [fields(each, "stack", "same") for each in made.reads]}
 
 
@@ -142,10 +144,11 @@ def _write(result: Scale, screen: Screen) -> list[list[str]]:
     said = {True: "this table by", False: "another by", None: "refused by"}
     groups = {same: [each.stack for each in made.reads if each.same is same] for same in said}
     read = "; ".join(f"{said[same]} {', '.join(found)}" for same, found in groups.items() if found)
+    assumed = f", {made.read_by}" if made.read_by.startswith("assumed") else ""
     return [
         [f"Write into {made.file}", *_json_lines(made.keys)],
         vllm if made.vllm else [],
-        screen.wrap(f"Read back: {read}"),
+        screen.wrap(f"Read back{assumed}: {read}"),
     ]
 
 

@@ -145,3 +145,9 @@ def test_the_own_type_comes_first_and_then_the_rank(name: str) -> None:
     own = layer.rotary.rope_type
     plain = own in ("default", "longrope")  # of LongRoPE, Phi's class takes nothing else
     assert made.proposal.method in ((own, RANKED[0]) if plain else (own,))
+
+
+def test_an_unknown_model_type_is_assumed_to_be_like_llama() -> None:
+    config = FILES["mistral-7b"] | {"model_type": "nothing_known"}
+    _, _, made = extended(config, 2)
+    assert made.proposal.read_by == "assumed to be like Llama"
