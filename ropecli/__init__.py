@@ -16,11 +16,13 @@ def _declared_homes() -> dict[str, str]:
 
 _HOMES = _declared_homes()
 __all__ = list(_HOMES)
+_RENAMED = {"Seen": "Recording"}
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'ropecli' has no attribute {name!r}")
+        now = f"; it is {_RENAMED[name]} now" if name in _RENAMED else ""
+        raise AttributeError(f"module 'ropecli' has no attribute {name!r}{now}")
     from importlib import import_module
 
     value = getattr(import_module(_HOMES[name]), name)

@@ -60,7 +60,7 @@ from ropecli.checks.positions.check import positions as positions
 from ropecli.checks.positions.recover import RecoveredPositions as RecoveredPositions
 from ropecli.checks.positions.recover import recover_positions as recover_positions
 from ropecli.checks.positions.rows import Documents as Documents
-from ropecli.checks.trace import Seen as Seen
+from ropecli.checks.trace import Recording as Recording
 from ropecli.checks.trace import Trace as Trace
 from ropecli.checks.trace import TracedLayer as TracedLayer
 from ropecli.checks.trace import trace as trace

@@ -80,6 +80,11 @@ def test_unknown_name_is_an_attribute_error(name: str) -> None:
     assert not hasattr(ropecli, name)
 
 
+def test_a_name_that_is_gone_says_the_new_one() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Seen'; it is Recording now"):
+        _ = ropecli.Seen  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("value", [128, "example:llama-3.1-8b"])
 @pytest.mark.parametrize(
     "name", [name for name in FUNCTIONS if annotation(name, "rope") == "Rotary"]
@@ -143,7 +148,7 @@ def test_every_parameter_and_result_is_typed(name: str, function: Any) -> None:
 @for_each("name", RESULTS)
 def test_result_is_frozen_and_every_field_is_commented(name: str) -> None:
     kind: Any = getattr(ropecli, name)
-    assert kind.__dataclass_params__.frozen or name == "Seen"  # which a running model fills
+    assert kind.__dataclass_params__.frozen or name == "Recording"  # which a running model fills
     source = "".join(inspect.getsource(each) for each in kind.__mro__[:-1])
     for field in dataclasses.fields(kind):
         assert re.search(rf"^    {field.name}: .*#: \S", source, re.MULTILINE), (

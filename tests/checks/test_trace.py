@@ -15,7 +15,7 @@ import ropecli
 from ropecli import Rotary, rotate
 from ropecli.arrays import DTYPES
 from ropecli.checks.trace.tensors import ModelCall, Vectors
-from ropecli.checks.trace.verdict import Seen
+from ropecli.checks.trace.verdict import Recording
 
 HALF = Rotary(head_dim=16, layout="half")
 LLAMA: dict[str, Any] = {
@@ -36,7 +36,7 @@ def seen_of(
     wrong: dict[int, Rotary | None] | None = None,
     late: int = 0,
     scale: float = 0.25,
-) -> Seen:
+) -> Recording:
     """Return the record of a model whose layers have one RoPE, but for those that are wrong.
 
     Args:
@@ -46,7 +46,7 @@ def seen_of(
         late: Added to the positions of calls of one.
         scale: Of the scores.
     """
-    seen, random, first = Seen(), np.random.default_rng(0), 0
+    seen, random, first = Recording(), np.random.default_rng(0), 0
     for index, length in enumerate(LENGTHS):
         positions = np.arange(first, first + length, dtype=np.float64)
         seen.calls.append(ModelCall(positions=positions[None, :, None], kept=np.arange(length)))
@@ -109,7 +109,9 @@ def rounded_to(dtype: str, values: Any) -> Any:
     return values.astype(np.float32).astype(DTYPES[dtype]).astype(np.float64)
 
 
-def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "float32") -> Seen:
+def seen_of_rounded(
+    where: range, *layers: tuple[str, str] | None, data: str = "float32"
+) -> Recording:
     """Return the record of a model whose layers round something to half precision, or nothing.
 
     Args:
@@ -117,7 +119,7 @@ def seen_of_rounded(where: range, *layers: tuple[str, str] | None, data: str = "
         layers: Such as ("bfloat16", "positions"), or None where nothing is rounded.
         data: Dtype of its queries and keys.
     """
-    seen, random, m = Seen(), np.random.default_rng(0), np.array(where, dtype=np.float64)
+    seen, random, m = Recording(), np.random.default_rng(0), np.array(where, dtype=np.float64)
     seen.calls.append(ModelCall(positions=m[None, :, None], kept=np.arange(len(m))))
     for index, rounded in enumerate(layers):
         dtype, part = rounded or ("float64", None)
@@ -200,9 +202,9 @@ def test_wrong_positions_are_named(moved: Any, note: str, rope: Rotary) -> None:
     assert str(found.layers[0].note).startswith(f"query and key: {note}")
 
 
-def seen_of_batch(positions: Any, rotated_by: Any, rope: Any = HALF) -> Seen:
+def seen_of_batch(positions: Any, rotated_by: Any, rope: Any = HALF) -> Recording:
     """Return the record of one layer of four heads in one call, (sequences, count) positions."""
-    seen, random = Seen(), np.random.default_rng(0)
+    seen, random = Recording(), np.random.default_rng(0)
     where = np.asarray(positions, dtype=np.float64)
     seen.calls.append(ModelCall(positions=where[..., None], kept=np.arange(where.shape[1])))
     for role in ("query", "key"):
@@ -293,10 +295,10 @@ def test_what_was_not_looked_at_is_in_the_first_line() -> None:
     )
 
 
-def seen_of_grid(rope: Rotary, *, text: bool = False) -> Seen:
+def seen_of_grid(rope: Rotary, *, text: bool = False) -> Recording:
     """Return the record of a model with M-RoPE at positions in text, or of a grid."""
     grid = np.random.default_rng(0).permuted(np.tile(np.arange(40.0), (3, 1)), axis=1).T
-    seen, where = Seen(), np.tile(np.arange(40.0), (3, 1)).T if text else grid
+    seen, where = Recording(), np.tile(np.arange(40.0), (3, 1)).T if text else grid
     seen.calls.append(
         ModelCall(positions=(where[:, :1] if text else where)[None], kept=np.arange(40))
     )
@@ -402,7 +404,7 @@ def test_pair_lengths_need_a_layer_that_rotates() -> None:
     with pytest.raises(ropecli.ArgumentError, match="no layer rotates"):
         seen_of(None).usage(HALF)
     with pytest.raises(ropecli.ArgumentError, match="not called; call it within"):
-        Seen().usage(HALF)
+        Recording().usage(HALF)
     with pytest.raises(ropecli.ArgumentError, match=r"q must have shape \(..., tokens, 32\)"):
         seen_of(HALF).usage(Rotary(head_dim=32))
 
@@ -426,14 +428,14 @@ def test_what_could_not_be_seen_is_no_failure() -> None:
 
 def test_nothing_seen_is_refused() -> None:
     with pytest.raises(ropecli.ArgumentError, match="the model was not called; call it within"):
-        Seen().verdict(HALF)
-    seen = Seen()
+        Recording().verdict(HALF)
+    seen = Recording()
     seen.calls = seen_of(HALF).calls
     seen.unseen.add("layers.0.attn")
     with pytest.raises(ropecli.ArgumentError, match=r"could be captured in layers\.0\.attn"):
         seen.verdict(HALF)
     with pytest.raises(ropecli.ArgumentTypeError, match="must be a Rotary or a Model, got str"):
-        Seen().verdict("config.json")  # type: ignore[arg-type]
+        Recording().verdict("config.json")  # type: ignore[arg-type]
 
 
 def test_watch_takes_a_model_of_pytorch() -> None:

@@ -62,7 +62,7 @@ class TracedLayer:
 
 
 @dataclass(eq=False, repr=False)
-class Seen:
+class Recording:
     """Record of a watched model so far."""
 
     calls: list[ModelCall] = field(default_factory=list)  #: Calls of the model, in order.
@@ -166,7 +166,7 @@ class Seen:
         return found
 
 
-def _check_sight(seen: Seen) -> None:
+def _check_sight(seen: Recording) -> None:
     """Refuse a record without queries and keys."""
     if seen.vectors:
         return
@@ -191,7 +191,7 @@ class Trace(Result, view="trace"):
     faults: tuple[str, ...] = ()  #: Calls whose positions are not those of their cache.
     skipped: tuple[str, ...] = ()  #: Calls and positions that were not looked at.
     layers: tuple[TracedLayer, ...]  #: In the order in which they ran.
-    seen: Seen  #: The vectors that show it.
+    seen: Recording  #: The vectors that show it.
 
     @property
     def passed(self) -> bool:
@@ -199,8 +199,8 @@ class Trace(Result, view="trace"):
         return not self.faults and all(layer.agrees is not False for layer in self.layers)
 
 
-def recovered_positions(seen: Seen, expected: Rotary | Model) -> dict[str, PositionIds]:
-    """Recover the positions of each layer; arguments as in `Seen.positions`."""
+def recovered_positions(seen: Recording, expected: Rotary | Model) -> dict[str, PositionIds]:
+    """Recover the positions of each layer; arguments as in `Recording.positions`."""
     judgement = _Judgement(seen=seen, expected=_check_expected(expected))
     found = {}
     for module, both in seen._rotated_vectors().items():
@@ -237,9 +237,9 @@ def _check_expected(expected: object) -> Rotary | Model:
 
 
 def judge(
-    seen: Seen, expected: object, *, source: str | None = None, built: str | None = None
+    seen: Recording, expected: object, *, source: str | None = None, built: str | None = None
 ) -> Trace:
-    """Judge each layer of a model that was watched; arguments as in `Seen.verdict`."""
+    """Judge each layer of a model that was watched; arguments as in `Recording.verdict`."""
     checked = _check_expected(expected)
     _check_sight(seen)
     judgement = _Judgement(seen=seen, expected=checked)
@@ -259,7 +259,7 @@ def judge(
 class _Judgement:
     """The expectations of a model that was watched, and what was identified so far."""
 
-    seen: Seen
+    seen: Recording
     expected: Rotary | Model
     known: dict[Any, Identification] = field(default_factory=dict)
 
@@ -455,7 +455,7 @@ class _Judgement:
                 if other != sequence and self._fits(vectors, rope, moved):
                     return [f"rotated by the positions of sequence {other}"]
             calls = [replace(call, positions=call.positions[[sequence]]) for call in calls]
-        alone = _Judgement(seen=Seen(calls=calls, vectors=vectors), expected=rope)
+        alone = _Judgement(seen=Recording(calls=calls, vectors=vectors), expected=rope)
         return alone._judge(vectors, rope)[1]
 
     def _fits(

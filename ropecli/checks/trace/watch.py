@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import as_array
 from ropecli.checks.trace.tensors import CALLS, ModelCall, Vectors
-from ropecli.checks.trace.verdict import Seen
+from ropecli.checks.trace.verdict import Recording
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.units import TINY
 
@@ -47,7 +47,7 @@ _SAME = 1e-4
 
 
 @contextmanager
-def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Seen]:
+def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Recording]:
     """Watch the rotations of a PyTorch model while it runs.
 
     Functions, methods and modules whose names contain "rot" or "rope" are wrapped until the end of
@@ -66,7 +66,7 @@ def watch(model: Any, *, wrap: str | Sequence[str] = ()) -> Iterator[Seen]:
     if torch is None or not isinstance(model, torch.nn.Module):
         raise ArgumentTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     names = [wrap] if isinstance(wrap, str) else list(wrap)
-    seen = Seen()
+    seen = Recording()
     config: Any = getattr(model, "config", None)
     seen.config = config.get_text_config() if hasattr(config, "get_text_config") else config
     watcher = _Watcher(seen, model, torch)
@@ -145,7 +145,7 @@ class _Product:
 class _Watcher:
     """The hooks and wrappers of a watched model."""
 
-    seen: Seen
+    seen: Recording
     model: Any
     torch: Any
     running: list[Any] = field(default_factory=list)  #: Modules, outermost first.
