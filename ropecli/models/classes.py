@@ -33,6 +33,13 @@ def needed_keys(model_type: str | None, rope_type: str | None) -> list[str]:
     return " ".join(each.get("types", {}).get(rope_type, "") for each in both).split()
 
 
+def takes_type(model_type: str | None, rope_type: str) -> bool:
+    """Return whether a class, and its table, take a rope type with some keys or others."""
+    facts = class_facts(model_type)
+    both = (facts, facts.get("table", {}))
+    return all(each.get("types", {}).get(rope_type) != "" for each in both)
+
+
 def class_reasons(
     facts: Mapping[str, Any], config: Mapping[str, Any], rope_type: object
 ) -> Iterator[str]:
@@ -58,6 +65,10 @@ def class_reasons(
     flat = isinstance(given, dict) and not any(isinstance(each, dict) for each in given.values())
     if facts.get("flat") and given and flat:
         yield "rope_parameters is one object, and must have one for each layer type"
+    sizes = config.get("hidden_size"), config.get("num_attention_heads")
+    width, heads = (each if isinstance(each, int) else 0 for each in sizes)
+    if facts.get("whole") and heads and width % heads:
+        yield f"hidden_size {width} is not a multiple of num_attention_heads {heads}"
     count, types = config.get("num_hidden_layers"), config.get("layer_types")
     listed = len(types) if isinstance(types, list) and isinstance(count, int) else count
     if facts.get("counted") and listed != count:

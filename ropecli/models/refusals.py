@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ropecli.models.classes import class_facts, class_reasons
+from ropecli.models.classes import class_facts, class_reasons, takes_type
 from ropecli.models.entries import class_layer_types, unread_objects
 from ropecli.models.geometry import PLAIN
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SHARE, Keys
@@ -61,20 +61,22 @@ def refusal_of_top(config: Mapping[str, Any], part: str) -> str | None:
 
 
 def accepted_types(keys: Keys) -> frozenset[str] | None:
-    """Return the rope types that Transformers takes from a part; None if its code is elsewhere."""
-    architecture = keys.architecture
-    return frozenset(_types(architecture.facts)) if architecture.in_transformers else None
+    """Return the rope types that a class takes from a part; None if its code is elsewhere."""
+    if not keys.architecture.in_transformers:
+        return None
+    kind = keys.architecture.model_type
+    return frozenset(each for each in _types(keys) if takes_type(kind, each))
 
 
-def _types(facts: Mapping[str, Any]) -> set[str]:
-    return {*facts.get("types", NEEDED), facts.get("rope_type", "default")}
+def _types(keys: Keys) -> set[str]:
+    return {*NEEDED, keys.facts.get("rope_type", "default")}
 
 
 def _reasons(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> Iterator[str]:
     facts, written = keys.facts, _written(keys, name)
     yield from _without_entry(keys)
     rope_type = entry.get("rope_type", "default")
-    usual = _types(facts)
+    usual = _types(keys)
     if rope_type is None:
         yield "rope_type is null"
     elif not isinstance(rope_type, str):
@@ -107,10 +109,6 @@ def _unusable(keys: Keys, entry: Mapping[str, Any], rope_type: object) -> Iterat
         yield f"{ORIGINAL} is null"
     if SHARE in nulls and (facts.get("partial") or rope_type not in PLAIN):
         yield f"{SHARE} is null"
-    if facts.get("whole_heads"):
-        width, heads = keys.integer("hidden_size"), keys.integer("num_attention_heads")
-        if width and heads and width % heads:
-            yield f"hidden_size {width} is not a multiple of num_attention_heads {heads}"
 
 
 def _written(keys: Keys, name: str) -> Mapping[str, Any]:

@@ -50,10 +50,9 @@ FACTS: dict[str, Any] = {
     "source": str,
     "stepped_ntk": int,
     "take_turns": bool,
-    "types": list,
+    "trained_lengths": dict,
     "unstretched": list,
     "variants": dict,
-    "whole_heads": bool,
 }
 VALUES: dict[str, set[str]] = {
     "direction": {"reversed"},

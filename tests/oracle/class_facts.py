@@ -7,6 +7,7 @@ class of a model_type refuses, and under "table" what its rotary module fails on
     types    rope types that need other keys, by name; without any, those that are never taken
     flat     true where rope_parameters may not be one object for all layers
     counted  true where layer_types needs an entry for each of num_hidden_layers
+    whole    true where hidden_size must be a multiple of num_attention_heads
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ def _facts(case: Case, base: Given, stages: set[str]) -> Given:
         "values": {key: kinds for key, kinds in values.items() if kinds},
         "types": types,
         "flat": flat,
+        "whole": takes(base | _heads(8)) and not takes(base | _heads(7)),
         "counted": not takes(base | _unequal(case, 3)) and not takes(base | _unequal(case, 5)),
     }
     return {name: fact for name, fact in entry.items() if fact}
@@ -184,6 +186,11 @@ def _unequal(case: Case, count: int) -> Given:
     """Return a list of layer types that is not as long as there are layers."""
     usual = getattr(case.config_class(), "layer_types", None) or ["full_attention"]
     return {"num_hidden_layers": 4, "layer_types": [usual[0]] * count}
+
+
+def _heads(count: int) -> Given:
+    """Return a number of heads; 7 divides no usual hidden size."""
+    return {"num_attention_heads": count, "num_key_value_heads": 1}
 
 
 def _pairs(case: Case, base: Given) -> int:
