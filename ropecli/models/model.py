@@ -84,8 +84,8 @@ class Model(Drawable, view="inspect"):
     """The position encodings of a file, as one stack reads it."""
 
     source: str  #: The file, or "-" for standard input.
-    format: str  #: "config.json" or "gguf".
-    model_type: str | None  #: Or the architecture that a GGUF names.
+    format: str  #: "config.json", "gguf" or "diffusers".
+    model_type: str | None  #: Or the architecture of a GGUF, or the class of diffusers.
     reading: str  #: The stack, such as "transformers" or "llama.cpp".
     reading_version: str | None  #: The release of the stack that was measured; None of the papers.
     sequence_length: int | None  #: Positions in use; None is the context length, where one counts.

@@ -35,7 +35,7 @@ LAYER = (
     ("parameters", lambda layer: layer.rotary and dict(layer.rotary.parameters)),
     *("context_length", "original_context_length", "settings.window", "incomplete_pairs"),
     ("settings.temperature", ("beta", "length", "shift")),
-    *("settings.layers", "settings.assumed"),
+    *("settings.layers", "settings.assumed", "settings.notes"),
 )
 MODEL = ("source", "format", "model_type", "reading", "reading_version")
 DOCUMENT: Fields = (*(f"model.{name}" for name in MODEL), ("model.layers", LAYER), "findings")
@@ -141,6 +141,7 @@ def layer_facts(layer: Layer, model: Model) -> list[list[str]]:
                 f"{temperature.length:,.10g}))",
             ]
         )
+    rows += [[label, sentence] for label, sentence in layer.settings.notes]
     rows += [["assumed", sentence] for sentence in layer.settings.assumed]
     return rows
 

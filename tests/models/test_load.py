@@ -147,7 +147,6 @@ SIZES = {"dim": 4096, "n_layers": 32, "n_heads": 32, "rope_theta": 5e5}
         ("params.json", SIZES, "a params.json in the format of Meta or Mistral"),
         ("params.json", SIZES | {"yarn": {"factor": 16}}, "a params.json in the format of Meta or"),
         ("shown.json", {"model_info": {}, "details": {}}, "the output of ollama show"),
-        ("config.json", SIZES | {"_class_name": "ZImage"}, "a configuration of diffusers"),
         ("model.yaml", "rotary_base: 500000", "YAML, as of NeMo"),
         ("model.yml", "- 1", "YAML, as of NeMo"),
     ],
