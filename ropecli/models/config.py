@@ -6,7 +6,7 @@ architectures, in this order; else it is Transformers' default. Transformers loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -133,11 +133,23 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         softmax=_softmax(keys, entry),
         temperature=_temperature(entry, original),
         assumed=tuple(assumed),
+        notes=tuple(_notes(placed)),
         facts=facts,
         unread=keys.unread_keys,
         refused=refused,
         fails=failure(keys, rope_type),
     )
+
+
+def _notes(placed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what the rotation itself does not show: a label and a sentence."""
+    if "patches" in placed:
+        rows, columns = placed["patches"]
+        yield (
+            "positions",
+            f"patch i of N is at 2 pi (2 (i + 1/2) / N - 1): the table is for {rows} x {columns} "
+            "patches (image_size over patch_size), and another image has another one",
+        )
 
 
 def _original(

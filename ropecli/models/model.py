@@ -73,10 +73,18 @@ class Layer:
     @property
     def incomplete_pairs(self) -> int | None:
         """Rotating pairs with no full turn within the reach; None where that is unknown."""
-        if self.rotary is None or self.reach is None:
+        rope, image = self.rotary, self.image
+        if rope is None or (self.reach is None and image is None):
             return None
-        theta = np.abs(self.rotary.diagonal_inv_freq)
-        return int(np.count_nonzero((theta > 0) & (theta * self.reach < 2 * np.pi)))
+        reach = np.array(self.reach if image is None else [image[a] for a in rope.axis or ()])
+        theta = np.abs(rope.diagonal_inv_freq)
+        return int(np.count_nonzero((theta > 0) & (theta * reach < 2 * np.pi)))
+
+    @property
+    def image(self) -> tuple[int, ...] | None:
+        """Patches along each axis of the one image that the table is for; None if for any."""
+        formula = self.rotary and self.rotary.formula
+        return None if formula is None else formula.get("patches")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -246,6 +246,7 @@ def _slow(layer: Layer, rope: Rotary) -> str:
     other = rope.depends_on_length and used < (layer.context_length or 0)
     table = ", with this table" if other else ""  # the table of a shorter sequence
     reach = "context" if layer.settings.window is None else "window"
+    reach = reach if layer.image is None else "image"
     if not slow:
         return f"none: all of {pairs} complete a turn within the {reach}{table}"
     return f"{slow} of {pairs} never complete a turn within the {reach}{table}"

@@ -50,6 +50,7 @@ FACTS: dict[str, Any] = {
     "source": str,
     "stepped_ntk": int,
     "take_turns": bool,
+    "normalized": bool,
     "types": list,
     "unstretched": list,
     "variants": dict,
