@@ -110,7 +110,14 @@ class Model(Drawable, view="inspect"):
         """Who reads the file so; of an unknown model type, what it is assumed to be like."""
         if any(layer.settings.undecided for layer in self.layers):
             return "assumed to be like Llama"
+        if any(layer.settings.encoding and layer.settings.assumed for layer in self.layers):
+            return "as its keys say"
         return f"as {self.stack} reads it"
+
+    @property
+    def other_encoding(self) -> str | None:
+        """The encoding that layers have in place of a rotation; None where none has."""
+        return next(filter(None, (layer.settings.encoding for layer in self.layers)), None)
 
     @property
     def rotations(self) -> list[Layer]:
@@ -199,7 +206,10 @@ class Model(Drawable, view="inspect"):
     def _rotating(self) -> list[Layer]:
         found = [layer for layer in self.rotations if not layer.settings.is_indexer]
         if not found:
-            raise ArgumentError(f"{self.source} has no layer with a rotary position embedding")
+            instead = f": it has {self.other_encoding}" if self.other_encoding else ""
+            raise ArgumentError(
+                f"{self.source} has no layer with a rotary position embedding{instead}"
+            )
         return found
 
 

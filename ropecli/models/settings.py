@@ -30,6 +30,7 @@ class Settings:
     softmax: str | None = None  #: "mscale_all_dim" where the score carries DeepSeek's factor.
     temperature: Temperature | None = None  #: A factor on queries that grows with position.
     layers: tuple[int, ...] | None = None  #: Indices of the layers, where the file says.
+    encoding: str | None = None  #: Another encoding in place of a rotation, with its values.
     assumed: tuple[str, ...] = ()  #: A sentence for each value that no key gives.
     notes: tuple[tuple[str, str], ...] = ()  #: What the rotation does not show: label, sentence.
     part: str = ""  #: Of the file; "" for text, else "vision", "audio", ...

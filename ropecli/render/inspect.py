@@ -35,7 +35,7 @@ LAYER = (
     ("parameters", lambda layer: layer.rotary and dict(layer.rotary.parameters)),
     *("context_length", "original_context_length", "settings.window", "incomplete_pairs"),
     ("settings.temperature", ("beta", "length", "shift")),
-    *("settings.layers", "settings.assumed", "settings.notes"),
+    *("settings.layers", "settings.encoding", "settings.assumed", "settings.notes"),
 )
 MODEL = ("source", "format", "model_type", "reading", "reading_version")
 DOCUMENT: Fields = (*(f"model.{name}" for name in MODEL), ("model.layers", LAYER), "findings")
@@ -90,6 +90,7 @@ def _answer(model: Model) -> str:
     for layer in model.layers:
         named = f"{visible(layer.name)}: " if len(model.layers) > 1 else ""
         rope = label(layer.rotary) if layer.rotary is not None else "no positions"
+        rope = layer.settings.encoding or rope
         if layer.rotary is None and layer.settings.layers:
             rope += f" in layers {_list_layers(layer.settings.layers)}"
         found.append(f"{named}{rope}")
@@ -130,6 +131,8 @@ def layer_facts(layer: Layer, model: Model) -> list[list[str]]:
     """Return name and value of everything that a kind of layer does with positions."""
     if layer.rotary is None:
         rows = [["no position", "these layers rotate nothing (NoPE)"]]
+        if layer.settings.encoding is not None:
+            rows = [["encoding", f"{layer.settings.encoding}, which is not a RoPE"]]
     else:
         rows = _rows(layer, layer.rotary, model)
     if layer.settings.temperature is not None:

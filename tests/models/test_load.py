@@ -205,3 +205,25 @@ def test_the_sides_of_an_image_have_frequencies_of_their_own() -> None:
 def test_an_image_without_a_patch_is_refused(keys: dict[str, Any], error: str) -> None:
     with pytest.raises(FileError, match=error):
         load_model({"model_type": "dinov3_vit", **keys})
+
+
+QWEN = {
+    "model_type": "qwen",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "seq_length": 8192,
+    "use_logn_attn": True,
+    "rotary_emb_base": 10_000,
+}
+
+
+def test_a_factor_on_queries_that_the_code_of_a_model_has_is_named() -> None:
+    """Qwen's own code: log(i, seq_length) for token i, counted from 1, beyond seq_length."""
+    page = " ".join(str(load_model(QWEN)).split())
+    assert "log n query m times ln(m + 1) / ln(8,192) from m = 8,192 on (use_logn_attn)" in page
+    assert "vllm, llama.cpp and mlx-lm have no such factor" in page
+    assert "log n" not in str(load_model(QWEN | {"use_logn_attn": False}))
+    assert "log n" not in str(load_model(QWEN | {"model_type": "qwen2"}))
+    found = [each for each in ropecli.lint(QWEN) if each.key == "use_logn_attn"]
+    assert [each.rule for each in found] == ["R096"]
+    assert found[0].message == "It has no effect in Transformers, vllm, llama.cpp and mlx-lm."

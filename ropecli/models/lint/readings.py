@@ -156,6 +156,9 @@ def difference(a: Model | str, b: Model | str) -> str:
     if isinstance(a, str):
         return "the file is not refused"
     found = diff(a, b).layers
+    encodings = [field for layer in found for field in layer.fields if field.name == "encoding"]
+    if encodings:
+        return f"the encoding is {encodings[0].b}"
     said = [_describe_angles(found), _describe_factors(found), _describe_layers(a, b, found)]
     fields = {field.name for layer in found for field in layer.fields if field.matters}
     if "axis" in fields:
