@@ -125,3 +125,33 @@ def test_another_base_is_written_by_no_key() -> None:
 def test_grids_of_wan_are_counted_without_merging() -> None:
     found = ropecli.positions(grids=[(2, 3, 5)], mrope="wan")
     assert np.array_equal(found.ids, np.indices((2, 3, 5)).reshape(3, -1))
+
+
+def test_a_difference_of_axes_is_shown_by_their_pairs() -> None:
+    wan = load_model({"_class_name": "WanTransformer3DModel"})
+    page = str(ropecli.diff(wan, load_model({"_class_name": "HunyuanVideoTransformer3DModel"})))
+    rows = {line.split()[0]: line.split("  ")[1:] for line in page.splitlines() if line.strip()}
+    assert "22 + 21 + 21 pairs" in " ".join(rows["axis"])
+    assert "8 + 28 + 28" in " ".join(rows["sections"])
+    assert "pairs" not in " ".join(rows["sections"])
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "error"),
+    [
+        (
+            "Wan",
+            {"attention_head_dim": 65},
+            r"the axes must be even .* 65, got \[25, 20, 20\] = 65",
+        ),
+        ("Wan", {"attention_head_dim": "128"}, "attention_head_dim must be an integer from 1"),
+        ("Wan", {"attention_head_dim": 2**40}, r"the axes|head dim must be at most 65,536"),
+        ("HunyuanVideo", {"rope_theta": 0}, "base must be finite and above 0, got 0"),
+        ("HunyuanVideo", {"rope_theta": "256"}, "rope_theta must be a number, got '256'"),
+        ("HunyuanVideo", {"rope_axes_dim": [2] * 64}, "axes must be from 1 to 4"),
+    ],
+)
+def test_unusable_values_are_one_line(name: str, keys: dict[str, Any], error: str) -> None:
+    with pytest.raises(FileError, match=error) as raised:
+        rotary(f"{name}Transformer3DModel", **keys)
+    assert "\n" not in str(raised.value)
