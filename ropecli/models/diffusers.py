@@ -28,7 +28,13 @@ def settings_of(described: Description) -> tuple[Settings, ...]:
     """Return the settings of the one rotation of a transformer of diffusers."""
     name, classes = described.raw[CLASS], table()["classes"]
     if not isinstance(name, str) or name not in classes:
-        raise FileError(_unknown(described.source, name))
+        why = table()["other"].get(str(name))
+        if why is not None:
+            raise FileError(f"{described.source}: {name} of diffusers rotates {why}")
+        raise FileError(
+            f"{described.source}: {CLASS} must be a transformer of diffusers with a known rotary "
+            f"embedding, got {quote(name)}{meant(name, classes)}"
+        )
     facts = dict(classes[name], outside=True)
     keys = Keys(
         described.raw,
@@ -80,14 +86,3 @@ def _axis_sizes(keys: Keys, head_dim: int) -> list[int]:
             f"that add up to the head dim {head_dim}, got {quote(sizes)}{total}"
         )
     return listed
-
-
-def _unknown(source: str, name: object) -> str:
-    """Describe a class whose rotation is not read."""
-    other = table()["other"].get(name) if isinstance(name, str) else None
-    if other is not None:
-        return f"{source}: {name} of diffusers rotates {other}"
-    return (
-        f"{source}: {CLASS} must be a transformer of diffusers with a known rotary embedding, "
-        f"got {quote(name)}{meant(str(name), table()['classes'])}"
-    )
