@@ -86,7 +86,7 @@ def positions(
     ),
     mrope: str | None = option(
         "FAMILY",
-        "qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v or ernie4.5-vl. [default: the model's]",
+        "qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v, ernie4.5-vl or wan. [default: the model's]",
         under=HELD,
     ),
     seconds: float | None = option(
@@ -202,7 +202,7 @@ def _family(config: dict[str, Any] | None) -> str:
     known = ", ".join(FAMILIES)
     if config is None:
         raise ArgumentError(f"--grid requires --mrope, one of {known}, or --model")
-    model_type = config.get("model_type")
+    model_type = config.get("model_type", config.get("_class_name"))
     family = family_of(model_type)
     if family is None:
         raise ArgumentError(f"the ids of {model_type} are not known: give --mrope, one of {known}")

@@ -106,7 +106,11 @@ class PositionTable:
             expected.append((axes.stored.shape[0], axes.sequence, *self._point))
         if self.shape not in expected:
             shapes = " or ".join(map(str, expected))
-            raise ArgumentError(f"{self._name} must have shape {shapes}, got {self.shape}")
+            axes_first = bool(self._point) and (*self.shape[1:], *self.shape[:1]) in expected
+            raise ArgumentError(
+                f"{self._name} must have shape {shapes}, got {self.shape}",
+                "the axes of a position come last: np.moveaxis(ids, 0, -1)" if axes_first else "",
+            )
 
     def at(self, batch: slice, sequence: slice) -> NDArray[np.float64]:
         """Return the positions of some sequences, as `Positions.at`."""

@@ -6,13 +6,14 @@ architectures, in this order; else it is Transformers' default. Transformers loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ropecli.errors import ArgumentError, NoRotaryError
 from ropecli.models.architectures import table
 from ropecli.models.entries import BASE, class_entries, layer_override
+from ropecli.models.fope import asks_for_fope, with_fope
 from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SLIDING, Keys, check_kind_count
 from ropecli.models.layers import split_by_layer
@@ -121,7 +122,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     elif not keys.architecture.known:
         kind = quote(keys.architecture.model_type)
         assumed.append(f"an architecture like Llama's: model_type {kind} is unknown")
-    return Settings(
+    found = Settings(
         name=name,
         rope_type=rope_type,
         geometry=placed,
@@ -133,11 +134,35 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         softmax=_softmax(keys, entry),
         temperature=_temperature(entry, original),
         assumed=tuple(assumed),
+        notes=tuple(_notes(keys, placed)),
         facts=facts,
         unread=keys.unread_keys,
         refused=refused,
         fails=failure(keys, rope_type),
     )
+    if keys.architecture.in_transformers or not asks_for_fope(entry):
+        return found
+    missing = f"Transformers has no model_type {quote(keys.architecture.model_type)}"
+    return with_fope(found, f"FoPE, as the keys say: {missing}")
+
+
+def _notes(keys: Keys, placed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what the rotation itself does not show: a label and a sentence."""
+    if "patches" in placed:
+        rows, columns = placed["patches"]
+        yield (
+            "positions",
+            f"patch i of N is at 2 pi (2 (i + 1/2) / N - 1): the table is for {rows} x {columns} "
+            "patches (image_size over patch_size), and another image has another one",
+        )
+    trained = keys.config.get("seq_length")
+    if keys.config.get("use_logn_attn") is True and not keys.architecture.in_transformers:
+        length = f"{trained:,}" if type(trained) is int else "seq_length"
+        yield (
+            "log n",
+            f"query m times ln(m + 1) / ln({length}) from m = {length} on (use_logn_attn), in the "
+            "code that came with the model; vllm, llama.cpp and mlx-lm have no such factor",
+        )
 
 
 def _original(

@@ -195,6 +195,11 @@ def _compare_fields(
     first: Layer | None, second: Layer | None, *, permuted: bool
 ) -> Iterator[FieldDifference]:
     one, two = (None if layer is None else layer.rotary for layer in (first, second))
+    encodings = [None if layer is None else layer.settings.encoding for layer in (first, second)]
+    if encodings[0] != encodings[1]:
+        names = [name or "RoPE" for name in encodings]
+        yield FieldDifference(name="encoding", a=names[0], b=names[1], matters=True)
+        return
     if first is None or second is None or one is None or two is None:
         if one is not two or first is None or second is None:
             types = ["none" if rope is None else rope.rope_type for rope in (one, two)]

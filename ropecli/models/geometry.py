@@ -92,6 +92,8 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: dict[str, Any]) -> tup
             "layout half, as in nearly all models of Transformers: no key of config.json gives it",
         )
     found["layout"] = layout
+    if facts.get("normalized"):
+        found["patches"] = _patches(keys)
     if facts.get("pairs") == "within each axis":
         found["pairs_in"] = _within_axes(found["head_dim"])
     if entry.get("rope_type", "default") in PLAIN:
@@ -101,6 +103,23 @@ def _lay_out(keys: Keys, entry: Mapping[str, Any], found: dict[str, Any]) -> tup
     if facts.get("direction") is not None:
         found["direction"] = facts["direction"]
     return assumed
+
+
+def _patches(keys: Keys) -> list[int]:
+    """Return the rows and columns of patches of an image, whose sizes are numbers or pairs."""
+    sides = []
+    for name in ("image_size", "patch_size"):
+        given = keys.get(name)
+        pair = given if isinstance(given, list) else [given, given]
+        if len(pair) != 2 or not all(type(each) is int and each > 0 for each in pair):
+            raise ArgumentError(
+                f"{name} must be an integer above 0, or two of them, got {quote(given)}"
+            )
+        sides.append(pair)
+    counts = [image // patch for image, patch in zip(*sides, strict=True)]
+    if min(counts) < 1:
+        raise ArgumentError(f"image_size must be at least patch_size, got {quote(sides)}")
+    return counts
 
 
 def _within_axes(head_dim: int) -> list[tuple[int, int]]:

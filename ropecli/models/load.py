@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ropecli.errors import ArgumentError, FileError, NoRotaryError, RopecliError
-from ropecli.models import config
+from ropecli.models import config, diffusers
 from ropecli.models.gguf import describe_gguf, read_gguf
 from ropecli.models.model import Layer, Model
 from ropecli.models.settings import Description, Settings
@@ -28,8 +28,9 @@ def load_model(
     """Load the position encodings of a model, as a stack computes them from its file.
 
     Args:
-        source: A config.json, a folder that holds one, a .gguf file, or "-" for a config.json on
-            standard input; or the object of a config.json.
+        source: A config.json, of Transformers or of a transformer of diffusers, a folder that
+            holds one, a .gguf file, or "-" for a config.json on standard input; or the object of
+            a config.json.
         sequence_length: Positions in use, for dynamic NTK and LongRoPE.
         reading: The stack: "transformers", "vllm", "llama.cpp", "mlx-lm" or "paper". By default
             the one that the file is made for: Transformers, or llama.cpp for a GGUF.
@@ -63,13 +64,14 @@ def describe(source: object) -> Description:
 
 def describe_config(name: str, keys: Mapping[str, Any]) -> Description:
     """Describe the object of a config.json, with nothing computed yet."""
-    model_type = keys.get("model_type")
+    own = diffusers.is_diffusers(keys)
+    kind = keys.get(diffusers.CLASS if own else "model_type")
     return Description(
         source=name,
-        format="config.json",
-        model_type=model_type if isinstance(model_type, str) else None,
+        format=diffusers.FORMAT if own else "config.json",
+        model_type=kind if isinstance(kind, str) else None,
         raw=keys,
-        read=config.settings_of,
+        read=diffusers.settings_of if own else config.settings_of,
     )
 
 

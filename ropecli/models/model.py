@@ -75,10 +75,18 @@ class Layer:
     @property
     def incomplete_pairs(self) -> int | None:
         """Rotating pairs with no full turn within the reach; None where that is unknown."""
-        if self.rotary is None or self.reach is None:
+        rope, image = self.rotary, self.image
+        if rope is None or (self.reach is None and image is None):
             return None
-        theta = np.abs(self.rotary.diagonal_inv_freq)
-        return int(np.count_nonzero((theta > 0) & (theta * self.reach < 2 * np.pi)))
+        reach = np.array(self.reach if image is None else [image[a] for a in rope.axis or ()])
+        theta = np.abs(rope.diagonal_inv_freq)
+        return int(np.count_nonzero((theta > 0) & (theta * reach < 2 * np.pi)))
+
+    @property
+    def image(self) -> tuple[int, ...] | None:
+        """Patches along each axis of the one image that the table is for; None if for any."""
+        formula = self.rotary and self.rotary.formula
+        return None if formula is None else formula.get("patches")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +94,8 @@ class Model(Drawable, view="inspect"):
     """The position encodings of a file, as one stack reads it."""
 
     source: str  #: The file, or "-" for standard input.
-    format: str  #: "config.json" or "gguf".
-    model_type: str | None  #: Or the architecture that a GGUF names.
+    format: str  #: "config.json", "gguf" or "diffusers".
+    model_type: str | None  #: Or the architecture of a GGUF, or the class of diffusers.
     reading: str  #: The stack, such as "transformers" or "llama.cpp".
     reading_version: str | None  #: The release of the stack that was measured; None of the papers.
     sequence_length: int | None  #: Positions in use; None is the context length, where one counts.
@@ -104,7 +112,14 @@ class Model(Drawable, view="inspect"):
         """Who reads the file so; of an unknown model type, what it is assumed to be like."""
         if any(layer.settings.undecided for layer in self.layers):
             return "assumed to be like Llama"
+        if any(layer.settings.encoding and layer.settings.assumed for layer in self.layers):
+            return "as its keys say"
         return f"as {self.stack} reads it"
+
+    @property
+    def other_encoding(self) -> str | None:
+        """The encoding that layers have in place of a rotation; None where none has."""
+        return next(filter(None, (layer.settings.encoding for layer in self.layers)), None)
 
     @property
     def rotations(self) -> list[Layer]:
@@ -193,7 +208,10 @@ class Model(Drawable, view="inspect"):
     def _rotating(self) -> list[Layer]:
         found = [layer for layer in self.rotations if not layer.settings.is_indexer]
         if not found:
-            raise ArgumentError(f"{self.source} has no layer with a rotary position embedding")
+            instead = f": it has {self.other_encoding}" if self.other_encoding else ""
+            raise ArgumentError(
+                f"{self.source} has no layer with a rotary position embedding{instead}"
+            )
         return found
 
 

@@ -96,6 +96,11 @@ def override(
     unwritable = "only a config.json can be written, and it is a GGUF" if is_gguf else None
     if not overrides:
         return Overridden(description=described, unwritable=unwritable)
+    if described.format == "diffusers":
+        raise ArgumentError(
+            "only a config.json of Transformers or a GGUF can be overridden, "
+            f"got {described.source}"
+        )
     before = read_settings(described)
     stack = find_stack(described)
     chosen = _chosen(described, before, layer)

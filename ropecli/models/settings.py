@@ -30,7 +30,9 @@ class Settings:
     softmax: str | None = None  #: "mscale_all_dim" where the score carries DeepSeek's factor.
     temperature: Temperature | None = None  #: A factor on queries that grows with position.
     layers: tuple[int, ...] | None = None  #: Indices of the layers, where the file says.
+    encoding: str | None = None  #: Another encoding in place of a rotation, with its values.
     assumed: tuple[str, ...] = ()  #: A sentence for each value that no key gives.
+    notes: tuple[tuple[str, str], ...] = ()  #: What the rotation does not show: label, sentence.
     part: str = ""  #: Of the file; "" for text, else "vision", "audio", ...
     facts: Mapping[str, Any] = field(default_factory=dict)  #: Of the architecture, as in its table.
     unread: frozenset[str] = frozenset()  #: Keys that the architecture's code does not read.
@@ -67,7 +69,7 @@ class Description:
     """A file: its keys, and the settings of each kind of layer, which are read when asked for."""
 
     source: str  #: The file, or "-".
-    format: str  #: "config.json" or "gguf".
+    format: str  #: "config.json", "gguf" or "diffusers".
     model_type: str | None  #: Or the architecture that a GGUF names.
     raw: Mapping[str, Any]  #: The keys of the file.
     read: Callable[[Description], tuple[Settings, ...]]  #: Reads the settings below.
@@ -85,4 +87,4 @@ class Description:
     @cached_property
     def parts(self) -> list[Part]:
         """The parts of a config.json that have a rotary embedding, text first."""
-        return parts(self.raw)
+        return parts(self.raw) if self.format == "config.json" else []

@@ -24,7 +24,6 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+(?<!\.json)(?<!\.gguf)")  #: As in "
 GGUF_MAGIC = b"GGUF"
 #: Keys of other formats, where no model_type is given, and what these are.
 FOREIGN = (
-    ({"_class_name"}, "a configuration of diffusers"),
     ({"dim", "n_layers", "n_heads"}, "a params.json in the format of Meta or Mistral"),
     ({"model_info", "details"}, "the output of ollama show"),
 )
@@ -49,7 +48,7 @@ def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
 def _known(name: str, keys: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the name and the keys of a config.json, and refuse other formats by name."""
     for own, what in FOREIGN:
-        if "model_type" not in keys and keys.keys() >= own:
+        if not {"model_type", "_class_name"} & keys.keys() and keys.keys() >= own:
             raise FileError(f"{name} is {what}, not a config.json", INSTEAD)
     return name, keys
 

@@ -228,20 +228,23 @@ def axial(
     deal_out: bool = False,
     sections: Sequence[int] | None = None,
     axis_order: Sequence[int] | None = None,
+    patches: Sequence[int] | None = None,
 ) -> list[mpf]:
     """Each axis has its own table, over an equal share of the pairs.
 
     Dealt out, axis a has theta_a, theta_(a + axes), ... of one table over the head instead. Where
     axes take turns, the first pairs of all of them come before the second ones. Sections say how
-    many pairs each axis has of a table as long as these.
+    many pairs each axis has of a table as long as these. The centre of patch m of N is at
+    2 pi (2 (m + 1/2) / N - 1), so that a step to the next one is 4 pi / N.
     """
-    if sections is not None:
-        sizes = [sections[axis] for axis in axis_order or range(axes)]
-        return [theta for size in sizes for theta in default(dim=2 * size, base=base)]
+    order = list(axis_order or range(axes))
+    steps = [4 * mp.pi / patches[axis] if patches else mpf(1) for axis in order]
     pairs = dim // 2 // axes
-    tables = [default(dim=2 * pairs, base=base)] * axes
+    sizes = [sections[axis] if sections else pairs for axis in order]
+    tables = [default(dim=2 * size, base=base) for size in sizes]
     if deal_out:
         tables = [default(dim=dim, base=base)[a : pairs * axes : axes] for a in range(axes)]
+    tables = [[step * theta for theta in own] for step, own in zip(steps, tables, strict=True)]
     if take_turns:
         return [theta for same_place in zip(*tables, strict=True) for theta in same_place]
     return [theta for table in tables for theta in table]

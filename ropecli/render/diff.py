@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+LISTED = 4  #: Numbers of a list on the page.
 OF_ENCODING = ("rope_type", "base", "head_dim", "output")  #: Fields that act through others.
 ORIGIN = ("source", "format", "model_type", "reading", "reading_version", "sequence_length")
 
@@ -68,7 +69,7 @@ def _layer(layer: LayerDifference, screen: Screen, *, titled: bool) -> list[str]
         lines = [f"layers {visible(' / '.join(dict.fromkeys(names)))}", ""]
     rows = [
         ["", "a", "b", ""],
-        *([f"  {f.name}", _value(f.a), _value(f.b), _remark(f, layer)] for f in layer.fields),
+        *([f"  {f.name}", _value(f, f.a), _value(f, f.b), _remark(f, layer)] for f in layer.fields),
     ]
     lines += screen.align(rows, left=4)
     if layer.phase and any(layer.per_pair):
@@ -76,14 +77,15 @@ def _layer(layer: LayerDifference, screen: Screen, *, titled: bool) -> list[str]
     return lines
 
 
-def _value(value: Any) -> str:
+def _value(field: FieldDifference, value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, float):
         return shortest_repr(value) if value.is_integer() else f"{value:.9g}"
     if isinstance(value, tuple):
-        is_axis = all(isinstance(each, int) for each in value)
-        return f"{_pairs_by_axis(value)} pairs" if is_axis else f"{len(value)} numbers"
+        if field.name == "axis":
+            return f"{_pairs_by_axis(value)} pairs"
+        return " + ".join(map(str, value)) if len(value) <= LISTED else f"{len(value)} numbers"
     return visible(str(value))
 
 

@@ -35,7 +35,7 @@ LAYER = (
     ("parameters", lambda layer: layer.rotary and dict(layer.rotary.parameters)),
     *("context_length", "original_context_length", "settings.window", "incomplete_pairs"),
     ("settings.temperature", ("beta", "length", "shift")),
-    *("settings.layers", "settings.assumed"),
+    *("settings.layers", "settings.encoding", "settings.assumed", "settings.notes"),
 )
 MODEL = ("source", "format", "model_type", "reading", "reading_version")
 DOCUMENT: Fields = (*(f"model.{name}" for name in MODEL), ("model.layers", LAYER), "findings")
@@ -90,6 +90,7 @@ def _answer(model: Model) -> str:
     for layer in model.layers:
         named = f"{visible(layer.name)}: " if len(model.layers) > 1 else ""
         rope = label(layer.rotary) if layer.rotary is not None else "no positions"
+        rope = layer.settings.encoding or rope
         if layer.rotary is None and layer.settings.layers:
             rope += f" in layers {_list_layers(layer.settings.layers)}"
         found.append(f"{named}{rope}")
@@ -130,6 +131,8 @@ def layer_facts(layer: Layer, model: Model) -> list[list[str]]:
     """Return name and value of everything that a kind of layer does with positions."""
     if layer.rotary is None:
         rows = [["no position", "these layers rotate nothing (NoPE)"]]
+        if layer.settings.encoding is not None:
+            rows = [["encoding", f"{layer.settings.encoding}, which is not a RoPE"]]
     else:
         rows = _rows(layer, layer.rotary, model)
     if layer.settings.temperature is not None:
@@ -141,6 +144,7 @@ def layer_facts(layer: Layer, model: Model) -> list[list[str]]:
                 f"{temperature.length:,.10g}))",
             ]
         )
+    rows += [[label, sentence] for label, sentence in layer.settings.notes]
     rows += [["assumed", sentence] for sentence in layer.settings.assumed]
     return rows
 
@@ -245,6 +249,7 @@ def _slow(layer: Layer, rope: Rotary) -> str:
     other = rope.depends_on_length and used < (layer.context_length or 0)
     table = ", with this table" if other else ""  # the table of a shorter sequence
     reach = "context" if layer.settings.window is None else "window"
+    reach = reach if layer.image is None else "image"
     if not slow:
         return f"none: all of {pairs} complete a turn within the {reach}{table}"
     return f"{slow} of {pairs} never complete a turn within the {reach}{table}"

@@ -134,3 +134,12 @@ def test_positions_of_many_arrays_are_opened_and_gone_through_once(
         assert [each.furthest for each in (first, *others)] == [5, 5, 5]
         with pytest.raises(ArgumentError, match=r"must have shape \(5,\), got \(6,\)"):
             along(axes(5, 8))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (3, 2, 5)])
+def test_axes_that_come_first_are_named(shape: tuple[int, ...]) -> None:
+    """`positions -o` writes ids so, as models with M-RoPE take them."""
+    with pytest.raises(ArgumentError, match=r"; the axes of a position come last: np\.moveaxis"):
+        open_along(np.zeros(shape), axes(2, 5, 8), coordinates=3).__enter__()
+    with pytest.raises(ArgumentError, match=r"must have shape .*, got \(3, 4\)$"):
+        open_along(np.zeros((3, 4)), axes(2, 5, 8), coordinates=3).__enter__()

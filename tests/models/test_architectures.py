@@ -50,6 +50,7 @@ FACTS: dict[str, Any] = {
     "source": str,
     "stepped_ntk": int,
     "take_turns": bool,
+    "normalized": bool,
     "trained_lengths": dict,
     "unstretched": list,
     "variants": dict,

@@ -147,7 +147,6 @@ SIZES = {"dim": 4096, "n_layers": 32, "n_heads": 32, "rope_theta": 5e5}
         ("params.json", SIZES, "a params.json in the format of Meta or Mistral"),
         ("params.json", SIZES | {"yarn": {"factor": 16}}, "a params.json in the format of Meta or"),
         ("shown.json", {"model_info": {}, "details": {}}, "the output of ollama show"),
-        ("config.json", SIZES | {"_class_name": "ZImage"}, "a configuration of diffusers"),
         ("model.yaml", "rotary_base: 500000", "YAML, as of NeMo"),
         ("model.yml", "- 1", "YAML, as of NeMo"),
     ],
@@ -168,3 +167,63 @@ def test_keys_of_another_format_beside_a_model_type_are_a_config() -> None:
     rotary = load_model(SIZES | {"model_type": "of_mine"}).layer().rotary
     assert rotary is not None
     assert rotary.head_dim == 128
+
+
+def test_dinov3_has_the_frequencies_of_its_image_from_patch_to_patch() -> None:
+    """Transformers' module gives these for an image of 224 in patches of 16."""
+    keys = {"model_type": "dinov3_vit", "image_size": 224, "patch_size": 16}
+    model = load_model(keys)
+    layer = model.layer()
+    assert layer.rotary is not None
+    first = [0.8976, 0.6731, 0.5048, 0.3785]
+    assert layer.rotary.inv_freq[0, :4].tolist() == pytest.approx(first, abs=5e-5)
+    assert layer.incomplete_pairs == 2 * (16 - 3)
+    assert "26 of 32 never complete a turn within the image" in str(model)
+    assert "the table is for 14 x 14 patches" in str(model)
+
+
+def test_the_sides_of_an_image_have_frequencies_of_their_own() -> None:
+    keys = {"model_type": "dinov3_vit", "image_size": [224, 112], "patch_size": [16, 8]}
+    narrow = {"model_type": "dinov3_vit", "image_size": [224, 112], "patch_size": 16}
+    for given, ratio in ((keys, 1), (narrow, 2)):
+        layer = load_model(given).layer()
+        assert layer.rotary is not None
+        rows, columns = layer.rotary.inv_freq
+        assert columns[16:] == pytest.approx(ratio * rows[:16])
+        assert layer.incomplete_pairs == 26
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [
+        ({"image_size": 0}, "image_size must be an integer above 0, or two of them, got 0"),
+        ({"patch_size": [16]}, r"patch_size must be an integer above 0, or two of them, got \[16"),
+        ({"image_size": 224.5}, "image_size must be an integer above 0, or two of them, got 224.5"),
+        ({"image_size": [224, 8]}, r"image_size must be at least patch_size, got \[\[224, 8\], "),
+    ],
+)
+def test_an_image_without_a_patch_is_refused(keys: dict[str, Any], error: str) -> None:
+    with pytest.raises(FileError, match=error):
+        load_model({"model_type": "dinov3_vit", **keys})
+
+
+QWEN = {
+    "model_type": "qwen",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "seq_length": 8192,
+    "use_logn_attn": True,
+    "rotary_emb_base": 10_000,
+}
+
+
+def test_a_factor_on_queries_that_the_code_of_a_model_has_is_named() -> None:
+    """Qwen's own code: log(i, seq_length) for token i, counted from 1, beyond seq_length."""
+    page = " ".join(str(load_model(QWEN)).split())
+    assert "log n query m times ln(m + 1) / ln(8,192) from m = 8,192 on (use_logn_attn)" in page
+    assert "vllm, llama.cpp and mlx-lm have no such factor" in page
+    assert "log n" not in str(load_model(QWEN | {"use_logn_attn": False}))
+    assert "log n" not in str(load_model(QWEN | {"model_type": "qwen2"}))
+    found = [each for each in ropecli.lint(QWEN) if each.key == "use_logn_attn"]
+    assert [each.rule for each in found] == ["R096"]
+    assert found[0].message == "It has no effect in Transformers, vllm, llama.cpp and mlx-lm."

@@ -152,7 +152,6 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
         (scaled(rope_type="mrope"), "rope_type mrope needs mrope_section"),
         (scaled(rope_type="dynamic"), "needs factor"),
         (scaled(rope_type="yarn", factor=4.0, beta_fast=None), "beta_fast"),
-        (scaled(rope_type="default", use_fope=True), "FoPE .* is another encoding"),
         (scaled(rope_type="deepseek_yarn", factor=4.0), f"needs {ORIGINAL}"),
         (rescaled(DYNAMIC, factor=1e308), "alpha must be finite"),
     ],

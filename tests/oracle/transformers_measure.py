@@ -272,7 +272,8 @@ def embeddings(rotary: Any, config: Any, layer_type: str | None, form: str, axes
         made = run(torch.zeros(1, 8, 64, 64))
     elif "pixel_values" in taken:
         run = _with(rotary, "get_patches_center_coordinates", _patch_centers)
-        made = run(torch.zeros(1, 3, 64, 64))
+        side = config.image_size
+        made = run(torch.zeros(1, 3, side, side))
     elif "ref_pos" in taken:
         points = positions("last", 4)[None]
         made = rotary(points[..., :3], points[..., 3], torch.float32)
@@ -307,9 +308,18 @@ def _compute_embeddings(original: Any) -> Any:
     return replacement
 
 
-def _patch_centers(_original: Any) -> Any:
-    """Return coordinates that become steps of one when the module multiplies them by 2 pi."""
-    return lambda *_, **__: positions("last", 2) / (2 * math.pi)
+def _patch_centers(original: Any) -> Any:
+    """Return coordinates that begin with 0, one patch down and one patch right."""
+
+    def replacement(rows: int, columns: int, **named: Any) -> Any:
+        import torch
+
+        centers = original(rows, columns, **named).reshape(rows, columns, 2)
+        steps = torch.zeros(TOKENS, 2)
+        steps[1], steps[2] = centers[1, 0] - centers[0, 0], centers[0, 1] - centers[0, 0]
+        return steps
+
+    return replacement
 
 
 def _with(rotary: Any, name: str, replacement: Any) -> Any:

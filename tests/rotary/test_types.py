@@ -71,6 +71,8 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("axial", {"axes": 3, "deal_out": True, "take_turns": True}),
     ("axial", {"axes": 3, "sections": [2, 1, 1]}),
     ("axial", {"sections": [3, 1], "axis_order": [1, 0]}),
+    ("axial", {"patches": [14, 20], "axis_order": [1, 0]}),
+    ("axial", {"patches": [3, 5], "deal_out": True, "take_turns": True}),
     ("xpos", {"scale_base": 256.0}),
 ]
 
@@ -331,6 +333,8 @@ def test_a_rope_keeps_the_parameters_it_was_made_from() -> None:
         ("p-rope", {"p": -0.5}, "p must be finite and at least 0, got -0.5"),
         ("p-rope", {}, "rope type p_rope needs p; its parameters are p"),
         ("axial", {"axes": 5}, "axes must be from 1 to 4"),
+        ("axial", {"patches": [14]}, "patches must be at least 1 along each of the 2 axes, got"),
+        ("axial", {"patches": [14, 0]}, "patches must be at least 1 along each of the 2 axes, got"),
         ("axial", {"sections": [8, 8, 8]}, "sections must be the pairs of each of the 2 axes, at "),
         ("axial", {"sections": [30, 30]}, "together at most 32, without take_turns and deal_out"),
         (

@@ -133,8 +133,8 @@ def positions(
         tokens: Token ids, (tokens,) or (rows, tokens), of documents that end with `separator`.
         separator: The token at the end of a document.
         grids: Time, height and width of images and videos in patches, before merging.
-        mrope: How a family of models numbers them: qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v or
-            ernie4.5-vl, as Transformers does.
+        mrope: How a family of models numbers them: qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v,
+            ernie4.5-vl or wan, as Transformers and diffusers do.
         text: Tokens of text before the first grid, after it, and so on.
         seconds: Seconds between two steps in time of a video (Qwen2.5-VL).
         config: The model's config.json, whose vision_config says how patches are merged.

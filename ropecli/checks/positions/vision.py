@@ -22,15 +22,24 @@ class Family:
     timed: bool = False  #: Steps in time are as long as their seconds (Qwen2.5-VL).
     by_frame: bool = False  #: A time stamp, which is text, stands before each frame of a video.
     merges_time: bool = False  #: Frames of a video are merged (ERNIE 4.5-VL).
+    merges_space: bool = True  #: Patches of a frame are merged, as the configuration says.
 
 
-#: As Transformers 5.24 computes them in `get_rope_index`.
+#: As Transformers 5.24 computes them in `get_rope_index`, and diffusers 0.42.1 in its models.
 FAMILIES = {
     "qwen2-vl": Family(models=("qwen2_vl",)),
     "qwen2.5-vl": Family(models=("qwen2_5_vl",), timed=True),
     "qwen3-vl": Family(models=("qwen3_vl", "qwen3_vl_moe"), by_frame=True),
     "glm4v": Family(models=("glm4v", "glm4v_moe"), by_frame=True),
     "ernie4.5-vl": Family(models=("ernie4_5_vl_moe",), merges_time=True),
+    "wan": Family(
+        models=(
+            *("WanTransformer3DModel", "WanVACETransformer3DModel", "SkyReelsV2Transformer3DModel"),
+            *("AnyFlowTransformer3DModel", "HunyuanVideoTransformer3DModel"),
+            *("HunyuanVideo15Transformer3DModel", "MotifVideoTransformer3DModel"),
+        ),
+        merges_space=False,
+    ),
 }
 
 
@@ -100,7 +109,8 @@ class Vision:
         yield "frames are counted from 1", self._number(frame=1)
         yield "frames are one too early", self._number(frame=-1)
         for family, other in FAMILIES.items():
-            if other.timed != own.timed and other.merges_time == own.merges_time:
+            merges = other.merges_time, other.merges_space
+            if other.timed != own.timed and merges == (own.merges_time, own.merges_space):
                 sentence = f"ids are those of {family}, not of {self.family}"
                 yield sentence, self._number(timed=other.timed)
 
@@ -142,6 +152,7 @@ def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int
         raise ArgumentError(f"grid must be time, height and width, got {quote(list(grid))}")
     t, h, w = (at_least("grid", each, 1) for each in grid)
     facts, got = FAMILIES[family], f"got {t},{h},{w}"
+    space = space if facts.merges_space else 1
     if h % space or w % space:
         raise ArgumentError(
             f"height and width of a grid must be multiples of {space}, which become one token, "

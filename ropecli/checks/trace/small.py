@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ropecli.arrays import evenly_spread
-from ropecli.checks.trace.verdict import Trace, judge, text_layers
+from ropecli.checks.trace.verdict import Trace, check_rotates, judge, text_layers
 from ropecli.checks.trace.watch import CACHES, watch
 from ropecli.errors import ArgumentError, FileError, RopecliError
 from ropecli.models.load import check_length, compute, describe
@@ -88,6 +88,7 @@ def trace(
         ) from None
     built = f"Transformers {transformers.__version__}"
     model = compute(described, sequence_length=length)
+    check_rotates(model)
     with _quiet(torch), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         report("building the model")

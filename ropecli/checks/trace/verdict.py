@@ -241,6 +241,8 @@ def judge(
 ) -> Trace:
     """Judge each layer of a model that was watched; arguments as in `Recording.verdict`."""
     checked = _check_expected(expected)
+    if isinstance(checked, Model):
+        check_rotates(checked)
     _check_sight(seen)
     judgement = _Judgement(seen=seen, expected=checked)
     return Trace(
@@ -253,6 +255,14 @@ def judge(
         layers=judgement.layers(),
         seen=seen,
     )
+
+
+def check_rotates(model: Model) -> None:
+    """Refuse a model with an encoding that is not a RoPE: nothing can be compared with it."""
+    if model.other_encoding is not None:
+        raise ArgumentError(
+            f"trace compares rotations, and {model.source} has {model.other_encoding}"
+        )
 
 
 @dataclass(kw_only=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from ropecli.errors import RopecliError
+from ropecli.errors import NoRotaryError, RopecliError
 from ropecli.models.diff import LayerDifference, diff
 from ropecli.models.lint.values import shown, value_or_none
 from ropecli.models.load import compute, describe_config
@@ -58,6 +58,14 @@ class FileReadings:
     def layers(self) -> tuple[Settings, ...]:
         """The settings of each kind of layer of all parts; none of a file that is refused."""
         return value_or_none(lambda: self.described.settings) or ()
+
+    @property
+    def has_none(self) -> bool:
+        """True if the file says that its model has no rotary embedding."""
+        try:
+            return not self.layers and not self.described.settings
+        except RopecliError as error:
+            return isinstance(error, NoRotaryError)
 
     @property
     def problem(self) -> str | None:
@@ -148,6 +156,9 @@ def difference(a: Model | str, b: Model | str) -> str:
     if isinstance(a, str):
         return "the file is not refused"
     found = diff(a, b).layers
+    encodings = [field for layer in found for field in layer.fields if field.name == "encoding"]
+    if encodings:
+        return f"the encoding is {encodings[0].b}"
     said = [_describe_angles(found), _describe_factors(found), _describe_layers(a, b, found)]
     fields = {field.name for layer in found for field in layer.fields if field.matters}
     if "axis" in fields:

@@ -230,9 +230,10 @@ def subjects(described: Description, gguf: GgufFile | None = None) -> list[Subje
     file = Subject(
         of="file", readings=readings, values=described.raw, layers=readings.layers, gguf=gguf
     )
-    if gguf is not None:
+    if described.format != "config.json":
         rotates = any(each.rotates for each in readings.layers) or readings.problem is not None
-        below = _gguf_subjects(file)
+        rotates = rotates and not readings.has_none
+        below = [] if gguf is None else _gguf_subjects(file)
     else:
         parts = [_part_subject(file, part) for part in value_or_none(lambda: described.parts) or ()]
         # Sizes alone may be of any kind of network.

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ropecli.errors import ArgumentError
+from ropecli.models.stacks.diffusers import DIFFUSERS
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.models.stacks.mlx_lm import MLX_LM
 from ropecli.models.stacks.paper import PAPER
@@ -30,4 +32,8 @@ NATIVE = {"config.json": "transformers", "gguf": "llama.cpp"}
 
 def find_stack(described: Description, name: str | None = None) -> Stack:
     """Return the stack of a name; by default the one that the file is made for."""
+    if described.format == DIFFUSERS.name:
+        if name not in (None, DIFFUSERS.name):
+            raise ArgumentError(f"a configuration of diffusers is read as diffusers, got {name}")
+        return DIFFUSERS
     return STACKS[NATIVE[described.format] if name is None else one_of("reading", name, STACKS)]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from ropecli.errors import ArgumentError
+from ropecli.models.fope import SWITCH, with_fope
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, Keys
 from ropecli.models.refusals import NEEDED
 from ropecli.models.settings import Description, Settings
@@ -27,7 +28,6 @@ DUAL_CHUNK = "dual_chunk_attention_config"
 _DUAL_CHUNK_MODELS = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next")
 #: Models whose attention rotates neighbouring coordinates, whatever rope_interleave says.
 _INTERLEAVED = ("axk1", "deepseek_v3", "glm4_moe_lite", "kimi_k2")
-_FOPE = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
 
 
 def read(described: Description) -> tuple[Settings, ...]:
@@ -49,10 +49,6 @@ def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     name = _type(settings, scaling)
     if settings.rope_type in NEEDED and settings.refused is not None:
         refuse(settings.refused)
-    if any(scaling.get(key) for key in _FOPE):
-        raise ArgumentError(
-            "FoPE (arXiv:2412.17739) is another encoding: it has Fourier series, and not a RoPE"
-        )
     if name in BY_ORIGINAL and scaling.get(ORIGINAL) is None:
         scaling[ORIGINAL] = settings.context_length
     server = sequence_length or settings.scaling.get("max_model_len") or settings.context_length
@@ -92,7 +88,13 @@ def _complete(settings: Settings, keys: Keys) -> Settings:
     if "mrope_section" in geometry:
         geometry["mrope_interleaved"] = bool(scaling.get("mrope_interleaved"))
     scaling["max_model_len"] = keys.integer(ORIGINAL)
-    return replace(settings, geometry=geometry, scaling=scaling)
+    completed = replace(settings, geometry=geometry, scaling=scaling)
+    return with_fope(completed) if scaling.get(SWITCH) and _is_plain(settings) else completed
+
+
+def _is_plain(settings: Settings) -> bool:
+    """True where FoPE is looked for: other rope types and the sections of M-RoPE come first."""
+    return settings.rope_type == "default" and "mrope_section" not in settings.geometry
 
 
 def _type(settings: Settings, scaling: dict[str, Any]) -> str:

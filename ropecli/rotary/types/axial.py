@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.errors import ArgumentError
 from ropecli.names import quote
@@ -21,6 +22,7 @@ def axial(
     take_turns: bool = False,
     deal_out: bool = False,
     sections: Sequence[int] | None = None,
+    patches: Sequence[int] | None = None,
 ) -> Table:
     """base^(-2i/s) for each axis, s = 2 (dim // (2 axes)) coordinates of the head being its own.
 
@@ -38,6 +40,8 @@ def axial(
             of having the same table each.
         sections: Pairs of each axis, if not as many (22, 21 and 21 in Wan), each axis having a
             table of its own, base^(-2i/s) with s twice as many.
+        patches: Patches along each axis, if their centres are at 2 pi times -1 to 1 (DINOv3): the
+            frequencies of an axis of N patches are 4 pi / N times as high.
     """
     count = integer("axes", axes)
     if not 1 <= count <= 4 or dim < 2 * count:
@@ -59,7 +63,7 @@ def axial(
             )
         tables = [geometric(base, sizes[axis], denominator=2 * sizes[axis]) for axis in order]
         axis = np.repeat(order, [sizes[each] for each in order])
-        return Table(inv_freq=np.concatenate(tables), axis=tuple(axis.tolist()))
+        return _per_patch(np.concatenate(tables), axis, count, patches)
     if deal_out:
         runs = geometric(base, pairs * count, denominator=dim).reshape(pairs, count).T
     else:
@@ -67,4 +71,21 @@ def axial(
     owners = np.repeat(np.array(order), pairs).reshape(count, pairs)
     if take_turns:
         runs, owners = runs.T, owners.T
-    return Table(inv_freq=runs.ravel(), axis=tuple(owners.ravel().tolist()))
+    return _per_patch(runs.ravel(), owners.ravel(), count, patches)
+
+
+def _per_patch(
+    inv_freq: NDArray[np.float64],
+    axis: NDArray[np.int64],
+    count: int,
+    patches: Sequence[int] | None,
+) -> Table:
+    """Return a table in radians per patch, where coordinates are those of an image from -1 to 1."""
+    if patches is not None:
+        sizes = [integer("patches", each) for each in patches]
+        if len(sizes) != count or min(sizes) < 1:
+            raise ArgumentError(
+                f"patches must be at least 1 along each of the {count} axes, got {quote(patches)}"
+            )
+        inv_freq = 4 * np.pi / np.array(sizes, dtype=np.float64)[axis] * inv_freq
+    return Table(inv_freq=inv_freq, axis=tuple(axis.tolist()))

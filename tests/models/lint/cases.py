@@ -239,6 +239,11 @@ CASES: dict[str, Case] = {
         {"model_type": "llava", "rope_theta": 1e6, "text_config": config(rope_theta=1e6)},
         {"model_type": "llava", "text_config": config(rope_theta=1e6)},
     ),
+    "R133": Case(
+        "rope_scaling.fope_init_factor",
+        config(model_type="of_mine", rope_scaling={"fope_init_factor": 0.5}),
+        config(model_type="of_mine", rope_scaling={"fope_init_factor": None}),
+    ),
     # Scaling.
     **of_scaling(
         YARN,
@@ -246,7 +251,7 @@ CASES: dict[str, Case] = {
             "R010": ("beta_fst", {"beta_fst": 64}, {"beta_fast": 64}),
             "R011": ("colour", {"colour": 1}, {"finetuned": True}),
             "R012": ("attn_factor", {"attn_factor": 0.8782}, {"attn_factor": 1.0}),
-            "R131": ("fope_init_factor", {"fope_init_factor": 0.5}, {"fope_init_factor": None}),
+            "R131": ("rope_dim", {"rope_dim": 256}, {"rope_dim": 0}),
             "R017": ("rope_type", {"rope_type": "yarm"}, {}),
             "R018": ("factor", {"factor": ...}, {}),
             "R019": ("truncate", {"truncate": None}, {"beta_fast": None}),

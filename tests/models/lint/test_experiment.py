@@ -87,12 +87,12 @@ def test_a_key_is_moved_to_where_it_is_read() -> None:
 
 @pytest.mark.parametrize("holder", ["rope_scaling", "rope_parameters"])
 def test_keys_for_which_a_stack_refuses_the_file_are_not_called_unread(holder: str) -> None:
-    fope = {"fope_init_factor": 0.5, "fope_sep_head": True, "colour": 1}
-    found = found_in(config(**{holder: {"rope_type": "default", "rope_theta": 5e5, **fope}}))
-    finding = found[f"{holder}.fope_init_factor"]
+    more = {"rope_dim": 256, "colour": 1}
+    found = found_in(config(**{holder: {"rope_type": "default", "rope_theta": 5e5, **more}}))
+    finding = found[f"{holder}.rope_dim"]
     assert finding.rule == "R131"
-    assert finding.message.startswith("The file is refused by vllm (FoPE (arXiv:2412.17739) ")
-    assert finding.message.endswith("), and not without fope_init_factor and fope_sep_head.")
+    assert finding.message.startswith("The file is refused by vllm (the rotated coordinates must ")
+    assert finding.message.endswith("), and not without rope_dim.")
     unread = "Transformers, llama.cpp and mlx-lm do not read it: nothing changes without it."
     assert found[f"{holder}.colour"].message == unread
 
@@ -131,7 +131,7 @@ def test_a_file_of_many_keys_is_read_a_bounded_number_of_times(
     monkeypatch.setattr(FileReadings, "changed", counted)
     for keys in (
         with_scaling(YARN, **{f"colour_{i}": i for i in range(5000)}),
-        config(**{f"colour_{i}": i for i in range(5000)}, rope_scaling={"fope_sep_head": True}),
+        config(**{f"colour_{i}": i for i in range(5000)}, rope_scaling={"rope_dim": 256}),
     ):
         files.clear()
         found_in(keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from ropecli.models.fope import KEYS as FOPE
 from ropecli.models.keys import CONTEXT
 from ropecli.models.lint.readings import join_stacks, sentence, without_it
 from ropecli.models.lint.rule import Match, Rule
@@ -67,6 +68,26 @@ def misspelt(subject: Subject) -> Iterator[Match]:
                 message = f"{said}{right} is missing.{texts}"
                 fix = {key: None, subject.key(right): value}
                 yield Match(key, message, f"Rename it to {right}.", fix)
+
+
+@Rule(
+    "R133",
+    "note",
+    "FoPE, which is not a RoPE",
+    why="FoPE (arXiv:2412.17739) puts a Fourier series with learned coefficients in the place of "
+    "each frequency, for each head: Intern-S1-Pro has it. What holds for the frequencies of a "
+    "RoPE, such as how far its base reaches, does not hold for it.",
+    cure="Run it by code that reads these keys, its own or vLLM's class of Intern-S1-Pro.",
+    of="part",
+)
+def fope(part: Subject) -> Iterator[Match]:
+    """A model whose keys ask for FoPE, and whose class is not in Transformers, which reads none."""
+    for layer in part.layers:
+        if layer.encoding is not None:
+            names = [name for name in FOPE if layer.scaling.get(name) not in (None, False)]
+            key = part.key(f"{part.holder}.{names[0]}" if part.holder else names[0])
+            yield Match(key, f"It has {layer.encoding}: no rule on frequencies is applied.")
+            return
 
 
 @Rule(

@@ -88,17 +88,19 @@ def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Match]
     "R096",
     "note",
     "a long context by code that stacks do not have",
-    why="use_dynamic_ntk is for the code that came with Qwen, where one long sequence changes the "
-    "base of its whole batch. dual_chunk_attention_config was for an attention that vLLM removed "
-    "in 0.11; its Qwen models no longer start with it. Other stacks run past the trained length "
-    "with unscaled frequencies.",
+    why="use_dynamic_ntk and use_logn_attn are for the code that came with Qwen, where one long "
+    "sequence changes the base of its whole batch, and queries beyond the trained length grow with "
+    "the logarithm of their position. dual_chunk_attention_config was for an attention that vLLM "
+    "removed in 0.11; its Qwen models no longer start with it. Other stacks run past the trained "
+    "length with unscaled frequencies.",
     cure="Stay within the trained length, and remove the key where the file is refused.",
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
     reads=True,
 )
 def one_stack(part: Subject) -> Iterator[Match]:
-    """`use_dynamic_ntk: true` or a `dual_chunk_attention_config`."""
-    names = [name for name in ("use_dynamic_ntk", DUAL_CHUNK) if part.config.get(name)]
+    """`use_dynamic_ntk: true`, `use_logn_attn: true` or a `dual_chunk_attention_config`."""
+    known = ("use_dynamic_ntk", "use_logn_attn", DUAL_CHUNK)
+    names = [name for name in known if part.config.get(name)]
     for name in names:
         yield Match(
             part.key(name), without_it(part.effects(**{name: ...})) or "It is not for text."
