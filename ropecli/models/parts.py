@@ -128,16 +128,13 @@ def _why_not(keys: Keys, *, alone: bool) -> str:
     """Return why a part has no rotary embedding, by its keys and its architecture."""
     kind = keys.architecture.model_type
     named, other = f"model_type {quote(kind)}", table()["other"]
-    for key in _off_switches(keys):
-        value = keys.get(key)
-        return f"{key} is {str(value).lower() if isinstance(value, bool) else quote(value)}"
+    if off := _switched_off(keys):
+        return off
     if kind in other:
         return f"{named} rotates {other[kind]}"
     given = [key for key in ROTARY_KEYS if keys.config.get(key) is not None]
     if kind in table()["none"]:
         return f"{named} has none" + (f", and does not read {join(given)}" if given else "")
-    if keys.get(SPATIAL) is not None:
-        return f"{SPATIAL} is for a rotation by place in space"
     for key, value in keys.facts.get("rotates_where", {}).items():
         if keys.config.get(key, value) != value:
             return f"{named} rotates where {key} is {value}, got {quote(keys.config[key])}"
@@ -147,8 +144,13 @@ def _why_not(keys: Keys, *, alone: bool) -> str:
     return f"no rope_theta, rope_scaling or rope_parameters, and {who} known to have one"
 
 
-def _off_switches(keys: Keys) -> list[str]:
-    """Return the keys of a part that switch rotation off."""
+def _switched_off(keys: Keys) -> str:
+    """Return which key of a part leaves it without a rotation by positions, and its value."""
     off = [key for key in POSITION_KEYS if _other_position(keys, key)]
     off += ["alibi"] if keys.config.get("alibi") is True else []
-    return off + [key for key in SWITCHES if keys.get(key) is False]
+    off += [key for key in SWITCHES if keys.get(key) is False]
+    for key in off:
+        value = keys.get(key)
+        return f"{key} is {str(value).lower() if isinstance(value, bool) else quote(value)}"
+    given = keys.get(SPATIAL) is not None
+    return f"{SPATIAL} is for a rotation by place in space" if given else ""
