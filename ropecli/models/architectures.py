@@ -13,7 +13,7 @@ from ropecli.models.tables import read_table
 table = partial(read_table, __file__)  #: As it is written.
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
-_TABLES = ("other", "parts", "released")  #: Tables that are not entries.
+_TABLES = ("other", "parts", "released", "shapes")  #: Tables that are not entries.
 BASES = ("rope_theta", "rope_scaling", "rope_parameters")  #: Keys that may hold a base.
 
 
@@ -80,6 +80,11 @@ def architecture(model_type: object, config: Mapping[str, Any] = _NO_KEYS) -> Ar
 def released_values(model_type: str | None) -> tuple[Mapping[str, Any], ...]:
     """Return what every released file of a model_type has: `has`, and where, `when` and `layer`."""
     return tuple(table()["released"].get(model_type, ()))
+
+
+def released_shapes(model_type: str | None) -> tuple[tuple[tuple[int, ...], list[float]], ...]:
+    """Return the shapes of released files of a model_type, each with its bases."""
+    return tuple((tuple(sizes), bases) for *sizes, bases in table()["shapes"].get(model_type, ()))
 
 
 def _entry(name: str) -> dict[str, Any]:

@@ -69,7 +69,7 @@ VALUES: dict[str, set[str]] = {
 ENTRIES: dict[str, dict[str, Any]] = {
     name: entry
     for name, entry in table().items()
-    if isinstance(entry, dict) and name not in ("parts", "other", "released")
+    if isinstance(entry, dict) and name not in ("parts", "other", "released", "shapes")
 }
 
 

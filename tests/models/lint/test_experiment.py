@@ -138,10 +138,10 @@ PLANTED: dict[str, dict[str, Any]] = {
     "a size": {"rotary_dim": 32},
 }
 #: Of several layer types, an indexer or parts, of which each reads other keys.
-KINDS = """
-deepseek_v32 deepseek_v4 dots3_note_text gemma3_text gemma4 glm5_next gpt_oss granite_swa laguna
-modernbert molmo2_text olmo3 qwen2_vl
-""".split()
+KINDS: list[str] = [
+    *("deepseek_v32", "deepseek_v4", "dots3_note_text", "gemma3_text", "gemma4", "glm5_next"),
+    *("gpt_oss", "granite_swa", "laguna", "modernbert", "molmo2_text", "olmo3", "qwen2_vl"),
+]
 SIZES = {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 8}
 BARE = {kind: SIZES | {"model_type": kind, "max_position_embeddings": 65_536} for kind in table()}
 OF_KINDS = [

@@ -19,6 +19,8 @@ from ropecli.rotary.frequencies import Table
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
 _USUAL = 10_000.0
 _LONG = 32_768  #: Positions up to which models with the usual base were released.
+#: Rope types whose pairs all rotate; the slow ones of proportional stand still.
+_ALL_ROTATE = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
 #: Multiple of what the base holds from which a context is worth a note. Of 138 unscaled
 #: configurations 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than
 #: four. It is not a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3,
@@ -86,20 +88,23 @@ def default_base(entry: Subject) -> Iterator[Match]:
     "`Men et al. 2024` require 640000 for 32,768 positions.",
     cure="Check rope_theta and the scaling keys against the released model's.",
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
-    rope_types=("default",),
+    rope_types=_ALL_ROTATE,
     requires=("text", "base", "dim", "context"),
 )
 def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[Match]:
-    """A context longer than the slowest wavelength, or above 32,768 with base 10000.
+    """A context longer than the slowest wavelength; unscaled, one above 32,768 with base 10000.
 
-    Only in unscaled layers that see the whole context.
+    Only in layers that see the whole context.
     """
-    if dim < 4 or base <= 1 or not _sees_context(entry):
+    table = entry.table(sequence_length=context)
+    if dim < 4 or base <= 1 or not _sees_context(entry) or table is None:
         return
-    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
-    if context > slowest or (base <= _USUAL and context > _LONG):
-        message = f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
-        message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
+    slowest, unscaled = min(table.inv_freq), entry.rope_type == "default"
+    if context * slowest > 2 * math.pi or (unscaled and base <= _USUAL and context > _LONG):
+        scaled = "" if unscaled else ", scaled,"
+        message = f"With base {base:.10g}{scaled} the slowest of {len(table.inv_freq)} pairs "
+        message += f"completes a turn after {2 * math.pi / slowest:,.0f} positions, and the "
+        message += f"context is {shown(context)}."
         yield Match(entry.key_in_use("rope_theta"), message)
 
 
@@ -122,29 +127,31 @@ def base_holds_less(
 ) -> Iterator[Match]:
     """A context of more than four times the positions that the base holds.
 
-    Only in unscaled layers that see the whole context, and where R092 does not fire.
+    Only in unscaled layers that see the whole context and rotate whole heads, and where R092 does
+    not fire. What does not rotate adds to every score, so a sum of the other cosines says less.
     """
-    if not 2 <= dim <= head_dim or base <= 1 or not _sees_context(entry):
+    if not 2 <= dim == head_dim or base <= 1 or not _sees_context(entry):
         return
     if next(small_base(entry, base, dim, context), None) is not None:
         return
     table = entry.table()
-    held = None if table is None else _held(table, (head_dim - dim) // 2, context // _BEYOND)
+    held = None if table is None else _held(table, context // _BEYOND)
     if held is not None and context > _BEYOND * held:
         message = f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at "
         message += f"distance {held + 1:,} the sum of the cosines is negative."
         yield Match(entry.key_in_use("rope_theta"), message)
 
 
-def _held(table: Table, still: int, last: int) -> int | None:
+def _held(table: Table, last: int) -> int | None:
     """Return the last distance before a negative sum of cosines; None where none is found."""
-    if still >= len(table.inv_freq) or len(table.inv_freq) > _MOST_PAIRS:
+    pairs = len(table.inv_freq)
+    if pairs > _MOST_PAIRS:
         return None
     within = np.outer(np.arange(_STEP), table.inv_freq)
     cosine, sine = np.cos(within), np.sin(within)
-    for begin in range(0, min(last + 2, _MOST_COSINES // len(table.inv_freq)), _STEP):
+    for begin in range(0, min(last + 2, _MOST_COSINES // pairs), _STEP):
         angle = begin * table.inv_freq  # cos(a + b) = cos a cos b - sin a sin b
-        negative = np.vecdot(cosine, np.cos(angle)) - np.vecdot(sine, np.sin(angle)) + still < 0
+        negative = np.vecdot(cosine, np.cos(angle)) - np.vecdot(sine, np.sin(angle)) < 0
         if negative.any():
             return begin + int(negative.argmax()) - 1
     return None

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ropecli.models.architectures import released_values
+from ropecli.models.architectures import released_shapes, released_values
 from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
 from ropecli.models.lint.rule import Match, PartRule
 from ropecli.models.lint.subjects import Subject
-from ropecli.models.lint.values import number
+from ropecli.models.lint.values import number, positive
 from ropecli.models.settings import Settings
+from ropecli.names import join
 
 #: What the formulas take where a file has no such key.
 _DEFAULTS: Mapping[str, Any] = {
     "truncate": True,
+    "beta_fast": 32.0,
     "mscale_all_dim": 0.0,
     "mrope_interleaved": False,
     "partial_rotary_factor": 1.0,
 }
 _SIZES = ("head_dim", "hidden_size", "num_attention_heads", "num_hidden_layers", "qk_rope_head_dim")
+#: Of a shape, as the table has them.
+_SHAPE = ("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim")
+_NEAR = 0.5  #: Doublings, of all sizes together; the next size of a family is one or more away.
+_OTHER_BASE = 10  #: Times that the base of another shape is off where it was lost, not chosen.
 _TOP = ("rope_interleave", "no_rope_layer_interval")
 #: Keys that are next to the scaling keys in the old form, and among them in the new.
 _EITHER = ("rope_theta", "partial_rotary_factor")
@@ -45,16 +52,58 @@ def unlike_released(part: Subject) -> Iterator[Match]:
     """A value that no released file of the model_type has, and that changes the rotation.
 
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
-    another list of layers without position.
+    another list of layers without position. A base is compared with the released model of the
+    nearest shape (hidden size, heads, layers, head dim): of the same shape with any other base, of
+    nearly the same one with a base more than 10 times off.
     """
     rotating = part.rotating
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
-    for row in released_values(part.architecture.model_type):
-        for settings in rotating[:1] if "layer" not in row else rotating:
-            if row.get("layer", settings.kind) == settings.kind:
-                yield from _compare(part, settings, row)
+    found = [
+        match
+        for row in released_values(part.architecture.model_type)
+        for settings in (rotating[:1] if "layer" not in row else rotating)
+        if row.get("layer", settings.kind) == settings.kind
+        for match in _compare(part, settings, row)
+    ]
+    yield from found
+    for match in _compare_base(part, rotating[0]) if rotating else ():
+        if match.key not in {each.key for each in found}:
+            yield match
+
+
+def _compare_base(part: Subject, settings: Settings) -> Iterator[Match]:
+    shape = [positive(_value(part, settings, key)) for key in _SHAPE]
+    released = released_shapes(part.architecture.model_type)
+    base = positive(settings.scaling.get("rope_theta"))
+    if base is None or not released or None in shape:
+        return
+    nearest, bases = min(released, key=lambda each: _distance(shape, each[0]))
+    distance = _distance(shape, nearest)
+    closest = min(bases, key=lambda each: abs(math.log(each / base)))
+    off = max(closest / base, base / closest)
+    if distance > _NEAR or off <= (1 if distance == 0 else _OTHER_BASE):
+        return
+    path, value = _change(part, settings, "rope_theta", closest)
+    texts = by_stack(part.effects_at({path: value}))
+    if texts:
+        sizes = "hidden size {}, {} heads, {} layers, head dim {}".format(*nearest)
+        restore = f"Restore {path}: {_written(bases)}, unless the model was trained with this one."
+        yield Match(
+            path,
+            f"The nearest released {part.architecture.model_type} ({sizes}) has rope_theta "
+            f"{_written(bases)}; here it is {_written([base])}. With {_written([value])}, {texts}.",
+            restore,
+        )
+
+
+def _distance(a: Sequence[float | None], b: Sequence[float]) -> float:
+    """Return how often sizes double between two shapes, in all: sizes of models grow by factors.
+
+    So half as many layers are as far away as twice as many, and as half the hidden size.
+    """
+    return sum(abs(math.log2((x or y) / y)) for x, y in zip(a, b, strict=True))
 
 
 def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Iterator[Match]:
@@ -155,4 +204,4 @@ def _written(values: list[Any]) -> str:
         else f"{v!r:.60}"
         for v in values
     ]
-    return " or ".join(said)
+    return join(said, "or")
