@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.models.keys import FULL
 from ropecli.models.lint.readings import FIRST, ignoring, join_stacks
 from ropecli.models.lint.rule import Match, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
-from ropecli.rotary.frequencies import Table
 
 #: Other keys that hold a base, or change it.
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
@@ -25,7 +25,7 @@ _ALL_ROTATE = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
 #: configurations 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than
 #: four. It is not a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3,
 #: LFM2 by 20.
-_BEYOND = 4
+BEYOND = 4
 _STEP = 512  #: Distances tried at a time.
 _MOST_COSINES = 2**24  #: Of one search, a fraction of a second.
 _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
@@ -135,22 +135,24 @@ def base_holds_less(
     if next(small_base(entry, base, dim, context), None) is not None:
         return
     table = entry.table()
-    held = None if table is None else _held(table, context // _BEYOND)
-    if held is not None and context > _BEYOND * held:
+    held = None if table is None else held_context(table.inv_freq, context)
+    if held is not None and context > BEYOND * held:
         message = f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at "
         message += f"distance {held + 1:,} the sum of the cosines is negative."
         yield Match(entry.key_in_use("rope_theta"), message)
 
 
-def _held(table: Table, last: int) -> int | None:
-    """Return the last distance before a negative sum of cosines; None where none is found."""
-    pairs = len(table.inv_freq)
-    if pairs > _MOST_PAIRS:
+def held_context(inv_freq: NDArray[np.float64], context: int) -> int | None:
+    """Return the last distance before a negative sum of cosines, of up to context / BEYOND.
+
+    None where none is found.
+    """
+    if len(inv_freq) > _MOST_PAIRS:
         return None
-    within = np.outer(np.arange(_STEP), table.inv_freq)
+    within = np.outer(np.arange(_STEP), inv_freq)
     cosine, sine = np.cos(within), np.sin(within)
-    for begin in range(0, min(last + 2, _MOST_COSINES // pairs), _STEP):
-        angle = begin * table.inv_freq  # cos(a + b) = cos a cos b - sin a sin b
+    for begin in range(0, min(context // BEYOND + 2, _MOST_COSINES // len(inv_freq)), _STEP):
+        angle = begin * inv_freq  # cos(a + b) = cos a cos b - sin a sin b
         negative = np.vecdot(cosine, np.cos(angle)) - np.vecdot(sine, np.sin(angle)) < 0
         if negative.any():
             return begin + int(negative.argmax()) - 1

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
-from ropecli.models.keys import ORIGINAL, SHARE, names_of
+from ropecli.models.keys import FULL, ORIGINAL, SHARE, names_of
 from ropecli.models.lint.readings import (
     FIRST,
     difference,
@@ -240,6 +241,24 @@ def _better_place(part: Subject, trial: _Trial) -> str:
     return ""
 
 
+def _by_layer_type(part: Subject, trial: _Trial) -> str:
+    """Return an object of flat scaling keys as one by layer type, if Transformers then reads it."""
+    kinds = {each.kind: each.scaling.get("rope_theta") for each in part.rotating}
+    usual = part.architecture.scaling
+    if (
+        trial.rope_type is not None
+        or not part.architecture.scaling_is_nested
+        or {*usual} - {*kinds}
+    ):
+        return ""
+    scaled = part.keys.facts.get("scaled", (FULL,))
+    plain = {kind: {"rope_type": "default", "rope_theta": kinds[kind]} for kind in usual}
+    meant = {kind: plain[kind] | (trial.value if kind in scaled else {}) for kind in usual}
+    other = part.readings.changed({trial.path: meant}).read_as(FIRST)
+    read = not isinstance(other, str) and not same(part.readings.read_as(FIRST), other)
+    return json.dumps(meant) if read else ""
+
+
 @_Experiment(
     "R129",
     "warning",
@@ -276,6 +295,10 @@ def unread(part: Subject) -> Iterator[Match]:
         elif isinstance(first.value, dict):
             named = first.rope_type is not None
             hint = "Remove it, or use a name of layer_types." if named else hint
+            if written := _by_layer_type(part, first):
+                hint = (
+                    f"Its class has an object for each layer type: write {first.key} as {written}."
+                )
         elif first.rope_type == "" and part.nested:
             hint = f"Remove {them}, or write {them} under the layer types."
         elif has_type:
