@@ -82,11 +82,6 @@ def released_values(model_type: str | None) -> tuple[Mapping[str, Any], ...]:
     return tuple(table()["released"].get(model_type, ()))
 
 
-def released_shapes(model_type: str | None) -> tuple[tuple[tuple[int, ...], list[float]], ...]:
-    """Return the shapes of released files of a model_type, each with its bases."""
-    return tuple((tuple(sizes), bases) for *sizes, bases in table()["shapes"].get(model_type, ()))
-
-
 def _entry(name: str) -> dict[str, Any]:
     """Return an entry with the facts of the one that it is `like`."""
     own = dict(table().get(name, {}))

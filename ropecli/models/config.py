@@ -97,7 +97,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     if "stepped_ntk" in facts:
         scaling["base_seqlen"] = keys.integer("base_seqlen") or facts["stepped_ntk"]
         scaling["training_seqlen"] = keys.integer("training_seqlen") or context
-    set_axes(keys, scaling, placed)
+    set_axes(keys, scaling, placed, rope_type)
     if keys.architecture.model_type is None:
         assumed.append("an architecture like Llama's: no model_type")
     elif not keys.architecture.known:

@@ -470,11 +470,6 @@ GGUF_CASES: dict[str, GgufCase] = {
     **of_gguf(
         {"R133": (_EXT_FACTOR, {_EXT_FACTOR: 64.0}, {_EXT_FACTOR: 1.0})}, "grok", **GGUF_YARN
     ),
-    **of_gguf(
-        {"R134": (_BASE, {"context_length": 131_072}, {"context_length": 40_960})},
-        "qwen3moe",
-        **{"attention.key_length": 128, "rope.dimension_count": 128, _BASE: 1_000_000.0},
-    ),
     **of_gguf({"R115": (_BASE, {_BASE: 10_000.0}, {_BASE: 1_000_000.0})}, context_length=65_536),
     **of_gguf(
         {"R107": (_SECTIONS, {_SECTIONS: [16, 24, 24, 0]}, {_SECTIONS: [8, 12, 12, 0]})}, "qwen2vl"

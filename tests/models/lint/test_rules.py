@@ -233,6 +233,10 @@ def gguf_files() -> Iterator[tuple[str, bytes]]:
         keys = {"rope.scaling.type": kind, "rope.scaling.original_context_length": 8192}
         yield f"{kind}, factor {factor:g}", gguf(llama(**keys | {"rope.scaling.factor": factor}))
     yield "an ext_factor that is not read", gguf(llama(rope__scaling__yarn_ext_factor=64.0))
+    for context in (40_960, 131_072):
+        sizes = {"attention.key_length": 128, "rope.dimension_count": 128, "rope.freq_base": 1e6}
+        header = of_architecture("qwen3moe", context_length=context, **sizes)
+        yield f"Qwen3-MoE, {context} positions", gguf(header)
     original: Json = {"rope__scaling__original_context_length": 4096}
     for name, keys, context in (
         ("", {}, 131_072),

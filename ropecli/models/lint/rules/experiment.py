@@ -241,22 +241,12 @@ def _better_place(part: Subject, trial: _Trial) -> str:
     return ""
 
 
-def _by_layer_type(part: Subject, trial: _Trial) -> str:
-    """Return an object of flat scaling keys as one by layer type, if Transformers then reads it."""
-    kinds = {each.kind: each.scaling.get("rope_theta") for each in part.rotating}
-    usual = part.architecture.scaling
-    if (
-        trial.rope_type is not None
-        or not part.architecture.scaling_is_nested
-        or {*usual} - {*kinds}
-    ):
-        return ""
-    scaled = part.keys.facts.get("scaled", (FULL,))
-    plain = {kind: {"rope_type": "default", "rope_theta": kinds[kind]} for kind in usual}
-    meant = {kind: plain[kind] | (trial.value if kind in scaled else {}) for kind in usual}
-    other = part.readings.changed({trial.path: meant}).read_as(FIRST)
-    read = not isinstance(other, str) and not same(part.readings.read_as(FIRST), other)
-    return json.dumps(meant) if read else ""
+def _by_layer_type(part: Subject, given: dict[str, Any]) -> str:
+    """Return flat scaling keys as an object by layer type."""
+    scaled, kinds = part.keys.facts.get("scaled", (FULL,)), [x.kind for x in part.rotating]
+    bases = [{"rope_theta": each.scaling["rope_theta"]} for each in part.rotating]
+    plain = {k: {"rope_type": "default", **v} for k, v in zip(kinds, bases, strict=True)}
+    return json.dumps({k: v | (given if k in scaled else {}) for k, v in plain.items()})
 
 
 @_Experiment(
@@ -293,12 +283,10 @@ def unread(part: Subject) -> Iterator[Match]:
         elif first.rope_type is None and first.key in FOREIGN:
             hint = f"Write {FOREIGN[first.key]} instead."
         elif isinstance(first.value, dict):
-            named = first.rope_type is not None
-            hint = "Remove it, or use a name of layer_types." if named else hint
-            if written := _by_layer_type(part, first):
-                hint = (
-                    f"Its class has an object for each layer type: write {first.key} as {written}."
-                )
+            if first.rope_type is not None:
+                hint = "Remove it, or use a name of layer_types."
+            elif part.architecture.scaling_is_nested:
+                hint = f"Its class reads it by layer type: {_by_layer_type(part, first.value)}."
         elif first.rope_type == "" and part.nested:
             hint = f"Remove {them}, or write {them} under the layer types."
         elif has_type:

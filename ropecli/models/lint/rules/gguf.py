@@ -9,7 +9,7 @@ from typing import Any
 from ropecli.models.gguf import converter
 from ropecli.models.gguf.architectures import facts_of, mode_of
 from ropecli.models.lint.rule import GgufRule, Match
-from ropecli.models.lint.rules.base import BEYOND, held_context
+from ropecli.models.lint.rules.base import sees_context
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, numbers, shown, value_or_none, whole
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
@@ -279,50 +279,18 @@ def old_factor(header: Subject, given: float) -> Iterator[Match]:
 )
 def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator[Match]:
     """An unscaled rotation of all blocks, and a `context_length` above its slowest wavelength."""
-    if not _is_plain(header) or dim < 4 or base <= 1 or _missing_lists(header):
+    if not sees_context(header) or dim < 4 or base <= 1 or _missing_lists(header):
         return
     slowest = _slowest(base, dim)
-    if context > slowest:
+    if header.layers[0].rope_type == "default" and context > slowest:
         message = f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
         message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
         yield Match(header.key("rope.freq_base"), message)
 
 
-def _is_plain(header: Subject) -> bool:
-    """True of an unscaled rotation of all blocks, which see the whole context."""
-    one = len(header.layers) == 1 and not header.values.get("attention.sliding_window")
-    return one and header.layers[0].rope_type == "default"
-
-
 def _slowest(base: float, dim: int) -> float:
     """Return the slowest wavelength."""
     return float(2 * math.pi * base ** ((dim - 2) / dim))
-
-
-@GgufRule(
-    "R134",
-    "note",
-    "a GGUF's context far beyond what its base holds",
-    why="As in a config.json (R116): scaling keys may have been lost. Qwen3 with base 1000000 was "
-    "trained on 32,768 positions, released with 40,960, and takes 131,072 with yarn.",
-    cure="If the model was not trained with this base at this length, convert again from a "
-    "config.json with its scaling, or run with a smaller context.",
-    requires=("base", "dim", "context"),
-)
-def base_holds_less(header: Subject, base: float, dim: int, context: int) -> Iterator[Match]:
-    """An unscaled rotation of whole heads, and a context of more than 4 times what the base holds.
-
-    Where R115 does not fire.
-    """
-    if not _is_plain(header) or header.layers[0].geometry["head_dim"] != dim or base <= 1:
-        return
-    if context > _slowest(base, dim) or _missing_lists(header):
-        return
-    held = held_context(plain(base, dim), context)
-    if held is not None and context > BEYOND * held:
-        message = f"Base {shown(base)} holds up to {held:,} positions of {shown(context)}: at "
-        message += f"distance {held + 1:,} the sum of the cosines is negative."
-        yield Match(header.key("rope.freq_base"), message)
 
 
 @GgufRule(

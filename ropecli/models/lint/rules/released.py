@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ropecli.models.architectures import released_shapes, released_values
+from ropecli.models.architectures import released_values, table
 from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
 from ropecli.models.lint.rule import Match, PartRule
@@ -27,7 +27,6 @@ _SIZES = ("head_dim", "hidden_size", "num_attention_heads", "num_hidden_layers",
 #: Of a shape, as the table has them.
 _SHAPE = ("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim")
 _NEAR = 0.5  #: Doublings, of all sizes together; the next size of a family is one or more away.
-_OTHER_BASE = 10  #: Times that the base of another shape is off where it was lost, not chosen.
 _TOP = ("rope_interleave", "no_rope_layer_interval")
 #: Keys that are next to the scaling keys in the old form, and among them in the new.
 _EITHER = ("rope_theta", "partial_rotary_factor")
@@ -60,50 +59,38 @@ def unlike_released(part: Subject) -> Iterator[Match]:
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
-    found = [
-        match
-        for row in released_values(part.architecture.model_type)
-        for settings in (rotating[:1] if "layer" not in row else rotating)
-        if row.get("layer", settings.kind) == settings.kind
-        for match in _compare(part, settings, row)
-    ]
-    yield from found
-    for match in _compare_base(part, rotating[0]) if rotating else ():
-        if match.key not in {each.key for each in found}:
-            yield match
+    found: set[str] = set()
+    rows = released_values(part.architecture.model_type)
+    for row in (*rows, *_nearest_base(part, rotating[:1])):
+        for settings in rotating[:1] if "layer" not in row else rotating:
+            if row.get("layer", settings.kind) == settings.kind:
+                for match in _compare(part, settings, row):
+                    if match.key not in found or "near" not in row:
+                        yield match
+                    found.add(match.key)
 
 
-def _compare_base(part: Subject, settings: Settings) -> Iterator[Match]:
-    shape = [positive(_value(part, settings, key)) for key in _SHAPE]
-    released = released_shapes(part.architecture.model_type)
-    base = positive(settings.scaling.get("rope_theta"))
-    if base is None or not released or None in shape:
-        return
-    nearest, bases = min(released, key=lambda each: _distance(shape, each[0]))
-    distance = _distance(shape, nearest)
-    closest = min(bases, key=lambda each: abs(math.log(each / base)))
-    off = max(closest / base, base / closest)
-    if distance > _NEAR or off <= (1 if distance == 0 else _OTHER_BASE):
-        return
-    path, value = _change(part, settings, "rope_theta", closest)
-    texts = by_stack(part.effects_at({path: value}))
-    if texts:
-        sizes = "hidden size {}, {} heads, {} layers, head dim {}".format(*nearest)
-        restore = f"Restore {path}: {_written(bases)}, unless the model was trained with this one."
-        yield Match(
-            path,
-            f"The nearest released {part.architecture.model_type} ({sizes}) has rope_theta "
-            f"{_written(bases)}; here it is {_written([base])}. With {_written([value])}, {texts}.",
-            restore,
-        )
+def _nearest_base(part: Subject, rotating: list[Settings]) -> Iterator[Mapping[str, Any]]:
+    """Yield a row with the bases of the nearest released shape, where they are to be compared.
 
-
-def _distance(a: Sequence[float | None], b: Sequence[float]) -> float:
-    """Return how often sizes double between two shapes, in all: sizes of models grow by factors.
-
-    So half as many layers are as far away as twice as many, and as half the hidden size.
+    Sizes of models grow by factors, so their distance is how often they double, in all: half the
+    layers are as far away as twice as many.
     """
-    return sum(abs(math.log2((x or y) / y)) for x, y in zip(a, b, strict=True))
+    released = table()["shapes"].get(part.architecture.model_type)
+    for settings in rotating if released else ():
+        *shape, base = (positive(_value(part, settings, key)) for key in (*_SHAPE, "rope_theta"))
+        if None in shape or base is None:
+            return
+        far = [
+            (sum(abs(math.log2(x / y)) for x, y in zip(shape, each, strict=False)), each)
+            for each in released
+        ]
+        distance, nearest = min(far)
+        bases = sorted(nearest[len(shape) :], key=lambda each: abs(math.log(each / base)))
+        lost = abs(math.log10(bases[0] / base)) > 1
+        if distance == 0 or (distance <= _NEAR and lost):
+            near = dict(zip(_SHAPE, nearest, strict=False))
+            yield {"near": near, "has": {"rope_theta": bases}}
 
 
 def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Iterator[Match]:
@@ -119,18 +106,21 @@ def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Itera
     texts = by_stack(part.effects_at(changes))
     if not texts:
         return
-    values = [f"{key} {_written([_value(part, settings, key)])}" for key in row.get("when", {})]
+    near = row.get("near", {})
+    like = near or {key: _value(part, settings, key) for key in row.get("when", {})}
+    values = [f"{key} {_written([value])}" for key, value in like.items()]
     alike = f" with {', '.join(values)}" if values else ""
     model_type = part.architecture.model_type
     said = ", ".join(f"{key} {_written(has[key])}" for key in wrong)
     first = next(iter(wrong))
     now = "other layers" if used[first] is None and first in _TOP else _written([used[first]])
+    who = "The nearest released" if near else "Released"
     yield Match(
         next(iter(changes)),
-        f"Released files of {model_type}{alike} have {said}; here {first} is {now}. "
-        f"As released, {texts}.",
+        f"{who} files of {model_type}{alike} have {said}; here {first} is {now}. As released, "
+        f"{texts}.",
         f"Restore {', '.join(f'{path}: {_written([v])}' for path, v in changes.items())}."
-        if first not in _TOP
+        if first not in _TOP and not near
         else "",
     )
 
