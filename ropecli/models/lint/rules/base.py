@@ -135,7 +135,8 @@ def base_holds_less(
     is_text = entry.text or entry.of == "gguf"
     if not is_text or settings.rope_type != "default" or settings.geometry["head_dim"] != dim:
         return
-    if base <= 1 or not sees_context(entry) or context > 2 * math.pi * base ** ((dim - 2) / dim):
+    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
+    if base <= 1 or not sees_context(entry) or (dim >= 4 and context > slowest):
         return
     held = _held(plain(base, dim), context // _BEYOND)
     if held is not None and context > _BEYOND * held and not (base <= _USUAL and context > _LONG):
