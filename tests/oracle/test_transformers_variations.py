@@ -126,7 +126,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "one layer type of two": {"rope_parameters": FULL_ONLY, **TWO_LAYERS},
 }
 #: Its labels are others; their shares have defaults by layer type, or by rope type.
-OWN_LABELS = "DeepseekV4Config NeoMMEConfig MiMoV2FlashConfig"
+OWN_LABELS = "DeepseekV4Config Dots3NoteTextConfig NeoMMEConfig MiMoV2FlashConfig"
 #: The variations of objects by layer type that fail, or are read, for another reason.
 NOT_BY_LAYER = {
     "by layer type": f"{OWN_LABELS} Cosmos3EdgeTextConfig",
@@ -142,7 +142,8 @@ NOT_BY_LAYER = {
     "Qwen2_5_VLTextConfig",
     # Their layer types are another property, or have other names.
     "one layer type of two": "DeepseekV4Config BambaConfig Cosmos3EdgeTextConfig "
-    "Dots3NoteVisionConfig FalconH1Config HrmTextConfig Qwen4ExpTextConfig ZayaConfig",
+    "Dots3NoteTextConfig Dots3NoteVisionConfig FalconH1Config HrmTextConfig Qwen4ExpTextConfig "
+    "ZayaConfig",
 }
 #: They compute nothing by scaling keys, which the library validates all the same; NeoMME refuses
 #: every dictionary that is not nested.
@@ -158,7 +159,6 @@ NEEDED = {"NemotronConfig": {"num_key_value_heads": 8}}
 APART = {
     "CodeGenConfig": "it holds cosines and sines, no frequencies",
     "CohereCompassTextConfig": "it takes one dictionary for each kind of layer",
-    "Dots3NoteTextConfig": "one flat dictionary for layers that have two",
     "EfficientLoFTRConfig": "its table is of a head, its rotation of all heads together",
     "GPTJConfig": "it holds cosines and sines, no frequencies",
     "Llama4VisionConfig": "it holds cosines and sines, no frequencies",
@@ -171,8 +171,7 @@ APART = {
 }
 #: partial_rotary_factor makes a table that fits no query (or one of two kinds of layers).
 SHARELESS = (
-    "Cosmos3EdgeTextConfig DeepseekV4Config Glm4MoeLiteConfig MellumConfig MistralLarge4TextConfig "
-    "Step3p7TextConfig"
+    "Cosmos3EdgeTextConfig Glm4MoeLiteConfig MellumConfig MistralLarge4TextConfig Step3p7TextConfig"
 )
 #: Their head_dim of null takes the place of qk_rope_head_dim, and the table fits no query.
 NULLLESS = "AXK1Config DeepseekV3Config Glm4MoeLiteConfig YoutuConfig"
@@ -194,6 +193,8 @@ CORNERS: list[tuple[str, dict[str, Any]]] = [
     (OF_DOTS3, {"rope_parameters": {"rope_type": "linear", "factor": 4.0}, "rope_theta": 5e5}),
     (OF_DOTS3, {"rope_scaling": {"type": "linear", "factor": 4.0}, "swa_rope_theta": 777.0}),
     (OF_DOTS3, {"rope_parameters": {}}),
+    (OF_DOTS3, {"rope_parameters": {"rope_type": "default", "rope_theta": None}}),
+    (OF_DOTS3, {"rope_parameters": {"sliding_attention": {"rope_theta": None}}}),
     (OF_DOTS3, {"rope_theta": 5e5, "swa_rope_theta": 777.0}),
     *(
         ("DeepseekV4Config", {"rope_scaling": longrope(count, **inner), **outer})
