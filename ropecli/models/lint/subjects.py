@@ -277,9 +277,8 @@ def _scaling_subjects(part: Subject) -> list[Subject]:
         return []
     path = part.path if part.holder is None else part.key(part.holder)
     if not part.nested:
-        # The kind that they scale, if any: DeepSeek-V4's plain layers are not all of the file.
-        scaled = [each for each in part.rotating if each.rope_type != "default"]
-        full = [each for each in scaled or part.rotating if each.name.endswith(FULL)]
+        full = [each for each in part.rotating if each.name.endswith(FULL)]
+        scaled = [each for each in part.rotating if each.rope_type != "default"]  # DeepSeek-V4
         usual = next(iter((*full, *scaled, *part.rotating)), None)
         return [_scaling_subject(part, path, given, usual)]
     by_layer = {each.kind: each for each in part.rotating}
