@@ -115,17 +115,15 @@ def _other_position(keys: Keys, key: str) -> bool:
 
 
 def why_not_rotary(config: Mapping[str, Any]) -> str:
-    """Return why a file has no rotary embedding; where its text model is a part, why that has none.
-
-    An empty string where it has one.
-    """
+    """Return why a file has no rotary embedding: its text model, where that is a part of it."""
     children = (config[key] for key in TEXT if isinstance(config.get(key), dict))
     text = next(filter(None, children), config)
-    return _why_not(Keys(text, architecture(text.get("model_type"), text)), alone=True)
+    why = _why_not(Keys(text, architecture(text.get("model_type"), text)), alone=True)
+    return why or "no part of the file has one"
 
 
 def _why_not(keys: Keys, *, alone: bool) -> str:
-    """Return why a part has no rotary embedding, by its keys and its architecture."""
+    """Return why a part has no rotary embedding, and an empty string where it has one."""
     kind = keys.architecture.model_type
     named, other = f"model_type {quote(kind)}", table()["other"]
     if off := _switched_off(keys):

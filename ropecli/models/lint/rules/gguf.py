@@ -378,12 +378,11 @@ def reciprocal(header: Subject) -> Iterator[Match]:
 )
 def other_base(header: Subject) -> Iterator[Match]:
     """A `rope_freqs.weight` that Llama 3's formula gives for another base than the file's."""
-    bases = [number(each.scaling.get("rope_theta")) for each in header.layers]
-    base = bases[0] if bases else None
+    bases = [b for each in header.layers if (b := number(each.scaling.get("rope_theta")))]
     meant = _base_of(header.tensor(_FREQS), header.dim or 0)
-    if meant is not None and base is not None and abs(base / meant - 1) > _SAME_BASE:
+    if meant and bases and all(abs(base / meant - 1) > _SAME_BASE for base in bases):
         message = f"The divisors are those of base {float(f'{meant:.3g}'):,.0f}, and the base is "
-        message += f"{shown(base)}."
+        message += f"{shown(bases[0])}."
         yield Match(header.key("rope.freq_base"), message)
 
 
