@@ -13,7 +13,7 @@ from ropecli.models.tables import read_table
 table = partial(read_table, __file__)  #: As it is written.
 
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
-_TABLES = ("other", "parts", "released")  #: Tables that are not entries.
+_TABLES = ("other", "parts", "released", "shapes")  #: Tables that are not entries.
 BASES = ("rope_theta", "rope_scaling", "rope_parameters")  #: Keys that may hold a base.
 
 

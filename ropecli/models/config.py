@@ -11,16 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from ropecli.errors import ArgumentError, NoRotaryError
-from ropecli.models.architectures import table
-from ropecli.models.entries import BASE, class_entries, layer_override
+from ropecli.models.entries import BASE, class_entries, layer_override, unread_objects
 from ropecli.models.fope import asks_for_fope, with_fope
 from ropecli.models.geometry import geometry, set_axes
-from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SLIDING, Keys, check_kind_count
+from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SLIDING, Keys, check_kind_count, names_of
 from ropecli.models.layers import split_by_layer
-from ropecli.models.parts import Part, off_switch
+from ropecli.models.parts import Part, why_not_rotary
 from ropecli.models.refusals import failure, refusal, refusal_of_top
 from ropecli.models.settings import INDEXER, Description, Settings
-from ropecli.names import quote
+from ropecli.names import join, quote
 from ropecli.numbers import number
 from ropecli.rotary.factors import Temperature
 
@@ -32,25 +31,11 @@ def settings_of(described: Description) -> tuple[Settings, ...]:
         found += _part_settings(part)
         check_kind_count(found)
     if not found:
-        raise NoRotaryError(f"no rotary position embedding found: {_without_rotary(described.raw)}")
+        raise NoRotaryError(f"no rotary position embedding found: {why_not_rotary(described.raw)}")
     if all(part.path for part in described.parts):
         refused = refusal_of_top(described.raw, described.parts[0].path)
         found = [replace(each, refused=each.refused or refused) for each in found]
     return tuple(found)
-
-
-def _without_rotary(config: Mapping[str, Any]) -> str:
-    model_type, off = config.get("model_type"), off_switch(config)
-    if off is not None:
-        key, value = off
-        return f"{key} is {str(value).lower() if isinstance(value, bool) else quote(value)}"
-    other = table()["other"].get(model_type) if isinstance(model_type, str) else None
-    if other is not None:
-        return f"model_type {quote(model_type)} rotates {other}"
-    keys = "no rope_theta, rope_scaling or rope_parameters"
-    if model_type is None:
-        return f"{keys}, and no model_type that is known to have one"
-    return f"{keys}, and model_type {quote(model_type)} is not known to have one"
 
 
 def _part_settings(part: Part) -> list[Settings]:
@@ -105,10 +90,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         rope_type = "axial"
     if entry["rope_theta"] is None:
         entry["rope_theta"] = BASE
-        why = "no rope_theta, nor one of its other names"
-        if keys.architecture.fixes_base:
-            why = f"the code of model_type {keys.architecture.model_type} fixes it"
-        assumed.append(f"base 10000: {why}")
+        assumed.append(f"base 10000: {_without_base(keys)}")
     original = _original(keys, entry, rope_type, context, nested=nested)
     scaling = entry | {"max_position_embeddings": context}
     if original is not None:
@@ -116,7 +98,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     if "stepped_ntk" in facts:
         scaling["base_seqlen"] = keys.integer("base_seqlen") or facts["stepped_ntk"]
         scaling["training_seqlen"] = keys.integer("training_seqlen") or context
-    set_axes(keys, scaling, placed)
+    set_axes(keys, scaling, placed, rope_type)
     if keys.architecture.model_type is None:
         assumed.append("an architecture like Llama's: no model_type")
     elif not keys.architecture.known:
@@ -163,6 +145,19 @@ def _notes(keys: Keys, placed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"query m times ln(m + 1) / ln({length}) from m = {length} on (use_logn_attn), in the "
             "code that came with the model; vllm, llama.cpp and mlx-lm have no such factor",
         )
+
+
+def _without_base(keys: Keys) -> str:
+    """Return why no key gives the base: there is none, or the architecture's code reads another."""
+    code = f"the code of model_type {keys.architecture.model_type}"
+    if keys.architecture.fixes_base:
+        return f"{code} fixes it"
+    given = [name for name in names_of("rope_theta") if keys.config.get(name) is not None]
+    objects = unread_objects(keys).items()
+    given += [f"{name}.rope_theta" for name, inner in objects if "rope_theta" in (inner or {})]
+    if given:
+        return f"{code} reads {keys.read_name('rope_theta')}, and not {join(given)}"
+    return "no rope_theta, nor one of its other names"
 
 
 def _original(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ropecli.errors import ArgumentError
-from ropecli.models.keys import FULL, SLIDING, Keys, check_kind_count
+from ropecli.models.keys import FULL, SHARE, SLIDING, Keys, check_kind_count
 from ropecli.names import quote
 from ropecli.numbers import number
 
@@ -32,6 +32,8 @@ def entries(keys: Keys) -> dict[str, Entry]:
     if isinstance(keys.own("rope_theta"), list):
         return _entries_of_listed_bases(given, keys)
     if nested_entries(usual, keys):
+        if keys.facts.get("flat") and (given or keys.own("rope_parameters") == {}):
+            return {name: _complete(given, keys) for name in usual}
         return {name: _legacy_entry(name, entry, given, keys) for name, entry in usual.items()}
     local = _local_base(keys)
     if local is None:
@@ -126,12 +128,23 @@ def _legacy_entry(name: str, usual: Entry, given: Mapping[str, Any], keys: Keys)
         entry["rope_theta"] = keys.real(base_key)
     if given and name in facts.get("unstretched", ()):  # DeepSeek-V4: the base is the key's
         del entry["rope_type"]
-        entry = _complete(
-            {"attention_factor": 1.0, **entry, **given, "rope_theta": entry["rope_theta"]}, keys
-        )
+        entry = _complete({**entry, **given, "rope_theta": entry["rope_theta"]}, keys)
+        if entry.get("rope_type") == "yarn":
+            entry.setdefault("attention_factor", 1.0)
     elif name in facts.get("scaled", ()):
         entry |= keys.own("rope_scaling") or {}
+    if usual is not None and "share" in facts:
+        entry[SHARE] = _share_of_all(keys, usual)
     return None if usual is None else _complete(entry, keys)
+
+
+def _share_of_all(keys: Keys, usual: Mapping[str, Any]) -> float | None:
+    """Return the share of the head that layers of all kinds rotate (DeepSeek-V4)."""
+    if keys.config.get(SHARE) is not None:
+        return keys.real(SHARE)
+    rotated, head_dim = keys.integer(keys.facts["share"]), keys.integer("head_dim")
+    given = keys.config.get(keys.facts["share"]) is not None
+    return rotated / head_dim if given and rotated and head_dim else usual[SHARE]
 
 
 def _local_base(keys: Keys) -> float | None:

@@ -128,20 +128,31 @@ def _within_axes(head_dim: int) -> list[tuple[int, int]]:
     return [(i, i + size) for start in (0, block) for i in range(start, start + size)]
 
 
-def set_axes(keys: Keys, scaling: dict[str, Any], parameters: dict[str, Any]) -> None:
-    """Move the sections of M-RoPE from the scaling keys to the parameters."""
+def set_axes(
+    keys: Keys, scaling: dict[str, Any], parameters: dict[str, Any], rope_type: str
+) -> None:
+    """Move the sections of M-RoPE from the scaling keys to the parameters.
+
+    In ERNIE 4.5 VL height and width take turns, and time has the slowest pairs.
+    """
     section = scaling.pop("mrope_section", None) or scaling.pop("xdrope_section", None)
     section = section or keys.config.get("mrope_section")
+    # The sections are of the pairs that rotate, among all pairs of a head.
+    static = rope_type == "proportional" and keys.facts.get("mrope") == "interleaved"
     if section is None:
         section = keys.architecture.defaults.get("mrope_section")
-        if section is None or sum(section) != _pairs(parameters):
+        if section is None or not (static or sum(section) == _pairs(parameters)):
             return
-    parameters["mrope_section"] = section
     if keys.facts.get("mrope") == "height and width first":
-        del parameters["mrope_section"]
-        parameters["axis"] = _height_and_width_first(section)
-    elif takes_turns(keys, scaling.get("mrope_interleaved")):
-        parameters["mrope_interleaved"] = True
+        height, _, time = _three(section)
+        parameters["axis"] = [1, 2] * min(height, MOST_PAIRS) + [0] * min(time, MOST_PAIRS)
+    elif static:
+        sizes, pairs = _three(section), range(parameters["head_dim"] // 2)
+        parameters["axis"] = [i % 3 if i < 3 * sizes[i % 3] else 0 for i in pairs]
+    else:
+        parameters["mrope_section"] = section
+        if takes_turns(keys, scaling.get("mrope_interleaved")):
+            parameters["mrope_interleaved"] = True
 
 
 def takes_turns(keys: Keys, given: object) -> bool:
@@ -156,9 +167,7 @@ def _pairs(parameters: Mapping[str, Any]) -> int:
     return (dim + 1) // 2
 
 
-def _height_and_width_first(section: object) -> list[int]:
-    """Return ERNIE 4.5 VL's axes: height and width take turns, time has the slowest pairs."""
+def _three(section: object) -> list[int]:
     if not isinstance(section, list) or [type(n) for n in section] != [int, int, int]:
         raise ArgumentError(f"mrope_section must be three integers, got {quote(section)}")
-    height, _, time = section
-    return [1, 2] * min(height, MOST_PAIRS) + [0] * min(time, MOST_PAIRS)
+    return section

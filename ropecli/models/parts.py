@@ -8,6 +8,7 @@ from typing import Any
 
 from ropecli.models.architectures import Architecture, architecture, table
 from ropecli.models.keys import ROTARY_KEYS, Keys
+from ropecli.names import join, quote
 
 DEEPEST = 4  #: thinker_config.text_config is two.
 TEXT = ("text_config", "llm_config", "language_config", "language_model_config")
@@ -91,7 +92,7 @@ def _walk(
         for key, value in config.items()
         if key.endswith("_config") and key not in NO_PARTS and isinstance(value, dict)
     ]
-    if _rotates(keys, alone=not any(key in TEXT for key, _ in children)):
+    if not _why_not(keys, alone=not any(key in TEXT for key, _ in children)):
         yield Part(path=path, name=name, keys=keys)
     if depth == DEEPEST:
         return
@@ -113,31 +114,41 @@ def _other_position(keys: Keys, key: str) -> bool:
     return read and isinstance(value, str) and value in OTHER_POSITIONS
 
 
-def off_switch(config: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return the key that leaves a file without a rotary embedding, and its value; or None."""
-    places = (config, *(config[key] for key in TEXT if isinstance(config.get(key), dict)))
-    found = (_off_switch(Keys(each, architecture(each.get("model_type"), each))) for each in places)
-    return next(filter(None, found), None)
+def why_not_rotary(config: Mapping[str, Any]) -> str:
+    """Return why a file has no rotary embedding: its text model, where that is a part of it."""
+    children = (config[key] for key in TEXT if isinstance(config.get(key), dict))
+    text = next(filter(None, children), config)
+    why = _why_not(Keys(text, architecture(text.get("model_type"), text)), alone=True)
+    return why or "no part of the file has one"
 
 
-def _off_switch(keys: Keys) -> tuple[str, Any] | None:
-    """Return the key of a part that switches rotation off, and its value; or None."""
+def _why_not(keys: Keys, *, alone: bool) -> str:
+    """Return why a part has no rotary embedding, and an empty string where it has one."""
+    kind = keys.architecture.model_type
+    named, other = f"model_type {quote(kind)}", table()["other"]
+    if off := _switched_off(keys):
+        return off
+    if kind in other:
+        return f"{named} rotates {other[kind]}"
+    given = [key for key in ROTARY_KEYS if keys.config.get(key) is not None]
+    if kind in table()["none"]:
+        return f"{named} has none" + (f", and does not read {join(given)}" if given else "")
+    for key, value in keys.facts.get("rotates_where", {}).items():
+        if keys.config.get(key, value) != value:
+            return f"{named} rotates where {key} is {value}, got {quote(keys.config[key])}"
+    if given or (keys.architecture.known and alone):
+        return ""
+    who = "no model_type that is" if kind is None else f"{named} is not"
+    return f"no rope_theta, rope_scaling or rope_parameters, and {who} known to have one"
+
+
+def _switched_off(keys: Keys) -> str:
+    """Return which key of a part leaves it without a rotation by positions, and its value."""
     off = [key for key in POSITION_KEYS if _other_position(keys, key)]
     off += ["alibi"] if keys.config.get("alibi") is True else []
     off += [key for key in SWITCHES if keys.get(key) is False]
-    return (off[0], keys.get(off[0])) if off else None
-
-
-def _rotates(keys: Keys, *, alone: bool) -> bool:
-    """True if a part has a rotary embedding, by its keys or by its architecture."""
-    if _off_switch(keys) is not None:
-        return False
-    without = (*table()["none"], *table()["other"])
-    if keys.architecture.model_type in without or keys.get(SPATIAL) is not None:
-        return False
-    wanted = keys.facts.get("rotates_where", {})
-    if any(keys.config.get(key, value) != value for key, value in wanted.items()):
-        return False
-    if any(keys.config.get(key) is not None for key in ROTARY_KEYS):
-        return True
-    return keys.architecture.known and alone
+    for key in off:
+        value = keys.get(key)
+        return f"{key} is {str(value).lower() if isinstance(value, bool) else quote(value)}"
+    given = keys.get(SPATIAL) is not None
+    return f"{SPATIAL} is for a rotation by place in space" if given else ""

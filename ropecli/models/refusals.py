@@ -115,7 +115,7 @@ def _written(keys: Keys, name: str) -> Mapping[str, Any]:
     """Return the scaling keys of a kind of layer as the file has them, or else the defaults."""
     usual = keys.architecture.scaling
     given = keys.scaling or usual
-    nested = given.get(name, usual.get(name))
+    nested = given.get(name, None if keys.facts.get("flat") else usual.get(name))
     return nested if isinstance(nested, dict) else given
 
 
@@ -137,7 +137,7 @@ def _has_null_base(keys: Keys, name: str, written: Mapping[str, Any]) -> bool:
     if bases and name not in bases:
         return False
     base_key = bases.get(name, "rope_theta")
-    if not bases and "rope_theta" in written:
+    if "rope_theta" in written and (not bases or keys.facts.get("flat")):
         return written["rope_theta"] is None
     return base_key not in keys.unread_keys and keys.config.get(base_key, 0) is None
 

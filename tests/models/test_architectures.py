@@ -19,6 +19,7 @@ FACTS: dict[str, Any] = {
     "deal_out": bool,
     "defaults": dict,
     "direction": str,
+    "flat": bool,
     "head_dim": str,
     "ignores": list,
     "indexer": dict,
@@ -46,6 +47,7 @@ FACTS: dict[str, Any] = {
     "scale": (float, str),
     "scale_share": float,
     "scaled": list,
+    "share": str,
     "softmax": str,
     "source": str,
     "stepped_ntk": int,
@@ -69,7 +71,7 @@ VALUES: dict[str, set[str]] = {
 ENTRIES: dict[str, dict[str, Any]] = {
     name: entry
     for name, entry in table().items()
-    if isinstance(entry, dict) and name not in ("parts", "other", "released")
+    if isinstance(entry, dict) and name not in ("parts", "other", "released", "shapes")
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ropecli
-from ropecli.checks.trace.verdict import Seen
+from ropecli.checks.trace.verdict import Recording
 from ropecli.errors import ArgumentError, RopecliError
 from ropecli.models.load import load_model
 
@@ -76,7 +76,7 @@ def test_readings_with_and_without_it_differ() -> None:
 
 def test_trace_names_it_in_place_of_a_verdict() -> None:
     with pytest.raises(ArgumentError, match=f"trace compares rotations, and .* has {NAMED}$"):
-        Seen().verdict(load_model(INTERN))
+        Recording().verdict(load_model(INTERN))
 
 
 def test_nothing_is_rotated_by_it() -> None:

@@ -35,6 +35,16 @@ DEEPSEEK_V4 = {
     "compress_rope_theta": 2e5,
     "rope_scaling": {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65_536},
 }
+LONGROPE = {
+    "rope_type": "longrope",
+    "factor": 8.0,
+    "original_max_position_embeddings": 4096,
+    "partial_rotary_factor": 0.25,  # not read
+    **dict.fromkeys(("short_factor", "long_factor"), [2.0] * 128),
+}
+PLAIN = {"rope_type": "default", "rope_theta": 123.0}
+PROPORTIONAL = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+QWENS = ("qwen3_5_text", "qwen4_exp_text")
 MOLMO_2 = LLAMA | {
     "model_type": "molmo2_text",
     "num_hidden_layers": 4,
@@ -121,6 +131,13 @@ READ: list[dict[str, Any]] = [
     # A truncate of null is as good as false.
     *(GPT_OSS | {"rope_scaling": GPT_OSS["rope_scaling"] | {"truncate": each}} for each in MAYBE),
     DEEPSEEK_V4,  # whose compressed layers are not stretched
+    DEEPSEEK_V4 | {"qk_rope_head_dim": 128, "head_dim": 256},
+    # The share is that of all layers, and LongRoPE has its attention factor.
+    DEEPSEEK_V4 | {"partial_rotary_factor": 0.5, "rope_scaling": LONGROPE},
+    # Flat keys are for all layer types, an empty object too.
+    *({"model_type": "dots3_note_text", "rope_parameters": each} for each in ({}, PLAIN)),
+    # The sections are for the pairs that rotate, of all pairs of a head.
+    *({"model_type": each, "rope_parameters": PROPORTIONAL} for each in QWENS),
     LOCAL,  # a local base in an unknown model: its scaling is for the full layers
     MODERNBERT,
     MODERNBERT | {"position_embedding_type": "absolute"},  # not read

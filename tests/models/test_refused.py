@@ -101,12 +101,21 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
             )
         ),
         *(
-            (SIZES | {"model_type": model_type, "rope_theta": 10_000.0}, why)
-            for model_type, why in (
+            (SIZES | {"model_type": kind, "rope_theta": 1e4, "num_hidden_layers": 40}, why)
+            for kind, why in (
                 ("lightglue", "learned projections"),
                 ("vjepa2", "the other layout"),
+                ("nemotron_h", "model_type 'nemotron_h' has none, and does not read rope_theta$"),
+                ("baichuan", "'baichuan' rotates where num_hidden_layers is 32, got 40$"),
             )
         ),
+        (SIZES | {"model_type": "nemotron_h"}, "model_type 'nemotron_h' has none$"),
+        (
+            {"text_config": SIZES | {"model_type": "bloom", "rope_theta": 1e4}},
+            "'bloom' has none, and does not read rope_theta$",
+        ),
+        ({"spatial_rope_base_frequency": 20.0}, "is for a rotation by place in space$"),
+        ({"model_type": "mystery"}, "no rope_theta, rope_scaling or rope_parameters, and model_ty"),
         *(
             (SIZES | {"rope_theta": 10_000, "rope_scaling": None} | model_type | keys, f"{why}$")
             for model_type in ({}, {"model_type": "granitemoehybrid"})

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from helpers import assert_within
-from oracle.transformers_classes import OFF, WITHOUT, cases
+from oracle.transformers_classes import OFF, TWEAKS, WITHOUT, cases
 from oracle.transformers_measure import Kind, measure
 
 from ropecli import Rotary
@@ -57,6 +57,32 @@ def test_class(name: str, tmp_path: Path) -> None:
         file.write_text(json.dumps(form | {"model_type": config.model_type}, default=str))
         for kind in kinds:
             assert_same(rotary_of(file, kind, config.model_type), kind)
+
+
+FLAT = {"rope_type": "default", "rope_theta": 123.0}
+PROPORTIONAL = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("corner", "keys"),
+    [
+        ("Dots3NoteTextConfig", {"rope_parameters": FLAT}),
+        ("DeepseekV4Config", {"partial_rotary_factor": 0.5}),
+        ("Qwen3_5TextConfig", {"rope_parameters": PROPORTIONAL}),
+        # Its indexer takes the cosines of whole heads.
+        ("Qwen4ExpTextConfig", {"rope_parameters": PROPORTIONAL, "indexer_head_dim": 256}),
+    ],
+)
+def test_corner(
+    corner: str, keys: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TWEAKS, corner, TWEAKS.get(corner, {}) | keys)
+    config = cases()[corner].config()
+    given = {key: value for key, value in config.to_dict().items() if key != "rope_parameters"}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(given | keys, default=str))
+    for kind in measure(cases()[corner]):
+        assert_same(rotary_of(file, kind, config.model_type), kind)
 
 
 @pytest.mark.parametrize("off", OFF)

@@ -126,7 +126,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "one layer type of two": {"rope_parameters": FULL_ONLY, **TWO_LAYERS},
 }
 #: Its labels are others; their shares have defaults by layer type, or by rope type.
-OWN_LABELS = "DeepseekV4Config NeoMMEConfig MiMoV2FlashConfig"
+OWN_LABELS = "DeepseekV4Config Dots3NoteTextConfig NeoMMEConfig MiMoV2FlashConfig"
 #: The variations of objects by layer type that fail, or are read, for another reason.
 NOT_BY_LAYER = {
     "by layer type": f"{OWN_LABELS} Cosmos3EdgeTextConfig",
@@ -142,7 +142,8 @@ NOT_BY_LAYER = {
     "Qwen2_5_VLTextConfig",
     # Their layer types are another property, or have other names.
     "one layer type of two": "DeepseekV4Config BambaConfig Cosmos3EdgeTextConfig "
-    "Dots3NoteVisionConfig FalconH1Config HrmTextConfig Qwen4ExpTextConfig ZayaConfig",
+    "Dots3NoteTextConfig Dots3NoteVisionConfig FalconH1Config HrmTextConfig Qwen4ExpTextConfig "
+    "ZayaConfig",
 }
 #: They compute nothing by scaling keys, which the library validates all the same; NeoMME refuses
 #: every dictionary that is not nested.
@@ -158,7 +159,6 @@ NEEDED = {"NemotronConfig": {"num_key_value_heads": 8}}
 APART = {
     "CodeGenConfig": "it holds cosines and sines, no frequencies",
     "CohereCompassTextConfig": "it takes one dictionary for each kind of layer",
-    "Dots3NoteTextConfig": "one flat dictionary for layers that have two",
     "EfficientLoFTRConfig": "its table is of a head, its rotation of all heads together",
     "GPTJConfig": "it holds cosines and sines, no frequencies",
     "Llama4VisionConfig": "it holds cosines and sines, no frequencies",
@@ -171,12 +171,49 @@ APART = {
 }
 #: partial_rotary_factor makes a table that fits no query (or one of two kinds of layers).
 SHARELESS = (
-    "Cosmos3EdgeTextConfig DeepseekV4Config Glm4MoeLiteConfig MellumConfig MistralLarge4TextConfig "
-    "Step3p7TextConfig"
+    "Cosmos3EdgeTextConfig Glm4MoeLiteConfig MellumConfig MistralLarge4TextConfig Step3p7TextConfig"
 )
 #: Their head_dim of null takes the place of qk_rope_head_dim, and the table fits no query.
 NULLLESS = "AXK1Config DeepseekV3Config Glm4MoeLiteConfig YoutuConfig"
 LEFT_OUT = {"share": SHARELESS, "a head dim of null": NULLLESS, **NOT_BY_LAYER}
+SHARED = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
+OF_DOTS3 = "Dots3NoteTextConfig"
+
+
+def longrope(count: int, **keys: Any) -> dict[str, Any]:
+    """Scaling keys of LongRoPE with lists of `count` numbers."""
+    lists = {"short_factor": [1 + i / 100 for i in range(count)], "long_factor": [2.0] * count}
+    length = {"original_max_position_embeddings": 4096}
+    return {"rope_type": "longrope", "factor": 8.0, **lists, **length, **keys}
+
+
+#: Flat keys of a class with several tables, and a share or sections that fit no default.
+CORNERS: list[tuple[str, dict[str, Any]]] = [
+    (OF_DOTS3, {"rope_parameters": {"rope_type": "default", "rope_theta": 123.0}}),
+    (OF_DOTS3, {"rope_parameters": {"rope_type": "linear", "factor": 4.0}, "rope_theta": 5e5}),
+    (OF_DOTS3, {"rope_scaling": {"type": "linear", "factor": 4.0}, "swa_rope_theta": 777.0}),
+    (OF_DOTS3, {"rope_parameters": {}}),
+    (OF_DOTS3, {"rope_parameters": {"rope_type": "default", "rope_theta": None}}),
+    (OF_DOTS3, {"rope_parameters": {"sliding_attention": {"rope_theta": None}}}),
+    (OF_DOTS3, {"rope_theta": 5e5, "swa_rope_theta": 777.0}),
+    *(
+        ("DeepseekV4Config", {"rope_scaling": longrope(count, **inner), **outer})
+        for count in (32, 128)
+        for inner in ({}, {"partial_rotary_factor": 0.5})
+        for outer in ({}, {"partial_rotary_factor": 0.5}, {"qk_rope_head_dim": 256})
+    ),
+    ("DeepseekV4Config", {"rope_parameters": YARN, "partial_rotary_factor": 0.5}),
+    ("DeepseekV4Config", {"rope_parameters": {"partial_rotary_factor": 0.5}}),
+    *(
+        (name, {"rope_parameters": {**SHARED, **keys}})
+        for name in ("Qwen3_5TextConfig", "Qwen3_5MoeTextConfig", "Qwen4ExpTextConfig")
+        for keys in (
+            {},
+            {"factor": 2.0, "mrope_section": [11, 11, 10]},
+            {"partial_rotary_factor": 1.0},
+        )
+    ),
+]
 TOLERANCE = 3e-6  #: float32 tables, scaled: ln(base) 2^-24, and a few roundings of 2^-24 each.
 FACTORS = 1e-6
 
@@ -201,6 +238,13 @@ def test_class(name: str) -> None:
         if name not in LEFT_OUT.get(variation, "")
     )
     assert compared  # the library refuses some of them; not all
+
+
+@pytest.mark.parametrize(("corner", "keys"), CORNERS)
+def test_corner(corner: str, keys: dict[str, Any]) -> None:
+    if not compare(corner, keys):
+        with pytest.raises(FileError):
+            load_model(keys | {"model_type": cases()[corner].config_class.model_type})
 
 
 def test_refusals(name: str) -> None:

@@ -15,7 +15,7 @@ import ropecli
 pytestmark = pytest.mark.oracle
 
 #: Reasons for models that take no tokens, or do not rotate without further keys.
-REASONS = "no model of tokens takes a|missing .* required positional|not known to have one"
+REASONS = "no model of tokens takes a|missing .* required positional|not known to have one|has none"
 #: Models that the library cannot build or run with tokens alone by default.
 REFUSED = """
 bamba blt blt_local_decoder blt_local_encoder chameleon clvp clvp_encoder cohere_compass

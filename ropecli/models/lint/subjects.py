@@ -279,7 +279,9 @@ def _scaling_subjects(part: Subject) -> list[Subject]:
     path = part.path if part.holder is None else part.key(part.holder)
     if not part.nested:
         full = [each for each in part.rotating if each.name.endswith(FULL)]
-        usual = next(iter((*full, *part.rotating)), None)
+        # DeepSeek-V4 scales other layers than the first.
+        scaled = [each for each in part.rotating if each.rope_type != "default"]
+        usual = next(iter((*full, *scaled, *part.rotating)), None)
         return [_scaling_subject(part, path, given, usual)]
     by_layer = {each.kind: each for each in part.rotating}
     nested = {layer: value for layer, value in given.items() if isinstance(value, dict)}

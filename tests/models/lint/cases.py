@@ -452,6 +452,7 @@ _PHI3_SET = _PHI3 | {"phi3.rope.scaling.attn_factor": 1.04}
 _UP, _ONES = float32([1.0 + i for i in range(32)]), float32([1.0] * 32)
 _RISING = {"rope_factors_long.weight": _UP, "rope_factors_short.weight": _ONES}
 _EXCHANGED = {"rope_factors_long.weight": _ONES, "rope_factors_short.weight": _UP}
+_EXT_FACTOR = "rope.scaling.yarn_ext_factor"
 GGUF_CASES: dict[str, GgufCase] = {
     "R103": GgufCase("general.architecture", of_architecture("my_arch"), llama()),
     **of_gguf(
@@ -470,6 +471,9 @@ GGUF_CASES: dict[str, GgufCase] = {
             "R109": (_FACTOR, GGUF_YARN | {"context_length": 16_384}, GGUF_YARN),
             "R111": ("rope.scale_linear", {"rope.scale_linear": 2.0}, {_FACTOR: 1.0}),
         }
+    ),
+    **of_gguf(
+        {"R134": (_EXT_FACTOR, {_EXT_FACTOR: 64.0}, {_EXT_FACTOR: 1.0})}, "grok", **GGUF_YARN
     ),
     **of_gguf({"R115": (_BASE, {_BASE: 10_000.0}, {_BASE: 1_000_000.0})}, context_length=65_536),
     **of_gguf(

@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from helpers import for_each
+from models.configs import ALL
 from models.lint.cases import LLAMA3, YARN, by_layer_type, config, with_scaling
 from models.lint.test_mistakes import CORPUS, SOUND
 
-from ropecli.models.lint.readings import MEASURED, FileReadings, join_stacks
+from ropecli import Model, load_model
+from ropecli.errors import RopecliError
+from ropecli.models.architectures import table
+from ropecli.models.diff import diff
+from ropecli.models.lint.readings import MEASURED, FileReadings, join_stacks, with_changes
 from ropecli.models.lint.rule import Finding, rules
 from ropecli.models.lint.rules.experiment import MOST_KEYS
 from ropecli.models.lint.run import lint
@@ -117,6 +123,97 @@ def test_sound_files_have_no_finding() -> None:
     files += SOUND.values()
     found = {(keys.get("model_type"), key) for keys in files for key in found_in(keys)}
     assert found == MEASURED_DIFFERENCES
+
+
+#: Keys that some layer type, or none, of a file may read.
+PLANTED: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "yarn": {"rope_scaling": YARN | {"beta_fast": 32, "beta_slow": 1, "colour": 1}},
+    "linear": {"rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+    "no type": {"rope_scaling": {"factor": 8.0}},
+    "the new form": {"rope_parameters": YARN | {"rope_theta": 5e5}},
+    "a base": {"rope_theta": 123_456.0},
+    "a share": {"partial_rotary_factor": 0.5},
+    "an original length": {"original_max_position_embeddings": 2048},
+    "a size": {"rotary_dim": 32},
+}
+#: Of several layer types, an indexer or parts, of which each reads other keys.
+KINDS: list[str] = [
+    *("deepseek_v32", "deepseek_v4", "dots3_note_text", "gemma3_text", "gemma4", "glm5_next"),
+    *("gpt_oss", "granite_swa", "laguna", "modernbert", "molmo2_text", "olmo3", "qwen2_vl"),
+]
+SIZES = {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 8}
+BARE = {kind: SIZES | {"model_type": kind, "max_position_embeddings": 65_536} for kind in table()}
+OF_KINDS = [
+    (f"{k}: {p}", BARE[k] | keys) for k in KINDS for p, keys in PLANTED.items() if k in BARE
+]
+EVERY_FILE = [
+    (f"{name}: {plant}", keys | planted)
+    for name, keys in {**CORPUS, **ALL, **BARE}.items()
+    for plant, planted in PLANTED.items()
+]
+
+
+def tables(keys: Mapping[str, Any], stack: str) -> Model | None:
+    """Return all parts of a file as a stack reads them; None where it refuses the file."""
+    try:
+        return load_model(keys, reading=stack)
+    except (RopecliError, ArithmeticError):
+        return None
+
+
+def assert_removable(keys: dict[str, Any]) -> None:
+    """Assert that without what a rule calls removable every stack has the same tables."""
+    for finding in lint(keys):
+        removed = {path: ... for path, value in finding.fix.items() if value is None}
+        if len(removed) < len(finding.fix):
+            continue  # renamed
+        if finding.rule == "R129":
+            removed[finding.key] = ...
+        without = with_changes(keys, removed)
+        for stack in MEASURED if removed else ():
+            before, after = tables(keys, stack), tables(without, stack)
+            assert (before is None) == (after is None), (finding, stack)
+            if before is not None and after is not None:
+                assert diff(before, after).same, (finding, stack)
+
+
+@for_each("name, keys", [*OF_KINDS, *EVERY_FILE[::97]])
+def test_what_is_called_removable_changes_no_layer_of_any_stack(
+    name: str, keys: dict[str, Any]
+) -> None:
+    assert_removable(keys)
+
+
+@pytest.mark.slow
+@for_each("name, keys", EVERY_FILE)
+def test_what_is_called_removable_changes_no_layer_of_any_file(
+    name: str, keys: dict[str, Any]
+) -> None:
+    assert_removable(keys)
+
+
+def test_flat_keys_are_judged_by_the_layers_that_they_scale() -> None:
+    scaled = YARN | {"original_max_position_embeddings": 4096, "beta_fst": 64, "attn_factor": 0.5}
+    found = lint(BARE["deepseek_v4"] | {"rope_scaling": scaled})
+    hints = {finding.rule: finding.hint for finding in found}
+    assert hints["R010"] == "Rename it to beta_fast."
+    assert hints["R012"].startswith("Replace it by attention_factor: ")
+    assert "R092" not in hints  # of the layers with a window, whose base is another
+
+
+def test_a_factor_is_idle_if_no_layer_type_reads_it() -> None:
+    idle = LLAMA3 | {"original_max_position_embeddings": 1 << 19}
+    bases = {
+        "num_hidden_layers": 2,
+        "model_type": "granite_swa",
+        "max_position_embeddings": 1 << 20,
+    }
+    for other, rules_found in ((1e4, {"R051"}), (1e7, set())):
+        found = lint(
+            config(**bases, rope_theta=1e4, rope_scaling=idle, layer_rope_theta=[1e4, other])
+        )
+        assert {finding.rule for finding in found} & {"R051"} == rules_found
 
 
 def test_a_file_of_many_keys_is_read_a_bounded_number_of_times(

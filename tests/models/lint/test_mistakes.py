@@ -196,7 +196,7 @@ LINEAR: dict[str, Any] = {
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
     "max_position_embeddings": 16_384,
-    "rope_theta": 20_000.0,
+    "rope_theta": 10_000.0,
     "rope_scaling": {"type": "linear", "factor": 4.0, ORIGINAL: 4096},
 }
 DEEPSEEK_CODER = LINEAR | {
@@ -205,6 +205,19 @@ DEEPSEEK_CODER = LINEAR | {
 }
 QWEN = example("qwen2.5-7b")
 SCALED_VL = {"type": "yarn", "factor": 4.0, ORIGINAL: 32_768}
+CONTEXT = "max_position_embeddings"
+YARN_4: dict[str, Any] = {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, ORIGINAL: 32_768}}
+KIMI = example("kimi-k2")
+MINIMAX_M2: dict[str, Any] = {
+    "model_type": "minimax_m2",
+    "hidden_size": 3072,
+    "num_hidden_layers": 62,
+    "num_attention_heads": 48,
+    "head_dim": 128,
+    "rotary_dim": 64,
+    "max_position_embeddings": 196_608,
+    "rope_theta": 5_000_000,
+}
 #: Each mistake: a sound file, other keys, and the rule that finds it.
 MEANT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (GEMMA3_27B, {"rope_scaling": None}, "R005"),
@@ -231,6 +244,29 @@ MEANT: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (NEMO, {"head_dim": None}, "R005"),
     (QWEN, {"rope_theta": 10_000.0}, "R005"),
     (example("phi-4-mini"), {ORIGINAL: None}, "R023"),
+    *(
+        (example("qwen3-8b"), {**YARN_4, "rope_theta": base, CONTEXT: context}, rule)
+        for base, context, rule in (
+            (None, 40_960, "R005"),
+            (None, 131_072, "R005"),
+            (10_000, 40_960, "R005"),
+            (1000, 40_960, "R005"),
+            (1000, 40_960, "R092"),
+        )
+    ),
+    (
+        example("llama-3.1-8b"),
+        {"rope_theta": 1.2e6, "rope_scaling": {"rope_type": "dynamic", "factor": 8.0}},
+        "R005",
+    ),
+    (
+        KIMI,
+        {"rope_scaling": {k: v for k, v in KIMI["rope_scaling"].items() if k != "beta_fast"}},
+        "R005",
+    ),
+    (MINIMAX_M2, {"rotary_dim": None}, "R005"),
+    # Of nearly the same shape, and of its own.
+    (example("qwen3-8b", num_hidden_layers=34), {"rope_theta": None}, "R005"),
 ]
 
 
@@ -245,6 +281,26 @@ def test_a_value_that_no_released_file_has_is_found_and_the_released_is_not(
     wrong = without_null(sound | keys)
     assert rule in {each.rule for each in lint(wrong) if each.level != "note"}
     assert {each.rule for each in lint(sound) if each.level != "note"} == set()
+
+
+@for_each(
+    "keys, bases",
+    [
+        ({}, "1000000"),
+        ({"num_hidden_layers": 34, "rope_theta": 10_000.0}, "1000000"),
+        ({"num_hidden_layers": 34, "rope_theta": 500_000.0}, ""),  # chosen, as it is no tenth
+        ({"num_hidden_layers": 18, "rope_theta": 10_000.0}, ""),  # another model
+        ({"hidden_size": 2560, "rope_theta": 1000.0}, "1000000 or 5000000"),
+        ({"hidden_size": 2560, "rope_theta": 5_000_000.0}, ""),
+    ],
+)
+def test_a_base_is_compared_with_the_nearest_released_shape(
+    keys: dict[str, Any], bases: str
+) -> None:
+    found = lint(example("qwen3-8b", **{"rope_theta": 1e5, **keys}))
+    (message,) = [each.message for each in found if each.rule == "R005"] or [""]
+    said = f"head_dim 128 have rope_theta {bases}; here rope_theta is "
+    assert said in message if bases else message == ""
 
 
 #: SmolLM2 135M: SmolLM and SmolLM2 are the only ones with this key.

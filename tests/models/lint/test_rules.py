@@ -162,7 +162,13 @@ WITHOUT_BASE: dict[str, Json] = {
     "rope_parameters": {"rope_theta": None, "rope_parameters": {"rope_theta": 5e5}},
     "rope_scaling": {"rope_theta": None, "rope_scaling": {"rope_theta": 5e5}},
 }
+FLAT: Json = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}
 FILES: dict[str, Json] = {
+    "Gemma 3, flat keys in the new form": {
+        **{key: value for key, value in GEMMA_3.items() if not key.startswith("rope_")},
+        "sliding_window": 1024,
+        "rope_parameters": FLAT,
+    },
     **{rule_id: case.fires for rule_id, case in CASES.items()},
     "YaRN, a lone mscale without a stretch": with_scaling(YARN, factor=1.0, mscale=0.707),
     "YaRN, attention factor of four digits": with_scaling(YARN | {"attention_factor": 1.139}),
@@ -226,6 +232,19 @@ def gguf_files() -> Iterator[tuple[str, bytes]]:
     for kind, factor in product(("linear", "yarn"), (0.0, 2.0)):
         keys = {"rope.scaling.type": kind, "rope.scaling.original_context_length": 8192}
         yield f"{kind}, factor {factor:g}", gguf(llama(**keys | {"rope.scaling.factor": factor}))
+    yield "an ext_factor that is not read", gguf(llama(rope__scaling__yarn_ext_factor=64.0))
+    for context in (40_960, 131_072):
+        sizes = {"attention.key_length": 128, "rope.dimension_count": 128, "rope.freq_base": 1e6}
+        header = of_architecture("qwen3moe", context_length=context, **sizes)
+        yield f"Qwen3-MoE, {context} positions", gguf(header)
+    original: Json = {"rope__scaling__original_context_length": 4096}
+    for name, keys, context in (
+        ("", {}, 131_072),
+        (" 4k", original, 4096),
+        (" 8k", original, 8192),
+    ):
+        header = of_architecture("phi3", rope__freq_base=1e4, context_length=context, **keys)
+        yield f"Phi-3{name} without factors", gguf(header)
     for dim, base in ((64, 5e5), (128, 5e5), (128, 1e6)):
         divisors = float32([1 / each for each in llama3_scale(base, dim)])
         sizes = {"attention.key_length": dim, "rope.dimension_count": dim}

@@ -7,18 +7,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.models.keys import FULL
 from ropecli.models.lint.readings import FIRST, ignoring, join_stacks
 from ropecli.models.lint.rule import Match, PartRule, Rule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
-from ropecli.rotary.frequencies import Table
+from ropecli.models.settings import Settings
+from ropecli.rotary.frequencies import plain
 
 #: Other keys that hold a base, or change it.
 _OTHER = ("rope_ratio", "rope_local_base_freq", "global_rope_theta", "layer_rope_theta")
 _USUAL = 10_000.0
 _LONG = 32_768  #: Positions up to which models with the usual base were released.
+#: Rope types whose pairs all rotate; the slow ones of proportional stand still.
+_ALL_ROTATE = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
 #: Multiple of what the base holds from which a context is worth a note. Of 138 unscaled
 #: configurations 83 are beyond the bound, Llama 2 by 2.4 and Qwen3-VL by 3.2, but 30 by more than
 #: four. It is not a warning, since some of those 30 are released models: Qwen2.5-0.5B by 5.3,
@@ -86,20 +90,23 @@ def default_base(entry: Subject) -> Iterator[Match]:
     "`Men et al. 2024` require 640000 for 32,768 positions.",
     cure="Check rope_theta and the scaling keys against the released model's.",
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
-    rope_types=("default",),
+    rope_types=_ALL_ROTATE,
     requires=("text", "base", "dim", "context"),
 )
 def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[Match]:
-    """A context longer than the slowest wavelength, or above 32,768 with base 10000.
+    """A context longer than the slowest wavelength; unscaled, one above 32,768 with base 10000.
 
-    Only in unscaled layers that see the whole context.
+    Only in layers that see the whole context.
     """
-    if dim < 4 or base <= 1 or not _sees_context(entry):
+    table = entry.table(sequence_length=context)
+    if dim < 4 or base <= 1 or not sees_context(entry) or table is None:
         return
-    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
-    if context > slowest or (base <= _USUAL and context > _LONG):
-        message = f"With base {base:.10g} the slowest of {dim // 2} pairs completes a turn after "
-        message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
+    slowest, unscaled = min(table.inv_freq), entry.rope_type == "default"
+    if context * slowest > 2 * math.pi or (unscaled and base <= _USUAL and context > _LONG):
+        scaled = "" if unscaled else ", scaled,"
+        message = f"With base {base:.10g}{scaled} the slowest of {len(table.inv_freq)} pairs "
+        message += f"completes a turn after {2 * math.pi / slowest:,.0f} positions, and the "
+        message += f"context is {shown(context)}."
         yield Match(entry.key_in_use("rope_theta"), message)
 
 
@@ -114,37 +121,40 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
     cure="If the model was not trained with this base at this length, restore its scaling keys, or "
     "raise rope_theta: `ropecli base-bound --scan` lists bases that hold the context.",
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
-    rope_types=("default",),
-    requires=("text", "base", "dim", "context", "head_dim"),
+    of="scaling or gguf",
+    requires=("base", "dim", "context", "settings"),
 )
 def base_holds_less(
-    entry: Subject, base: float, dim: int, context: int, head_dim: int
+    entry: Subject, base: float, dim: int, context: int, settings: Settings
 ) -> Iterator[Match]:
     """A context of more than four times the positions that the base holds.
 
-    Only in unscaled layers that see the whole context, and where R092 does not fire.
+    Only in unscaled layers that see the whole context and rotate whole heads, and where R092 and
+    R115 do not fire. What does not rotate adds to every score, so other cosines alone say less.
     """
-    if not 2 <= dim <= head_dim or base <= 1 or not _sees_context(entry):
+    is_text = entry.text or entry.of == "gguf"
+    if not is_text or settings.rope_type != "default" or settings.geometry["head_dim"] != dim:
         return
-    if next(small_base(entry, base, dim, context), None) is not None:
+    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
+    if base <= 1 or not sees_context(entry) or (dim >= 4 and context > slowest):
         return
-    table = entry.table()
-    held = None if table is None else _held(table, (head_dim - dim) // 2, context // _BEYOND)
-    if held is not None and context > _BEYOND * held:
+    held = _held(plain(base, dim), context // _BEYOND)
+    if held is not None and context > _BEYOND * held and not (base <= _USUAL and context > _LONG):
         message = f"Base {base:.10g} holds up to {held:,} positions of {shown(context)}: at "
         message += f"distance {held + 1:,} the sum of the cosines is negative."
-        yield Match(entry.key_in_use("rope_theta"), message)
+        key = entry.key("rope.freq_base") if entry.gguf else entry.key_in_use("rope_theta")
+        yield Match(key, message)
 
 
-def _held(table: Table, still: int, last: int) -> int | None:
+def _held(inv_freq: NDArray[np.float64], last: int) -> int | None:
     """Return the last distance before a negative sum of cosines; None where none is found."""
-    if still >= len(table.inv_freq) or len(table.inv_freq) > _MOST_PAIRS:
+    if len(inv_freq) > _MOST_PAIRS:
         return None
-    within = np.outer(np.arange(_STEP), table.inv_freq)
+    within = np.outer(np.arange(_STEP), inv_freq)
     cosine, sine = np.cos(within), np.sin(within)
-    for begin in range(0, min(last + 2, _MOST_COSINES // len(table.inv_freq)), _STEP):
-        angle = begin * table.inv_freq  # cos(a + b) = cos a cos b - sin a sin b
-        negative = np.vecdot(cosine, np.cos(angle)) - np.vecdot(sine, np.sin(angle)) + still < 0
+    for begin in range(0, min(last + 2, _MOST_COSINES // len(inv_freq)), _STEP):
+        angle = begin * inv_freq  # cos(a + b) = cos a cos b - sin a sin b
+        negative = np.vecdot(cosine, np.cos(angle)) - np.vecdot(sine, np.sin(angle)) < 0
         if negative.any():
             return begin + int(negative.argmax()) - 1
     return None
@@ -210,8 +220,10 @@ def _base_key(entry: Subject) -> str:
     return entry.key("rope_theta") if is_new else entry.outer_key("rope_theta")
 
 
-def _sees_context(entry: Subject) -> bool:
+def sees_context(entry: Subject) -> bool:
     """True if no window is known that keeps the distances of a layer below the context."""
+    if entry.of == "gguf":
+        return len(entry.layers) == 1 and not entry.values.get("attention.sliding_window")
     if entry.nested and entry.layer != FULL:
         return False
     types = entry.config.get("layer_types")

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
-from ropecli.models.keys import ORIGINAL, SHARE, names_of
+from ropecli.models.keys import FULL, ORIGINAL, SHARE, names_of
 from ropecli.models.lint.readings import (
     FIRST,
     difference,
@@ -240,6 +241,14 @@ def _better_place(part: Subject, trial: _Trial) -> str:
     return ""
 
 
+def _by_layer_type(part: Subject, given: dict[str, Any]) -> str:
+    """Return flat scaling keys as an object by layer type."""
+    scaled, kinds = part.keys.facts.get("scaled", (FULL,)), [x.kind for x in part.rotating]
+    bases = [{"rope_theta": each.scaling["rope_theta"]} for each in part.rotating]
+    plain = {k: {"rope_type": "default", **v} for k, v in zip(kinds, bases, strict=True)}
+    return json.dumps({k: v | (given if k in scaled else {}) for k, v in plain.items()})
+
+
 @_Experiment(
     "R129",
     "warning",
@@ -274,8 +283,10 @@ def unread(part: Subject) -> Iterator[Match]:
         elif first.rope_type is None and first.key in FOREIGN:
             hint = f"Write {FOREIGN[first.key]} instead."
         elif isinstance(first.value, dict):
-            named = first.rope_type is not None
-            hint = "Remove it, or use a name of layer_types." if named else hint
+            if first.rope_type is not None:
+                hint = "Remove it, or use a name of layer_types."
+            elif part.architecture.scaling_is_nested:
+                hint = f"Its class reads it by layer type: {_by_layer_type(part, first.value)}."
         elif first.rope_type == "" and part.nested:
             hint = f"Remove {them}, or write {them} under the layer types."
         elif has_type:

@@ -80,14 +80,14 @@ def _is_number(text: str) -> bool:
     "R002",
     "note",
     "no rotary embedding",
-    why="There was nothing to check: no key of the file is about a rotary embedding, and its "
-    "architecture is not known to have one.",
-    cure="Pass the config.json of a model with rotary embeddings, or add rope_theta to it.",
+    why="There was nothing to check.",
+    cure="Pass the file of a model with rotary embeddings.",
 )
 def nothing_rotary(file: Subject) -> Iterator[Match]:
-    """A file without any key of rotary embeddings."""
+    """A file of a model that rotates nothing, by its keys and its architecture."""
     if not file.rotates:
-        yield Match("", "No key is about a rotary position embedding, so nothing was checked.")
+        why = file.readings.problem or "no block of its architecture rotates"
+        yield Match("", f"{why[0].upper()}{why[1:]}, so nothing was checked.")
 
 
 @FileRule(

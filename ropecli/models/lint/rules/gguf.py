@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ropecli.models.gguf import converter
-from ropecli.models.gguf.architectures import mode_of
+from ropecli.models.gguf.architectures import facts_of, mode_of
 from ropecli.models.lint.rule import GgufRule, Match
+from ropecli.models.lint.rules.base import sees_context
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, numbers, shown, value_or_none, whole
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
 from ropecli.rotary import Rotary
 from ropecli.rotary.factors import longrope_factor
+from ropecli.rotary.frequencies import plain
 
 FACTOR = "rope.scaling.factor"
 ORIGINAL_LENGTH = "rope.scaling.original_context_length"
@@ -28,6 +30,8 @@ _SIZES = (
 )
 _FREQS = "rope_freqs.weight"
 _LISTS = ("rope_factors_long.weight", "rope_factors_short.weight")
+_PHI3 = ("phi3", "phimoe")  #: Long ones have LongRoPE's tensors, and no scaling type.
+_EXT_FACTOR = "rope.scaling.yarn_ext_factor"
 _NARROW = {1: "F16", 30: "BF16"}
 _LLAMA3_LOW, _LLAMA3_HIGH, _LLAMA3_ORIGINAL = 1.0, 4.0, 8192  #: Of every model with the tensor.
 _SAME_BASE = 0.01  #: Relative; divisors are float32.
@@ -275,15 +279,40 @@ def old_factor(header: Subject, given: float) -> Iterator[Match]:
 )
 def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator[Match]:
     """An unscaled rotation of all blocks, and a `context_length` above its slowest wavelength."""
-    if len(header.layers) != 1 or header.values.get("attention.sliding_window"):
+    if not sees_context(header) or dim < 4 or base <= 1 or _missing_lists(header):
         return
-    if header.layers[0].rope_type != "default" or dim < 4 or base <= 1:
-        return
-    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
-    if context > slowest:
+    slowest = _slowest(base, dim)
+    if header.layers[0].rope_type == "default" and context > slowest:
         message = f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
         message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
         yield Match(header.key("rope.freq_base"), message)
+
+
+def _slowest(base: float, dim: int) -> float:
+    """Return the slowest wavelength."""
+    return float(2 * math.pi * base ** ((dim - 2) / dim))
+
+
+@GgufRule(
+    "R134",
+    "warning",
+    "a yarn_ext_factor above 1",
+    why="It is the weight of YaRN's unscaled frequencies, from 0 to 1, and llama.cpp doesn't check "
+    "it: above 1, fast pairs rotate faster than without scaling. It is read in few architectures, "
+    "such as Grok's; elsewhere type yarn has 1.",
+    cure="Write 1, or remove the key: type yarn has 1 without it.",
+    requires=(_EXT_FACTOR,),
+)
+def ext_factor(header: Subject, given: float) -> Iterator[Match]:
+    """`rope.scaling.yarn_ext_factor` above 1; below 0 it counts as missing."""
+    if given <= 1:
+        return
+    message = f"It is {shown(given)}, and llama.cpp does not read it in {header.path}."
+    rope = _rotary(header)
+    if "ext_factor" in facts_of(header.path).get("yarn", ()) and rope is not None:
+        times = max(rope.inv_freq / plain(header.base or 10_000.0, rope.rotary_dim))
+        message = f"With {shown(given)} a pair rotates {shown(times)} times as fast as unscaled."
+    yield Match(header.key(_EXT_FACTOR), message)
 
 
 @GgufRule(
@@ -349,12 +378,11 @@ def reciprocal(header: Subject) -> Iterator[Match]:
 )
 def other_base(header: Subject) -> Iterator[Match]:
     """A `rope_freqs.weight` that Llama 3's formula gives for another base than the file's."""
-    bases = [number(each.scaling.get("rope_theta")) for each in header.layers]
-    base = bases[0] if bases else None
+    bases = [b for each in header.layers if (b := number(each.scaling.get("rope_theta")))]
     meant = _base_of(header.tensor(_FREQS), header.dim or 0)
-    if meant is not None and base is not None and abs(base / meant - 1) > _SAME_BASE:
+    if meant and bases and all(abs(base / meant - 1) > _SAME_BASE for base in bases):
         message = f"The divisors are those of base {float(f'{meant:.3g}'):,.0f}, and the base is "
-        message += f"{shown(base)}."
+        message += f"{shown(bases[0])}."
         yield Match(header.key("rope.freq_base"), message)
 
 
@@ -387,7 +415,7 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
 )
 def no_attention_factor(header: Subject, original: int, context: int) -> Iterator[Match]:
     """Architecture phi3 or phimoe with LongRoPE's tensors, and no `rope.scaling.attn_factor`."""
-    has = header.path in ("phi3", "phimoe") and _LISTS[0] in header.tensors
+    has = header.path in _PHI3 and _LISTS[0] in header.tensors
     if not has or header.numbers.get("rope.scaling.attn_factor"):
         return
     if context > original >= 2:
@@ -439,13 +467,26 @@ def narrow_divisors(header: Subject) -> Iterator[Match]:
     "the original length, else the short one; where that is missing, no frequency is scaled.",
     cure="Convert again, from a config.json with both lists.",
     threads=("ggml-org/llama.cpp#8995",),
-    rope_types=("longrope",),
 )
 def no_lists(header: Subject) -> Iterator[Match]:
-    """Scaling type longrope and neither `rope_factors_long.weight` nor the short one."""
-    missing = [name for name in _LISTS if name not in header.tensors]
+    """No `rope_factors_long.weight` or no short one, with scaling type longrope.
+
+    Or in architecture phi3 or phimoe without a scaling type, with a context above the original
+    length or the slowest wavelength.
+    """
+    missing = _missing_lists(header)
     if missing:
-        yield Match(header.key("rope.scaling.type"), f"The file has no {' and no '.join(missing)}.")
+        key = header.key("rope.scaling.type") if header.rope_type else missing[0]
+        yield Match(key, f"The file has no {' and no '.join(missing)}.")
+
+
+def _missing_lists(header: Subject) -> list[str]:
+    """Return the tensors of LongRoPE that a file needs and does not have."""
+    context, base, dim = header.context or 0, header.base, header.dim
+    long = header.rope_type == "longrope"
+    if header.path in _PHI3 and header.rope_type is None and base and dim:
+        long = context > (header.original or _slowest(base, dim))
+    return [name for name in _LISTS if long and name not in header.tensors]
 
 
 @GgufRule(

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ropecli.models.architectures import released_values
+from ropecli.models.architectures import released_values, table
 from ropecli.models.keys import ALIASES, ORIGINAL
 from ropecli.models.lint.readings import by_stack
 from ropecli.models.lint.rule import Match, PartRule
 from ropecli.models.lint.subjects import Subject
-from ropecli.models.lint.values import number
+from ropecli.models.lint.values import number, positive
 from ropecli.models.settings import Settings
+from ropecli.names import join
 
 #: What the formulas take where a file has no such key.
 _DEFAULTS: Mapping[str, Any] = {
     "truncate": True,
+    "beta_fast": 32.0,
     "mscale_all_dim": 0.0,
     "mrope_interleaved": False,
     "partial_rotary_factor": 1.0,
 }
 _SIZES = ("head_dim", "hidden_size", "num_attention_heads", "num_hidden_layers", "qk_rope_head_dim")
+#: Of a shape, as the table has them.
+_SHAPE = ("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim")
+_NEAR = 0.5  #: Doublings, of all sizes together; the next size of a family is one or more away.
 _TOP = ("rope_interleave", "no_rope_layer_interval")
 #: Keys that are next to the scaling keys in the old form, and among them in the new.
 _EITHER = ("rope_theta", "partial_rotary_factor")
@@ -45,16 +51,46 @@ def unlike_released(part: Subject) -> Iterator[Match]:
     """A value that no released file of the model_type has, and that changes the rotation.
 
     For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
-    another list of layers without position.
+    another list of layers without position. A base is compared with the released model of the
+    nearest shape (hidden size, heads, layers, head dim): of the same shape with any other base, of
+    nearly the same one with a base more than 10 times off.
     """
     rotating = part.rotating
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
     if not whole_file or any(each.refused for each in rotating):
         return
-    for row in released_values(part.architecture.model_type):
+    found: set[str] = set()
+    rows = released_values(part.architecture.model_type)
+    for row in (*rows, *_nearest_base(part, rotating[:1])):
         for settings in rotating[:1] if "layer" not in row else rotating:
             if row.get("layer", settings.kind) == settings.kind:
-                yield from _compare(part, settings, row)
+                for match in _compare(part, settings, row):
+                    if match.key not in found or "near" not in row:
+                        yield match
+                    found.add(match.key)
+
+
+def _nearest_base(part: Subject, rotating: list[Settings]) -> Iterator[Mapping[str, Any]]:
+    """Yield a row with the bases of the nearest released shape, where they are to be compared.
+
+    Sizes of models grow by factors, so their distance is how often they double, in all: half the
+    layers are as far away as twice as many.
+    """
+    released = table()["shapes"].get(part.architecture.model_type)
+    for settings in rotating if released else ():
+        *shape, base = (positive(_value(part, settings, key)) for key in (*_SHAPE, "rope_theta"))
+        if None in shape or base is None:
+            return
+        far = [
+            (sum(abs(math.log2(x / y)) for x, y in zip(shape, each, strict=False)), each)
+            for each in released
+        ]
+        distance, nearest = min(far)
+        bases = sorted(nearest[len(shape) :], key=lambda each: abs(math.log(each / base)))
+        lost = abs(math.log10(bases[0] / base)) > 1
+        if distance == 0 or (distance <= _NEAR and lost):
+            near = dict(zip(_SHAPE, nearest, strict=False))
+            yield {"near": near, "has": {"rope_theta": bases}}
 
 
 def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Iterator[Match]:
@@ -70,18 +106,21 @@ def _compare(part: Subject, settings: Settings, row: Mapping[str, Any]) -> Itera
     texts = by_stack(part.effects_at(changes))
     if not texts:
         return
-    values = [f"{key} {_written([_value(part, settings, key)])}" for key in row.get("when", {})]
+    near = row.get("near", {})
+    like = near or {key: _value(part, settings, key) for key in row.get("when", {})}
+    values = [f"{key} {_written([value])}" for key, value in like.items()]
     alike = f" with {', '.join(values)}" if values else ""
     model_type = part.architecture.model_type
     said = ", ".join(f"{key} {_written(has[key])}" for key in wrong)
     first = next(iter(wrong))
     now = "other layers" if used[first] is None and first in _TOP else _written([used[first]])
+    who = "The nearest released" if near else "Released"
     yield Match(
         next(iter(changes)),
-        f"Released files of {model_type}{alike} have {said}; here {first} is {now}. "
-        f"As released, {texts}.",
+        f"{who} files of {model_type}{alike} have {said}; here {first} is {now}. As released, "
+        f"{texts}.",
         f"Restore {', '.join(f'{path}: {_written([v])}' for path, v in changes.items())}."
-        if first not in _TOP
+        if first not in _TOP and not near
         else "",
     )
 
@@ -155,4 +194,4 @@ def _written(values: list[Any]) -> str:
         else f"{v!r:.60}"
         for v in values
     ]
-    return " or ".join(said)
+    return join(said, "or")

@@ -101,10 +101,10 @@ def one_stack(part: Subject) -> Iterator[Match]:
     """`use_dynamic_ntk: true`, `use_logn_attn: true` or a `dual_chunk_attention_config`."""
     known = ("use_dynamic_ntk", "use_logn_attn", DUAL_CHUNK)
     names = [name for name in known if part.config.get(name)]
+    other = "Every stack refuses the file, with it and without it."
+    other = other if part.text else "It is not for text."
     for name in names:
-        yield Match(
-            part.key(name), without_it(part.effects(**{name: ...})) or "It is not for text."
-        )
+        yield Match(part.key(name), without_it(part.effects(**{name: ...})) or other)
 
 
 @Rule(
@@ -158,9 +158,11 @@ def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Match]:
 def idle(entry: Subject, factor: float) -> Iterator[Match]:
     """llama3 with a factor above 1 whose frequencies are those without scaling."""
     scaled, plain = entry.table(), entry.table(factor=1.0)
-    if scaled is None or plain is None:
+    if factor <= 1 or scaled is None or plain is None:
         return
-    if factor > 1 and np.array_equal(scaled.inv_freq, plain.inv_freq):
+    if np.array_equal(scaled.inv_freq, plain.inv_freq) and not any(
+        entry.effects(factor=1.0).values()  # of another kind of layer
+    ):
         message = f"All {len(plain.inv_freq)} pairs rotate as without it: even the slowest has "
         message += f"more than high_freq_factor turns within {shown(entry.original or 0)} "
         message += "positions."
