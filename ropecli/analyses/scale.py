@@ -20,6 +20,7 @@ from ropecli.numbers import at_least, between, positive
 from ropecli.rotary.factors import softmax_factor
 from ropecli.rotary.formula import Formula
 from ropecli.rotary.pairs import Placement
+from ropecli.rotary.riflex import riflex
 from ropecli.rotary.rotary import Rotary, check_rope
 
 #: Methods, each with its rope type and the values of that type that it fixes.
@@ -32,6 +33,7 @@ METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "yarn": ("yarn", {}),
     "llama3": ("llama3", {"low_freq_factor": 1.0, "high_freq_factor": 4.0}),
     "longrope": ("longrope", {}),
+    "riflex": ("axial", {}),
 }
 UNSCALED, OWN = "unscaled", "own"  #: Rows in front of those of the methods.
 ORIGINAL, CONTEXT = "original_max_position_embeddings", "max_position_embeddings"
@@ -187,6 +189,8 @@ def stretch(
 ) -> Stretched:
     """Stretch an encoding, as `scale` describes it."""
     check_rope(rope)
+    if methods is not None and "riflex" in ([methods] if isinstance(methods, str) else methods):
+        return _stretch_axis(rope, context_length, original_length, parameters or {})
     if rope.formula is None or rope.formula.rope_type not in TYPES:
         raise ArgumentError(
             f"methods start from base^(-2i/d) or a scaling of it, got rope type {rope.rope_type}"
@@ -209,6 +213,34 @@ def stretch(
         factor=by,
         sequence_length=used,
         ropes=ropes,
+    )
+
+
+def _stretch_axis(
+    rope: Rotary,
+    context: int | None,
+    original: int | None,
+    parameters: Mapping[str, Mapping[str, Any]],
+) -> Stretched:
+    """Stretch one axis of an encoding by RIFLEx; the others have no part in what is shown."""
+    given = {"axis": 0, **parameters.get("riflex", {})}
+    several = len(set(rope.axis or ())) > 1
+    if not (several and given.keys() == {"axis", "pair"} and original and context):
+        raise ArgumentError(
+            "method riflex is for one axis of several, and needs lengths and a pair of that axis",
+            "give `original`, `context` and `set` riflex.pair=K, with riflex.axis=A if not 0",
+        )
+    between("original length", original, 1, between("context length", context, 1, LONGEST))
+    slowed = riflex(rope, sequence_length=context, **given)
+    own = [i for i, axis in enumerate(rope.axis or ()) if axis == given["axis"]]
+    ropes = {UNSCALED: rope, "riflex": slowed}
+    return Stretched(
+        rope=rope,
+        original_length=original,
+        context_length=context,
+        factor=context / original,
+        sequence_length=context,
+        ropes={k: Rotary.from_inv_freq(v.diagonal_inv_freq[own]) for k, v in ropes.items()},
     )
 
 
@@ -299,7 +331,7 @@ def _chosen(
     parameters: Mapping[str, Any],
 ) -> list[str]:
     if methods is None:
-        return [each for each in METHODS if each != "longrope" or each in given]
+        return [each for each in METHODS if each not in ("longrope", "riflex") or each in given]
     if isinstance(methods, str):
         methods = (methods,)
     chosen = list(dict.fromkeys(map(_method, methods)))

@@ -21,9 +21,9 @@ KEY = "original_max_position_embeddings"
 def scale(
     method: list[str] | None = option(
         "NAME",
-        "Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3 or "
-        "longrope; repeatable. [default: all, longrope if its factors are known; of these the "
-        "model's own is written, or else yarn]",
+        "Method: linear, ntk, dynamic, ntk_by_parts, yarn_paper, yarn, llama3, longrope, or riflex "
+        "for an axis; repeatable. [default: all but riflex, longrope if its factors are known; of "
+        "these the model's own is written, or else yarn]",
     ),
     factor: float | None = option("S", "Factor of the methods. [default: --context over original]"),
     original: int | None = option(

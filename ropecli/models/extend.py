@@ -57,7 +57,7 @@ def extend(
         ArgumentError: No method that can be written, with the reason of the first.
     """
     if model.format != "config.json":
-        raise ArgumentError("only a config.json can be written, and it is a GGUF")
+        raise ArgumentError("only a config.json can be written")
     _check_lengths(layer, stretched, shorter=shorter)
     refused = []
     for method in _candidates(stretched, chosen=chosen):

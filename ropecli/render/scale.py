@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -126,8 +127,9 @@ def blocks(shown: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> li
     written = [part for each in shown for part in _write(each, screen)]
     title, *others = [part for each in shown for part in _table(each, screen, pairs=pairs)]
     meaning = [] if pairs or screen.brief else _meaning(screen)
-    held = [line for each in shown for line in screen.wrap(_held(each))]
-    quality = [] if pairs or screen.brief else screen.wrap(QUALITY)
+    of_text = [each for each in shown if each.methods[-1].method != "riflex"]
+    held = [line for each in of_text for line in screen.wrap(_held(each))]
+    quality = [] if pairs or screen.brief or not of_text else screen.wrap(QUALITY)
     return [*written, [HEADING, *title], *others, held, meaning, quality, screen.offer(SAVE)]
 
 
@@ -172,7 +174,16 @@ def _table(result: Scale, screen: Screen, *, pairs: bool) -> list[list[str]]:
 
 def verdict(result: Scale) -> str:
     """Return what to write for the context of an encoding."""
-    made = result.proposal
+    made, last = result.proposal, result.methods[-1]
+    if last.method == "riflex":
+        (pair,) = np.flatnonzero(last.frequency_ratio != 1)
+        before, after = (each.rope.diagonal_inv_freq[pair] for each in result.methods)
+        turn = (
+            f"{before:.4g} to {after:.4g} radians, {after * result.context_length / math.tau:.4g}"
+        )
+        return (
+            f"riflex slows pair {pair + 1} from {turn} turns in {result.context_length:,} positions"
+        )
     if made is None:
         if result.unwritable is not None:
             return f"nothing to write: {result.unwritable}"

@@ -255,3 +255,29 @@ def test_refused_encodings() -> None:
     for start in (rope("p-rope", head_dim=16, p=0.5), Rotary.from_inv_freq([1.0, 0.5])):
         with pytest.raises(ArgumentError, match=r"methods start from base\^\(-2i/d\)"):
             scale(start, original_length=64, factor=2.0)
+
+
+def test_riflex_slows_one_pair_of_one_axis() -> None:
+    """HunyuanVideo's pair 4 of time at 66 latent frames (arXiv:2502.15894)."""
+    video = rope("axial", head_dim=128, rope_theta=256.0, axes=3, sections=[8, 28, 28])
+    lengths: dict[str, Any] = {"original_length": 33, "context_length": 66}
+    found = scale(video, methods="riflex", parameters={"riflex": {"pair": 4}}, **lengths)
+    before, after = (each.rope.inv_freq.tolist() for each in found.methods)
+    assert before == pytest.approx([256.0 ** (-i / 8) for i in range(8)], rel=1e-15)
+    assert after[3] == 0.9 * 2 * np.pi / 66
+    assert [*after[:3], *after[4:]] == [*before[:3], *before[4:]]
+    other = scale(video, methods="riflex", parameters={"riflex": {"pair": 1, "axis": 2}}, **lengths)
+    assert len(other.methods[0].rope.inv_freq) == 28
+
+
+@pytest.mark.parametrize(
+    ("head", "arguments"),
+    [
+        (Rotary(head_dim=8), {"parameters": {"riflex": {"pair": 1}}}),
+        (rope("axial", head_dim=8, axes=2), {}),
+        (rope("axial", head_dim=8, axes=2), {"parameters": {"riflex": {"pair": 1, "k": 2}}}),
+    ],
+)
+def test_riflex_needs_an_axis_and_a_pair(head: Rotary, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="needs lengths and a pair of that axis"):
+        scale(head, methods=["riflex"], original_length=8, context_length=16, **arguments)
