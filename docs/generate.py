@@ -391,7 +391,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
 
 
 def _about(rule: Rule) -> str:
-    said = {"Fires on": rule.fires, "What happens": rule.why, "Fix": rule.cure}
+    said = {"Fires on": rule.fires, "What happens": rule.why, "Fix": rule.hint}
     if rule.threads:
         links = [
             f"[{thread}](https://github.com/{thread.replace('#', '/issues/')})"

@@ -66,7 +66,7 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
         "id": rule.id,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
-        "help": {"text": f"{rule.why} Fix: {rule.cure}{threads} See {PAGE}#{rule.anchor}."},
+        "help": {"text": f"{rule.why} Fix: {rule.hint}{threads} See {PAGE}#{rule.anchor}."},
         "defaultConfiguration": {"level": rule.level},
     }
 
@@ -92,7 +92,7 @@ def _list_rules(group: ResultGroup, _: Screen) -> list[str]:
 def _explanation(rule: Rule, screen: Screen) -> list[str]:
     """Return what a rule finds, why it matters, and the fix."""
     threads = ", ".join(rule.threads)
-    rows = {"Finds": rule.fires, "Why": rule.why, "Fix": rule.cure, "Threads": threads}
+    rows = {"Finds": rule.fires, "Why": rule.why, "Fix": rule.hint, "Threads": threads}
     lines = [f"{rule.id}  {rule.level}: {rule.title}", ""]
     for name, said in rows.items():
         if said:
@@ -136,7 +136,7 @@ def _block(finding: Finding, width: int, place: tuple[int, int] | None = None) -
         yield from wrap_text(f"{'':{INDENT}}{visible(text)}", width, indent=INDENT)
 
 
-RULE_FIELDS = ("id", "level", "title", "fires", "why", "cure", "threads")
+RULE_FIELDS = ("id", "level", "title", "fires", "why", "hint", "threads")
 VIEW = View(page=page, document=as_json)
 RULE = View(
     page=_explanation,

@@ -81,12 +81,12 @@ def test_what_differs_is_named(convention: dict[str, Any], words: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("factor", "cure"), [(1.5625, "it is applied twice"), (2.0, "multiply cos and sin by 0.625")]
+    ("factor", "advice"), [(1.5625, "it is applied twice"), (2.0, "multiply cos and sin by 0.625")]
 )
-def test_what_to_do_about_an_attention_factor(factor: float, cure: str) -> None:
+def test_what_to_do_about_an_attention_factor(factor: float, advice: str) -> None:
     expect = ropecli.Rotary(head_dim=DIM, layout="half", attention_factor=1.25)
     verdict = judge_once(stretch(lambda p: factor), expect=expect)
-    assert f"attention factor {factor:g}, expected 1.25: {cure}" in str(verdict.diagnosis)
+    assert f"attention factor {factor:g}, expected 1.25: {advice}" in str(verdict.diagnosis)
 
 
 @pytest.mark.parametrize(("base", "right"), [(10_000.0, True), (500_000.0, False)])

@@ -89,9 +89,9 @@ def _certain_changes(
     return changes, rules
 
 
-def _fits(raw: Mapping[str, Any], cure: Mapping[str, Any]) -> bool:
+def _fits(raw: Mapping[str, Any], fix: Mapping[str, Any]) -> bool:
     """Return whether the objects of a fix's paths are there once, and the keys that it removes."""
-    for path, value in cure.items():
+    for path, value in fix.items():
         place: Any = raw
         *outer, last = path.split(".")
         for name in outer:

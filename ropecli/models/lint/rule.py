@@ -67,7 +67,7 @@ class Rule(Result, view="lint.RULE"):
     title: str  #: The defect in a few words.
     _: KW_ONLY
     why: str  #: The consequences.
-    cure: str
+    hint: str
     of: str = "scaling"  #: The kinds of subjects, as `Subject.of` has them.
     requires: tuple[str, ...] = ()  #: Names of `Subject.facts`.
     threads: tuple[str, ...] = ()  #: Threads about it: repository#number.

@@ -72,7 +72,7 @@ def _apply_rules(judged: list[Subject]) -> tuple[Finding, ...]:
             level=rule.level,
             key=match.key,
             message=match.message,
-            hint=match.hint or rule.cure,
+            hint=match.hint or rule.hint,
             fix=dict(match.fix),
         )
         for rule in rules().values()

@@ -97,7 +97,7 @@ def test_ids_are_in_order_and_what_is_said_of_them_is_whole() -> None:
     assert len(set(titles)) == len(titles)
     for each in rules().values():
         assert re.fullmatch(r"R\d{3}", each.id)
-        for text in (each.why, each.cure, each.fires):
+        for text in (each.why, each.hint, each.fires):
             assert text.endswith("."), f"{each.id}: {text}"
         for thread in each.threads:
             assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", thread), f"{each.id}: {thread}"
@@ -106,7 +106,7 @@ def test_ids_are_in_order_and_what_is_said_of_them_is_whole() -> None:
 @pytest.mark.parametrize(("id", "level"), [("R001", "note"), ("R011", "note"), ("R999", "fatal")])
 def test_an_id_is_given_once_and_a_level_is_one_of_three(id: str, level: str) -> None:
     with pytest.raises(ValueError, match=f"rule {id} must have an id of its own"):
-        Rule(id, level, "", why="", cure="")
+        Rule(id, level, "", why="", hint="")
     assert Match("key", "message").hint == ""
 
 

@@ -17,7 +17,7 @@ from ropecli.rotary.factors import mscale, softmax_factor
     "an attention factor written as an integer",
     why="The value is used, but Transformers warns at every load, since it expects a float in "
     "yarn.",
-    cure="Write it with a decimal point: 1.0.",
+    hint="Write it with a decimal point: 1.0.",
     threads=("huggingface/transformers#48594",),
     rope_types=("yarn",),
     requires=("attention_factor",),
@@ -38,7 +38,7 @@ def attention_factor_kind(entry: Subject, given: float) -> Iterator[Match]:
     "them use 0.1 ln factor + 1. In models with multi-head latent attention, mscale_all_dim "
     "also multiplies the score, squared. Many ports have left this out, since it does not show at "
     "position 0.",
-    cure="Check the stack you run: at factor 40 and 1.0 the score is multiplied by 1.8739.",
+    hint="Check the stack you run: at factor 40 and 1.0 the score is multiplied by 1.8739.",
     threads=(
         "vllm-project/vllm#48623",
         "huggingface/transformers#47435",
@@ -74,7 +74,7 @@ def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> It
     "mscale with attention_factor",
     why="In Transformers and vLLM attention_factor overrides mscale and mscale_all_dim; mlx-lm "
     "uses the other two, and llama.cpp none of them in most architectures.",
-    cure="Remove the keys that are not used.",
+    hint="Remove the keys that are not used.",
     threads=("vllm-project/vllm#46280",),
     rope_types=("yarn",),
     requires=("attention_factor",),

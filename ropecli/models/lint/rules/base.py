@@ -39,7 +39,7 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
     "no base in an unknown architecture",
     why="The default of 10000 is silently used. If the model was trained with another base, "
     "nothing fails: with 500000 and head dim 128, the slowest pair rotates 47 times too fast.",
-    cure="Add rope_theta with the value of the model's code.",
+    hint="Add rope_theta with the value of the model's code.",
     threads=(
         "ggml-org/llama.cpp#2768",
         "ggml-org/llama.cpp#3090",
@@ -61,7 +61,7 @@ def unknown_base(entry: Subject) -> Iterator[Match]:
     "the base is left to the architecture",
     why="Transformers knows the default of a model_type. Stacks that do not know it take 10000, "
     "as happened to CodeLlama's 1000000.",
-    cure="Add rope_theta, so that every stack uses the same base.",
+    hint="Add rope_theta, so that every stack uses the same base.",
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
     requires=("text", "known"),
 )
@@ -88,7 +88,7 @@ def default_base(entry: Subject) -> Iterator[Match]:
     why="The slowest pair completes a turn within the context, so that distances repeat in every "
     "pair, or the base is the 10000 of models with 2,048 positions. As a rule of thumb, "
     "`Men et al. 2024` require 640000 for 32,768 positions.",
-    cure="Check rope_theta and the scaling keys against the released model's.",
+    hint="Check rope_theta and the scaling keys against the released model's.",
     threads=("ggml-org/llama.cpp#2768", "unslothai/unsloth#6197"),
     rope_types=_ALL_ROTATE,
     requires=("text", "base", "dim", "context"),
@@ -118,7 +118,7 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
     "coordinates attends less to a key that resembles it than to a random one. A base holds a "
     "context without such a distance (Men et al. 2024, arXiv:2405.14591). Models are released "
     "beyond that, but few by more than four times; scaling keys may have been lost.",
-    cure="If the model was not trained with this base at this length, restore its scaling keys, or "
+    hint="If the model was not trained with this base at this length, restore its scaling keys, or "
     "raise rope_theta: `ropecli base-bound --scan` lists bases that hold the context.",
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
     of="scaling or gguf",
@@ -166,7 +166,7 @@ def _held(inv_freq: NDArray[np.float64], last: int) -> int | None:
     "rope_parameters without the older keys",
     why="Transformers 5 writes rope_parameters. Code for the older form looks for rope_theta and "
     "rope_scaling, finds neither, and silently takes base 10000 and no scaling.",
-    cure="For such code, write rope_theta and rope_scaling as well, with the same values.",
+    hint="For such code, write rope_theta and rope_scaling as well, with the same values.",
     requires=("text", "held"),
     threads=("deepspeedai/DeepSpeed#8341", "sgl-project/mini-sglang#13", "InternLM/lmdeploy#4303"),
     reads=True,
@@ -196,7 +196,7 @@ def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Match]:
     "a base that is not above 1",
     why="Pair i rotates by base^(-2i/d) per position: with 1 all pairs rotate alike, by a radian, "
     "and below 1 the last pairs rotate fastest.",
-    cure="Write the base that the model was trained with; 10000 is the usual one.",
+    hint="Write the base that the model was trained with; 10000 is the usual one.",
     requires=("base",),
 )
 def tiny_base(entry: Subject, base: float) -> Iterator[Match]:

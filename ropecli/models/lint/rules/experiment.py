@@ -254,7 +254,7 @@ def _by_layer_type(part: Subject, given: dict[str, Any]) -> str:
     "warning",
     "a key that no stack reads",
     why="It has no effect, and most stacks are silent about it: what it was written for is lost.",
-    cure="Remove it.",
+    hint="Remove it.",
     threads=("huggingface/transformers#48594", "unslothai/unsloth#6197", "ggml-org/llama.cpp#2768"),
 )
 def unread(part: Subject) -> Iterator[Match]:
@@ -305,7 +305,7 @@ def unread(part: Subject) -> Iterator[Match]:
     "a key that other stacks than Transformers read",
     why="A released model was trained as Transformers reads its file. A stack that reads another "
     "key, or the same key in another place, rotates differently.",
-    cure="Remove it: Transformers rotates the same without it.",
+    hint="Remove it: Transformers rotates the same without it.",
     threads=(
         "huggingface/transformers#48682",
         "vllm-project/vllm#48623",
@@ -327,7 +327,7 @@ def read_elsewhere(part: Subject) -> Iterator[Match]:
     "warning",
     "a key for which a stack refuses the file",
     why="Transformers takes the file and does not read the key.",
-    cure="Remove it for that stack, or run another one.",
+    hint="Remove it for that stack, or run another one.",
     threads=("vllm-project/vllm#49296", "vllm-project/vllm#33470"),
 )
 def refused_key(part: Subject) -> Iterator[Match]:
@@ -367,7 +367,7 @@ def _refusals(part: Subject) -> dict[str, tuple[str, ...]]:
     "note",
     "a key that not every stack reads",
     why="Stacks that do not read it rotate as if it were not there: the model runs, and is worse.",
-    cure="Check that the stack that you run reads it.",
+    hint="Check that the stack that you run reads it.",
     threads=("vllm-project/vllm#46280", "vllm-project/vllm#28244", "ml-explore/mlx-lm#1507"),
 )
 def read_by_some(part: Subject) -> Iterator[Match]:

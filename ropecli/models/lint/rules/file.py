@@ -34,7 +34,7 @@ _EFFECT = {
     "the rotation cannot be computed",
     why="A value is missing, of the wrong kind or out of range, and no other rule names it. "
     "Stacks refuse such a file, or compute something unintended.",
-    cure="Correct or add the value; the model's own repository has the one it was trained with.",
+    hint="Correct or add the value; the model's own repository has the one it was trained with.",
     requires=("rotates", "problem"),
 )
 def uncomputable(file: Subject, problem: str) -> Iterator[Match]:
@@ -81,7 +81,7 @@ def _is_number(text: str) -> bool:
     "note",
     "no rotary embedding",
     why="There was nothing to check.",
-    cure="Pass the file of a model with rotary embeddings.",
+    hint="Pass the file of a model with rotary embeddings.",
 )
 def nothing_rotary(file: Subject) -> Iterator[Match]:
     """A file of a model that rotates nothing, by its keys and its architecture."""
@@ -95,7 +95,7 @@ def nothing_rotary(file: Subject) -> Iterator[Match]:
     "warning",
     "a repeated key",
     why="JSON parsers silently take the last value; people read the first.",
-    cure="Remove all but one.",
+    hint="Remove all but one.",
 )
 def repeated_key(file: Subject) -> Iterator[Match]:
     """A JSON object with a key more than once."""
@@ -115,7 +115,7 @@ def repeated_key(file: Subject) -> Iterator[Match]:
     why="No key of a config.json gives the layout of pairs: (i, i + d/2) or (2i, 2i+1). For models "
     "that are not in the table, the most common one is assumed. A wrong layout passes every test "
     "of norms and relative positions, and ruins the model.",
-    cure="Compare the assumptions with the model's code: look for rotate_half, or for complex "
+    hint="Compare the assumptions with the model's code: look for rotate_half, or for complex "
     "numbers or strides of 2.",
     requires=("rotates", "config_json"),
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290", "paiml/aprender#2084"),
@@ -139,7 +139,7 @@ def unknown_architecture(file: Subject) -> Iterator[Match]:
     why="bfloat16 has no odd integers above 256, so that neighbouring positions coincide from 257 "
     "on; a table of frequencies in bfloat16 is off by 0.62 rad at position 512 and by half a turn "
     "at 4,096.",
-    cure="Compute positions, frequencies and angles in float32; cos and sin may be rounded.",
+    hint="Compute positions, frequencies and angles in float32; cos and sin may be rounded.",
     threads=(
         "huggingface/transformers#29285",
         "EleutherAI/gpt-neox#1003",

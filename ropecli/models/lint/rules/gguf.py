@@ -43,7 +43,7 @@ _SAME_BASE = 0.01  #: Relative; divisors are float32.
     "a factor without a scaling type",
     why="llama.cpp assumes linear, which divides every frequency. The converter may have dropped "
     "yarn.",
-    cure="Add rope.scaling.type.",
+    hint="Add rope.scaling.type.",
     requires=("factor",),
 )
 def no_type(header: Subject, factor: float) -> Iterator[Match]:
@@ -59,7 +59,7 @@ def no_type(header: Subject, factor: float) -> Iterator[Match]:
     "warning",
     "a scaling type without a factor",
     why="llama.cpp assumes 1: nothing is scaled.",
-    cure="Add rope.scaling.factor.",
+    hint="Add rope.scaling.factor.",
     rope_types=("linear", "yarn"),
 )
 def no_factor(header: Subject) -> Iterator[Match]:
@@ -75,7 +75,7 @@ def no_factor(header: Subject) -> Iterator[Match]:
     "no freq_base",
     why="llama.cpp uses 10000 for every architecture; converters have dropped CodeLlama's 1000000 "
     "this way.",
-    cure="Convert again, or pass the model's base to llama.cpp with --rope-freq-base.",
+    hint="Convert again, or pass the model's base to llama.cpp with --rope-freq-base.",
     threads=("ggml-org/llama.cpp#2768", "ggml-org/llama.cpp#3090", "LostRuins/koboldcpp#426"),
 )
 def no_base(header: Subject) -> Iterator[Match]:
@@ -104,7 +104,7 @@ def _converter_facts(header: Subject) -> list[Mapping[str, Any]]:
     "no dimension_count",
     why="In these architectures a part of each head rotates, and the converter always writes its "
     "size. Without it llama.cpp rotates the whole head.",
-    cure="Convert again, or write rope.dimension_count: head dim times the share.",
+    hint="Convert again, or write rope.dimension_count: head dim times the share.",
 )
 def no_count(header: Subject) -> Iterator[Match]:
     """No `rope.dimension_count` in an architecture whose converter writes a share of the head."""
@@ -120,7 +120,7 @@ def no_count(header: Subject) -> Iterator[Match]:
     "warning",
     "an original length above the context",
     why="There is nothing to scale: one of the two lengths is wrong.",
-    cure="Write the length before scaling as rope.scaling.original_context_length.",
+    hint="Write the length before scaling as rope.scaling.original_context_length.",
     requires=("original", "context"),
     threads=("NVIDIA/Megatron-LM#1418",),
 )
@@ -138,7 +138,7 @@ def original_beyond(header: Subject, original: int, context: int) -> Iterator[Ma
     why="In llama.cpp, rope.scaling.attn_factor multiplies the value that follows from yarn's "
     "factor; attention_factor in a config.json replaces it. A converter that copies the number "
     "changes the model.",
-    cure="Compare with the config.json: it should be the attention factor, in yarn over "
+    hint="Compare with the config.json: it should be the attention factor, in yarn over "
     "0.1 ln factor + 1.",
     requires=("rope.scaling.attn_factor",),
     threads=("ggml-org/llama.cpp#17945", "deepseek-ai/DeepSeek-R1#684"),
@@ -167,7 +167,7 @@ def _rotary(header: Subject) -> Rotary | None:
     "yarn without an original length",
     why="llama.cpp uses context_length instead, which is the stretched length: the ramp covers "
     "other pairs.",
-    cure="Add rope.scaling.original_context_length.",
+    hint="Add rope.scaling.original_context_length.",
     requires=("context",),
     threads=("ggml-org/llama.cpp#7118",),
     rope_types=("yarn",),
@@ -186,7 +186,7 @@ def no_original(header: Subject, context: int) -> Iterator[Match]:
     "a GGUF's context beyond the reach of its factor",
     why="Positions beyond factor times the original length have angles that the model was not "
     "trained on.",
-    cure="Convert again from a config.json with correct lengths, or run with a smaller context.",
+    hint="Convert again from a config.json with correct lengths, or run with a smaller context.",
     requires=("factor", "original", "context"),
     threads=("huggingface/transformers#38224",),
     rope_types=("yarn",),
@@ -206,7 +206,7 @@ def beyond(header: Subject, factor: float, original: int, context: int) -> Itera
     why="No key of a GGUF gives the layout: stacks switch on general.architecture, and a wrong "
     "case gives fluent nonsense. Plamo was wrong for more than a year, and one wrong insertion "
     "raised the perplexity of 39 architectures, from 4.26 to 252.8.",
-    cure="Compare with the model's code; half is assumed.",
+    hint="Compare with the model's code; half is assumed.",
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290"),
 )
 def unknown_layout(header: Subject) -> Iterator[Match]:
@@ -222,7 +222,7 @@ def unknown_layout(header: Subject) -> Iterator[Match]:
     "error",
     "dimension_count is not the head dim",
     why="llama.cpp refuses the file: in these architectures the whole head is rotated.",
-    cure="Set rope.dimension_count to attention.key_length, or embedding_length over "
+    hint="Set rope.dimension_count to attention.key_length, or embedding_length over "
     "attention.head_count.",
 )
 def other_size(header: Subject) -> Iterator[Match]:
@@ -241,7 +241,7 @@ def other_size(header: Subject) -> Iterator[Match]:
     "dimension_sections that do not add up",
     why="ggml repeats the sections where they end, and cuts them behind the last pair, so that "
     "slow pairs rotate with other axes than the model's.",
-    cure="Make the sections add up to half of rope.dimension_count: they count pairs.",
+    hint="Make the sections add up to half of rope.dimension_count: they count pairs.",
     requires=("dim",),
 )
 def sections_sum(header: Subject, dim: int) -> Iterator[Match]:
@@ -259,7 +259,7 @@ def sections_sum(header: Subject, dim: int) -> Iterator[Match]:
     "the old name of a linear factor",
     why="rope.scale_linear was replaced by rope.scaling.type and rope.scaling.factor. llama.cpp "
     "still reads it where there is no such factor; other readers need not know it.",
-    cure="Convert again.",
+    hint="Convert again.",
     requires=("rope.scale_linear",),
 )
 def old_factor(header: Subject, given: float) -> Iterator[Match]:
@@ -273,7 +273,7 @@ def old_factor(header: Subject, given: float) -> Iterator[Match]:
     "a freq_base that is small for the context",
     why="The slowest pair completes a turn within the context, so that distances repeat in every "
     "pair.",
-    cure="Check rope.freq_base against the model's config.json.",
+    hint="Check rope.freq_base against the model's config.json.",
     requires=("base", "dim", "context"),
     threads=("ggml-org/llama.cpp#2768",),
 )
@@ -300,7 +300,7 @@ def _slowest(base: float, dim: int) -> float:
     why="It is the weight of YaRN's unscaled frequencies, from 0 to 1, and llama.cpp doesn't check "
     "it: above 1, fast pairs rotate faster than without scaling. It is read in few architectures, "
     "such as Grok's; elsewhere type yarn has 1.",
-    cure="Write 1, or remove the key: type yarn has 1 without it.",
+    hint="Write 1, or remove the key: type yarn has 1 without it.",
     requires=(_EXT_FACTOR,),
 )
 def ext_factor(header: Subject, given: float) -> Iterator[Match]:
@@ -321,7 +321,7 @@ def ext_factor(header: Subject, given: float) -> Iterator[Match]:
     "a Llama 3.1 without its scaling",
     why="In a GGUF, Llama 3.1's scaling is a tensor, rope_freqs.weight. Files that were converted "
     "before it existed lack it, and their output degrades after some thousand positions.",
-    cure="Convert again.",
+    hint="Convert again.",
     requires=("context",),
     threads=("ggml-org/llama.cpp#8650", "ggml-org/llama.cpp#8676", "unslothai/unsloth#6197"),
 )
@@ -341,7 +341,7 @@ def no_divisors(header: Subject, context: int) -> Iterator[Match]:
     "a Gemma 3 without its scaling",
     why="Gemma 3 of 4B, 12B and 27B has a linear factor of 8 in its full-attention blocks. Without "
     "it they rotate 8 times too fast.",
-    cure="Convert again, from a config.json with its rope_scaling.",
+    hint="Convert again, from a config.json with its rope_scaling.",
     requires=("context",),
 )
 def no_linear(header: Subject, context: int) -> Iterator[Match]:
@@ -356,7 +356,7 @@ def no_linear(header: Subject, context: int) -> Iterator[Match]:
     "divisors below 1",
     why="rope_freqs divides frequencies. Below 1 pairs rotate faster than without it, beyond the "
     "angles of training: the tensor holds reciprocals.",
-    cure="Convert again: the tensor holds divisors, 8 for a pair that is slowed 8 times.",
+    hint="Convert again: the tensor holds divisors, 8 for a pair that is slowed 8 times.",
 )
 def reciprocal(header: Subject) -> Iterator[Match]:
     """A `rope_freqs.weight` with a value above 0 and below 1."""
@@ -374,7 +374,7 @@ def reciprocal(header: Subject) -> Iterator[Match]:
     "divisors of another base",
     why="Which pairs Llama 3's scaling slows follows from the base. Divisors of one base with the "
     "frequencies of another slow other pairs than the model's.",
-    cure="Write the base that the divisors are of as rope.freq_base.",
+    hint="Write the base that the divisors are of as rope.freq_base.",
 )
 def other_base(header: Subject) -> Iterator[Match]:
     """A `rope_freqs.weight` that Llama 3's formula gives for another base than the file's."""
@@ -409,7 +409,7 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
     "longrope without its attention factor",
     why="llama.cpp computes no attention factor for LongRoPE: it is rope.scaling.attn_factor, "
     "which the converter writes for Phi-3, and 1 without it.",
-    cure="Convert again, or write sqrt(1 + ln s / ln original), where s is the context over the "
+    hint="Convert again, or write sqrt(1 + ln s / ln original), where s is the context over the "
     "original length.",
     requires=("original", "context"),
 )
@@ -431,7 +431,7 @@ def no_attention_factor(header: Subject, original: int, context: int) -> Iterato
     "rope_factors_short above rope_factors_long",
     why="llama.cpp takes the long list for a context above the original length. Exchanged, short "
     "contexts are computed with the factors of long ones.",
-    cure="Exchange the two tensors.",
+    hint="Exchange the two tensors.",
 )
 def exchanged(header: Subject) -> Iterator[Match]:
     """LongRoPE's tensors whose short one is above the long one in most pairs."""
@@ -447,7 +447,7 @@ def exchanged(header: Subject) -> Iterator[Match]:
     "divisors in 16 bits",
     why="rope_freqs and rope_factors divide frequencies. In bfloat16 they are off by up to 0.2 %, "
     "in float16 by 0.02 %, and so is every angle. ggml takes them as F32 only: llama.cpp aborts.",
-    cure="Write these tensors as F32, as converters do.",
+    hint="Write these tensors as F32, as converters do.",
     threads=("Modalities/modalities#462",),
 )
 def narrow_divisors(header: Subject) -> Iterator[Match]:
@@ -465,7 +465,7 @@ def narrow_divisors(header: Subject) -> Iterator[Match]:
     "longrope without its tensors",
     why="In a GGUF, LongRoPE's lists are tensors. llama.cpp takes the long one for a context above "
     "the original length, else the short one; where that is missing, no frequency is scaled.",
-    cure="Convert again, from a config.json with both lists.",
+    hint="Convert again, from a config.json with both lists.",
     threads=("ggml-org/llama.cpp#8995",),
 )
 def no_lists(header: Subject) -> Iterator[Match]:
@@ -496,7 +496,7 @@ def _missing_lists(header: Subject) -> list[str]:
     why="It stands for mscale_all_dim. Without it llama.cpp multiplies cos and sin by "
     "0.1 ln factor + 1, where DeepSeek-V2 and V3 have 1, and the score by its square, as in V3; "
     "V2 has 1.5896 instead of 1.8739.",
-    cure="Convert again, with rope.scaling.yarn_log_multiplier as 0.1 times mscale_all_dim.",
+    hint="Convert again, with rope.scaling.yarn_log_multiplier as 0.1 times mscale_all_dim.",
     threads=("ggml-org/llama.cpp#17945", "ggml-org/llama.cpp#18006"),
     rope_types=("yarn",),
 )

@@ -22,7 +22,7 @@ NAMES = ("mrope_section", "xdrope_section")
     "error",
     "an odd number of rotated coordinates",
     why="Coordinates rotate in pairs, and one is left over; Transformers refuses the file.",
-    cure="Make head_dim even, or rotate only a part of it.",
+    hint="Make head_dim even, or rotate only a part of it.",
     requires=("dim",),
 )
 def odd(entry: Subject, dim: int) -> Iterator[Match]:
@@ -40,7 +40,7 @@ def odd(entry: Subject, dim: int) -> Iterator[Match]:
     "an odd share of the head",
     why="Transformers rounds it up to whole pairs, but keeps the odd number in the exponents; "
     "llama.cpp refuses an odd rope.dimension_count.",
-    cure="Choose a share that gives an even number.",
+    hint="Choose a share that gives an even number.",
     requires=("dim", "share"),
 )
 def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Match]:
@@ -57,7 +57,7 @@ def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Matc
     "hidden_size is not a multiple of num_attention_heads",
     why="Without head_dim, the head dim is hidden_size over num_attention_heads, rounded down; the "
     "rotation then has another size than the weights.",
-    cure="Add head_dim.",
+    hint="Add head_dim.",
 )
 def uneven(part: Subject) -> Iterator[Match]:
     """No head dim, and a `hidden_size` that `num_attention_heads` does not divide."""
@@ -80,7 +80,7 @@ def uneven(part: Subject) -> Iterator[Match]:
     "the share of the head is left to the architecture",
     why="The code of a model_type knows its own share. Code that does not know it refuses the "
     "file, or rotates the whole head.",
-    cure="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
+    hint="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
     requires=("text", "flat"),
     threads=("ml-explore/mlx-lm#1698",),
 )
@@ -111,7 +111,7 @@ def _share_is_ignored(entry: Subject) -> bool:
     "interleaved M-RoPE sections that do not fit",
     why="Axes alternate: axis a has pairs a, a + 3, a + 6, ... A section that needs pairs beyond "
     "the last is cut, and time gets more than its share.",
-    cure="Make height and width smaller, and time larger.",
+    hint="Make height and width smaller, and time larger.",
     threads=("xLLM-AI/xllm#2120", "QwenLM/Qwen3-VL#1800"),
 )
 def sections_cut(entry: Subject) -> Iterator[Match]:
@@ -128,7 +128,7 @@ def sections_cut(entry: Subject) -> Iterator[Match]:
     "pairs that ggml does not rotate in text",
     why="With interleaved sections, Transformers and vLLM give the remaining pairs to time, ggml "
     "to a fourth axis that is 0: in Qwen3-VL, pairs 61 and 62.",
-    cure="No key of this file changes it; the effect is small, and only in llama.cpp.",
+    hint="No key of this file changes it; the effect is small, and only in llama.cpp.",
 )
 def left_over(entry: Subject) -> Iterator[Match]:
     """Three interleaved sections that leave pairs over in ggml."""

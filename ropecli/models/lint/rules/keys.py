@@ -40,7 +40,7 @@ _LOCAL = {
     why="It has no effect: the default is used, or the file is refused. With beta_fst: 64, YaRN "
     "uses 32; with rope_teta: 500000, a model of head dim 128 rotates its slowest pair 47 times "
     "too fast.",
-    cure="Correct the name.",
+    hint="Correct the name.",
     of="part or scaling",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
@@ -77,7 +77,7 @@ def misspelt(subject: Subject) -> Iterator[Match]:
     why="FoPE (arXiv:2412.17739) puts a Fourier series with learned coefficients in the place of "
     "each frequency, for each head: Intern-S1-Pro has it. What holds for the frequencies of a "
     "RoPE, such as how far its base reaches, does not hold for it.",
-    cure="Run it by code that reads these keys, its own or vLLM's class of Intern-S1-Pro.",
+    hint="Run it by code that reads these keys, its own or vLLM's class of Intern-S1-Pro.",
     of="part",
 )
 def fope(part: Subject) -> Iterator[Match]:
@@ -97,7 +97,7 @@ def fope(part: Subject) -> Iterator[Match]:
     why="YaRN's authors multiply their own factor by attn_factor. Stacks ignore it; the key of "
     "Transformers is attention_factor, which replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, "
     "0.8782 was meant to give 1, and 1.1386 is used: 14 % on cos and sin, 30 % on scores.",
-    cure="Replace it by attention_factor, with the intended value.",
+    hint="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )
 def attn_factor(entry: Subject) -> Iterator[Match]:
@@ -129,7 +129,7 @@ def attn_factor(entry: Subject) -> Iterator[Match]:
     "type and rope_type differ",
     why="Transformers takes rope_type and silently ignores type, most classes of mlx-lm take type, "
     "and vLLM refuses the file.",
-    cure="Remove type, the old name of rope_type.",
+    hint="Remove type, the old name of rope_type.",
 )
 def two_types(entry: Subject) -> Iterator[Match]:
     """`type` and `rope_type` with different meanings; two names of the same type are fine."""
@@ -147,7 +147,7 @@ def two_types(entry: Subject) -> Iterator[Match]:
     "note",
     "a rope type that only some stacks know",
     why="Stacks know different names, and refuse the others.",
-    cure="Use the name that all stacks know, if there is one.",
+    hint="Use the name that all stacks know, if there is one.",
 )
 def local_name(entry: Subject) -> Iterator[Match]:
     """An old name of a rope type, or a type of vLLM's own."""
@@ -165,7 +165,7 @@ def local_name(entry: Subject) -> Iterator[Match]:
     "error",
     "an unknown rope type",
     why="Transformers fails with a KeyError, or warns and fails later.",
-    cure=f"The types are {', '.join(ROPE_TYPES)}.",
+    hint=f"The types are {', '.join(ROPE_TYPES)}.",
 )
 def unknown_type(entry: Subject) -> Iterator[Match]:
     """A rope_type that is not one of these."""
@@ -180,7 +180,7 @@ def unknown_type(entry: Subject) -> Iterator[Match]:
     "error",
     "a scaling key is missing",
     why="Transformers refuses the file with a KeyError.",
-    cure="Add it, with the value of the released model.",
+    hint="Add it, with the value of the released model.",
     requires=("rope_type",),
 )
 def missing(entry: Subject, rope_type: str) -> Iterator[Match]:

@@ -30,7 +30,7 @@ _LAYER_TYPES = (
     why="Where sliding layers have their own base, as in Gemma 3, Transformers scales only the "
     "other layers. Stacks that scale both answer short prompts well and fail on long ones: rank "
     "correlation 0.96 at 195 tokens, 0.53 at 2,916.",
-    cure="Check the stack you run, or write rope_parameters by layer type.",
+    hint="Check the stack you run, or write rope_parameters by layer type.",
     threads=(
         "vllm-project/vllm#29111",
         "Blaizzy/mlx-vlm#1709",
@@ -65,7 +65,7 @@ def flat_scaling(entry: Subject, factor: float) -> Iterator[Match]:
     "scaled sliding layers",
     why="A layer with a sliding window sees no distance beyond it, so there is nothing to scale "
     "for: scaling only changes the distances that it was trained on.",
-    cure="Use rope_type default for sliding_attention.",
+    hint="Use rope_type default for sliding_attention.",
     requires=("rope_type", "factor"),
     threads=("vllm-project/vllm#29111", "antonellof/ferrox#39"),
 )
@@ -83,7 +83,7 @@ def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Ma
     why="The class of the model in Transformers looks for rope_theta and rope_type next to the "
     "objects of layer types, and not in them: it computes plain RoPE with its default base, or "
     "fails with a KeyError.",
-    cure="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
+    hint="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
 )
 def unread_by_layer_type(part: Subject) -> Iterator[Match]:
     """Objects by layer type in `rope_parameters`, where the code of `model_type` reads none."""
@@ -110,7 +110,7 @@ def unread_by_layer_type(part: Subject) -> Iterator[Match]:
     "an unknown layer type",
     why="Transformers refuses the file. A stack that only compares the name with the one that it "
     "looks for takes the layer for another type: without its window, or with another base.",
-    cure="Correct the name.",
+    hint="Correct the name.",
     requires=("layer_types",),
 )
 def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Match]:
@@ -131,7 +131,7 @@ def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Match]:
     "null for a layer type",
     why="The newest Transformers takes null as no position in models that have such layers, and as "
     "a default in others; older versions and other stacks fail.",
-    cure="Check that the stack you run supports it.",
+    hint="Check that the stack you run supports it.",
     requires=("layer_types", "held"),
 )
 def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> Iterator[Match]:
@@ -148,7 +148,7 @@ def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> I
     "no_rope_layers with mostly zeros",
     why="Despite the name, 1 means that a layer HAS a rotary embedding, and 0 that it has none. "
     "With the two swapped, most layers lose their positions.",
-    cure="Write 1 for each layer that rotates; released models have 0 in every fourth.",
+    hint="Write 1 for each layer that rotates; released models have 0 in every fourth.",
     requires=("no_rope_layers",),
 )
 def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Match]:
@@ -164,7 +164,7 @@ def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Match]:
     "no_rope_layers and no_rope_layer_interval differ",
     why="Transformers uses the list and ignores the interval; a stack that knows only the interval "
     "skips other layers.",
-    cure="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
+    hint="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
     requires=("no_rope_layers",),
 )
 def other_interval(part: Subject, flags: list[bool]) -> Iterator[Match]:
@@ -185,7 +185,7 @@ def other_interval(part: Subject, flags: list[bool]) -> Iterator[Match]:
     "a list of layers of the wrong length",
     why="Transformers refuses layer_types of another length, and a no_rope_layers that is too "
     "short; of a longer one, the last entries have no effect.",
-    cure="Write one entry for each of num_hidden_layers.",
+    hint="Write one entry for each of num_hidden_layers.",
 )
 def wrong_count(part: Subject) -> Iterator[Match]:
     """`layer_types` or `no_rope_layers` whose length is not `num_hidden_layers`."""

@@ -24,7 +24,7 @@ _SLACK = 1.01  #: Released files round: 131,072 / 32,000 = 4.096 at factor 4.
     "a context beyond the reach of the factor",
     why="Stacks do not compare the factor with the lengths. Positions beyond factor times "
     "original_max_position_embeddings have angles that the model was not trained on.",
-    cure="Raise the factor to max_position_embeddings / original_max_position_embeddings, or lower "
+    hint="Raise the factor to max_position_embeddings / original_max_position_embeddings, or lower "
     "max_position_embeddings.",
     threads=(
         "huggingface/transformers#38224",
@@ -58,7 +58,7 @@ def beyond(entry: Subject, factor: float, context: int) -> Iterator[Match]:
     "a context short of the reach of the factor",
     why="Frequencies are slowed for a length that max_position_embeddings does not allow, at the "
     "expense of short texts. A stack that takes its limit from max_position_embeddings ends there.",
-    cure="Write max_position_embeddings as factor times original_max_position_embeddings, or a "
+    hint="Write max_position_embeddings as factor times original_max_position_embeddings, or a "
     "smaller factor.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=("linear", "yarn"),
@@ -85,7 +85,7 @@ def _original(entry: Subject) -> int | None:
     why="Most stacks use max_position_embeddings instead, some the default of the class. If "
     "that is the stretched length already, YaRN's ramp covers other pairs, llama3 does not slow "
     "the pairs that it should, and LongRoPE never leaves its short list.",
-    cure="Add original_max_position_embeddings: the length before scaling.",
+    hint="Add original_max_position_embeddings: the length before scaling.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=BY_ORIGINAL,
 )
@@ -129,7 +129,7 @@ def _describe_error(entry: Subject, context: int, factor: float) -> str:
     "an original length that is not below the context",
     why="There is nothing to scale: the model's limit is within its trained length. One of the two "
     "lengths is wrong; Transformers warns about it in llama3.",
-    cure="Write the length before scaling as original_max_position_embeddings, and the one "
+    hint="Write the length before scaling as original_max_position_embeddings, and the one "
     "after it as max_position_embeddings.",
     threads=("NVIDIA/Megatron-LM#1418",),
     rope_types=BY_ORIGINAL,

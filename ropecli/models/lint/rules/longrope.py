@@ -19,7 +19,7 @@ LISTS = ("short_factor", "long_factor")
     "a decreasing LongRoPE list",
     why="LongRoPE searches for factors that increase from the fastest pair to the slowest. A "
     "smaller one is more likely a mistake in a copied list than a choice.",
-    cure="Compare with the released model's list.",
+    hint="Compare with the released model's list.",
     rope_types=("longrope",),
 )
 def falling(entry: Subject) -> Iterator[Match]:
@@ -40,7 +40,7 @@ def falling(entry: Subject) -> Iterator[Match]:
     "short_factor and long_factor are the same",
     why="The original length then has no effect, and short sequences are computed with the factors "
     "of long ones.",
-    cure="Nothing to do if the model was trained this way.",
+    hint="Nothing to do if the model was trained this way.",
     rope_types=("longrope",),
 )
 def same_lists(entry: Subject) -> Iterator[Match]:
@@ -57,7 +57,7 @@ def same_lists(entry: Subject) -> Iterator[Match]:
     why="Transformers uses the long list for a sequence beyond the original length; others choose "
     "once, by the length that they are set up for, or have one list. In Phi-3.5 long_factor "
     "rises to 64.8 where short_factor is near 1.",
-    cure="Compare the stacks on short texts before you rely on one.",
+    hint="Compare the stacks on short texts before you rely on one.",
     threads=(
         "huggingface/transformers#33129",
         "vllm-project/vllm#27431",
@@ -91,7 +91,7 @@ def the_switch(entry: Subject) -> Iterator[Match]:
     why="The long list slows pairs for positions beyond the original length, and so is the larger "
     "one, pair by pair. Exchanged, short sequences are computed with the factors of long ones, and "
     "long ones run past the angles of training.",
-    cure="Exchange the two lists.",
+    hint="Exchange the two lists.",
     rope_types=("longrope",),
 )
 def exchanged(entry: Subject) -> Iterator[Match]:
@@ -112,7 +112,7 @@ def exchanged(entry: Subject) -> Iterator[Match]:
     "short_mscale and long_mscale",
     why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM's own code in "
     "every model; Transformers ignores them in others and computes its own factor.",
-    cure="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
+    hint="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
     reads=True,
 )
 def own_mscales(entry: Subject) -> Iterator[Match]:
@@ -132,7 +132,7 @@ def own_mscales(entry: Subject) -> Iterator[Match]:
     "LongRoPE's factor is not the ratio of the lengths",
     why="The factor is only used for the attention factor, sqrt(1 + ln factor / ln original); a "
     "model is trained with the one that follows from its lengths.",
-    cure="Remove the factor, or write max_position_embeddings / original_max_position_embeddings.",
+    hint="Remove the factor, or write max_position_embeddings / original_max_position_embeddings.",
     threads=("huggingface/transformers#38224",),
     rope_types=("longrope",),
     requires=("factor", "original", "context"),
@@ -156,7 +156,7 @@ def other_factor(entry: Subject, factor: float, original: int, context: int) -> 
     "LongRoPE's factor is left to the lengths",
     why="Transformers uses max_position_embeddings / original_max_position_embeddings, wherever "
     "the original length is, and warns; another max_position_embeddings changes every score.",
-    cure="Add factor or attention_factor, so that the limit can change without the scores.",
+    hint="Add factor or attention_factor, so that the limit can change without the scores.",
     rope_types=("longrope",),
     requires=("original", "context"),
 )

@@ -38,7 +38,7 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
     "differs from every released file like it",
     why="Weights work with the rotation that they were trained with. Where all released files of "
     "an architecture agree on a value, another one is more likely lost or mistyped than meant.",
-    cure="Restore the value of the released file, unless the model was trained with this one.",
+    hint="Restore the value of the released file, unless the model was trained with this one.",
     threads=(
         "huggingface/transformers#42189",
         "unslothai/unsloth#6197",

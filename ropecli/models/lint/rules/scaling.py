@@ -20,7 +20,7 @@ from ropecli.models.stacks.vllm import DUAL_CHUNK
     "a factor below 1",
     why="It compresses positions where it should stretch them: frequencies grow, and the model "
     "sees angles within its context that it was not trained on. Transformers only warns.",
-    cure="Write the wanted length over the trained length, at least 1.",
+    hint="Write the wanted length over the trained length, at least 1.",
     requires=("factor",),
 )
 def small_factor(entry: Subject, factor: float) -> Iterator[Match]:
@@ -38,7 +38,7 @@ def small_factor(entry: Subject, factor: float) -> Iterator[Match]:
     why="In Transformers the base of dynamic NTK grows from max_position_embeddings on, whatever "
     "the value of original_max_position_embeddings. With a stretched max_position_embeddings "
     "nothing is scaled up to there.",
-    cure="Set max_position_embeddings to the trained length, and remove the original length.",
+    hint="Set max_position_embeddings to the trained length, and remove the original length.",
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
     rope_types=("dynamic",),
     requires=("original", "context"),
@@ -62,7 +62,7 @@ def dynamic_original(entry: Subject, original: int, context: int) -> Iterator[Ma
     "rotated with: a sequence that is generated token by token gets other scores than one that is "
     "processed at once. Stacks differ in the length from which the base grows; some have one base "
     "for every length, or do not scale.",
-    cure="For long sequences use yarn, whose frequencies do not depend on the length.",
+    hint="For long sequences use yarn, whose frequencies do not depend on the length.",
     threads=(
         "huggingface/transformers#25104",
         "vllm-project/vllm#3488",
@@ -93,7 +93,7 @@ def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Match]
     "the logarithm of their position. dual_chunk_attention_config was for an attention that vLLM "
     "removed in 0.11; its Qwen models no longer start with it. Other stacks run past the trained "
     "length with unscaled frequencies.",
-    cure="Stay within the trained length, and remove the key where the file is refused.",
+    hint="Stay within the trained length, and remove the key where the file is refused.",
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
     reads=True,
 )
@@ -114,7 +114,7 @@ def one_stack(part: Subject) -> Iterator[Match]:
     why="The ramp runs backwards: fast pairs, which resolve neighbouring positions, are slowed by "
     "the whole factor, and slow pairs, which need it, are unchanged. Transformers warns. Equal "
     "values, as in Kimi K2, are a ramp of one step.",
-    cure="Swap them; the usual values are 32 and 1.",
+    hint="Swap them; the usual values are 32 and 1.",
     rope_types=("yarn",),
 )
 def beta_order(entry: Subject) -> Iterator[Match]:
@@ -133,7 +133,7 @@ def beta_order(entry: Subject) -> Iterator[Match]:
     "low_freq_factor above high_freq_factor",
     why="The ramp between slowed and unchanged pairs runs backwards. Transformers only warns. "
     "Equal values, as in Llama 4 Scout, are a step.",
-    cure="Swap them; Llama 3.1 has 1 and 4.",
+    hint="Swap them; Llama 3.1 has 1 and 4.",
     rope_types=("llama3",),
     requires=("low_freq_factor", "high_freq_factor"),
 )
@@ -150,7 +150,7 @@ def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Match]:
     "llama3 scaling that changes no pair",
     why="Every pair completes enough turns within the original length to stay unchanged, so the "
     "factor has no effect. Often the original length is the stretched one by mistake.",
-    cure="Write the length before scaling as original_max_position_embeddings.",
+    hint="Write the length before scaling as original_max_position_embeddings.",
     threads=("unslothai/unsloth#6197",),
     rope_types=("llama3",),
     requires=("factor",),
@@ -176,7 +176,7 @@ def idle(entry: Subject, factor: float) -> Iterator[Match]:
     why="The base grows by the factor, and with 1 it never does. HunYuan's files have such a "
     "factor next to an alpha, which alone enlarges their base; without it the model runs with the "
     "base of short texts.",
-    cure="Restore alpha, or write a factor above 1.",
+    hint="Restore alpha, or write a factor above 1.",
     rope_types=("dynamic",),
     requires=("factor",),
 )
