@@ -216,19 +216,6 @@ RELEASED = [
     ),
     Released(
         "diffusers",
-        "diffusers.pipelines.kolors.text_encoder:RotaryEmbedding",
-        '--call "apply_rotary_pos_emb(x, RotaryEmbedding(dim=head_dim)(context)[offset:offset + length])" --axes-of-x "s b h d" --framework torch',
-        other="diffusers.pipelines.kolors.text_encoder:apply_rotary_pos_emb",
-        rotation="interleaved",
-    ),
-    Released(
-        "diffusers",
-        "diffusers.pipelines.kolors.text_encoder:apply_rotary_pos_emb",
-        '--call "apply_rotary_pos_emb(x, freqs)" --axes-of-x "s b h d" --axes-of-tables "s d" --tables single --freqs "cos sin" --framework torch',
-        rotation="interleaved",
-    ),
-    Released(
-        "diffusers",
         "diffusers.models.embeddings:get_1d_rotary_pos_embed",
         '--call "apply_rotary_emb(x, get_1d_rotary_pos_embed(head_dim, positions, use_real=True, repeat_interleave_real=False), use_real_unbind_dim=-2)" --axes-of-x "b h s d" --framework torch',
         other="diffusers.models.embeddings:apply_rotary_emb",
