@@ -253,7 +253,10 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.precision(rope, context_length=9), "Within 0.01 rad over all 9"),
         (ropecli.report(config | {"max_position_embeddings": 64}), "1 model: "),
         (ropecli.rotation(x[0], rope), "At position 4, x becomes ("),
-        (ropecli.scale(wide, original_length=10, factor=2.0), "20 positions hold without scaling"),
+        (
+            ropecli.scale(wide, original_length=10, factor=2.0),
+            "Stretch 10 positions to 20 by yarn, factor 2.",
+        ),
         (ropecli.similarity(rope, max_distance=9), "Inner products of sinusoidal codes"),
         (ropecli.scores([ropecli.encoding("nope")]), "PASS: measurement and theory agree"),
         (ropecli.usage(rope, x, x), "1 of 2 pairs hold half"),

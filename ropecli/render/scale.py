@@ -191,7 +191,7 @@ def verdict(result: Scale) -> str:
         best = next((each for each in RANKED if each in shown), shown[-1])
         lengths = f"{result.original_length:,} positions to {result.context_length:,}"
         how = f"by {best}, factor {result.factor:.6g}"
-        return f"stretch {lengths} {how}; --model FILE says what to write"
+        return f"stretch {lengths} {how}"
     lengths = f"factor {result.factor:.6g}, original {result.original_length:,}"
     scaling, after = f"{made.method}, {lengths}", result.context_length
     if not made.keys:

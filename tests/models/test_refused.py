@@ -188,6 +188,10 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
     ],
     "llama.cpp": [
         (
+            {"model_type": "glm4", "head_dim": 64, "partial_rotary_factor": 1e308},
+            "the rotated share of the head dim must be finite, got inf",
+        ),
+        (
             {"model_type": "esm", "position_embedding_type": "rotary"},
             "no conversion to a GGUF is known for model_type 'esm'",
         ),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from models.composites import COMPOSITES
 from models.stacks.measured import same_angles
-from models.test_extend import FILES, UNWRITABLE, extended
+from models.test_extend import FILES, UNWRITABLE, WITHOUT_VLLM, extended
 from oracle.vllm_rope import rotation
 
 from ropecli.models.diff import FLOAT32
@@ -45,7 +44,7 @@ def test_vllm_computes_the_table_that_is_shown(name: str) -> None:
 
     layer, found, made = extended(FILES[name], 2)
     if not made.proposal.vllm:
-        assert name not in COMPOSITES or "qwen" in name or "glm" in name
+        assert name in WITHOUT_VLLM
         return
     given = dict(FILES[name])
     config = AutoConfig.for_model(given.pop("model_type"), **given)

@@ -245,11 +245,12 @@ class _Writing:
                 self.add("rope.dimension_count_swa", local_dim)
         elif count == "rotary_pct":  # without another name, or a default
             share = number(count, self._require(count, keys.config, count))
-            self.add("rope.dimension_count", int(self.head_dim * share))
+            self.add("rope.dimension_count", _rotated(self.head_dim, share))
         elif count == "share":
-            self.add("rope.dimension_count", int(self.head_dim * self._share(self.entry)))
+            self.add("rope.dimension_count", _rotated(self.head_dim, self._share(self.entry)))
             if self.local.get("partial_rotary_factor") is not None:
-                self.add("rope.dimension_count_swa", int(local_dim * self._share(self.local)))
+                rotated = _rotated(local_dim, self._share(self.local))
+                self.add("rope.dimension_count_swa", rotated)
 
     def _share(self, entry: Mapping[str, Any]) -> float:
         given = entry.get("partial_rotary_factor")
@@ -322,3 +323,7 @@ def _llama3_divisors(entry: Mapping[str, Any], dim: int, original: float) -> NDA
         smooth = (turns - low) / (high - low)
         blended = 1.0 / ((1.0 - smooth) / factor + smooth)
     return np.where(turns > high, 1.0, np.where(turns < low, factor, blended))
+
+
+def _rotated(head_dim: int, share: float) -> int:
+    return int(number("the rotated share of the head dim", head_dim * share))
