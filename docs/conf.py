@@ -83,7 +83,7 @@ nitpick_ignore_regex = [
         r"Array|Decays|Direction|FeatureMap|Layout|ModelCall|Pairs|Path|Progress|Rotate|Vectors|tuple\[\w+",
     ),
     ("py:class", r"(collections\.abc\.)?Mapping.*"),
-    ("py:class", r"(ropecli\.rotary\.\w+\.)?(Axes|Figure|Formula|Placement|Start|Table)"),
+    ("py:class", r"(ropecli\.rotary\.\w+\.)?(Axes|Figure|Formula|Placement|Proposal|Start|Table)"),
     ("py:(class|exc)", r"(ropecli\.checks\.[\w.]+\.)?(CallError|Convention|Parting)"),
 ]
 
