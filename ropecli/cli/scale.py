@@ -172,7 +172,6 @@ def _extend(
     from ropecli.models.extend import extend
 
     if each.model is None or each.layer is None:
-        output.note("--model FILE says what to write into its config.json")
         return {}
     shorter = rope.context is not None
     try:

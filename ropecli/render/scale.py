@@ -130,7 +130,10 @@ def blocks(shown: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> li
     of_text = [each for each in shown if each.methods[-1].method != "riflex"]
     held = [line for each in of_text for line in screen.wrap(_held(each))]
     quality = [] if pairs or screen.brief or not of_text else screen.wrap(QUALITY)
-    return [*written, [HEADING, *title], *others, held, meaning, quality, screen.offer(SAVE)]
+    from_model = any(each.proposal or each.unwritable for each in shown)
+    asked = [] if from_model else screen.offer("What to write into a config.json: --model FILE")
+    offers = [asked, screen.offer(SAVE)]
+    return [*written, [HEADING, *title], *others, held, meaning, quality, *offers]
 
 
 def _write(result: Scale, screen: Screen) -> list[list[str]]:
