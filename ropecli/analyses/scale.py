@@ -77,15 +77,15 @@ class ScaledEncoding:
 
 @dataclass(frozen=True, kw_only=True)
 class StackReading:
-    """Whether a stack reads the table that is shown from what is to be written."""
+    """A stack's reading of what is to be written."""
 
     stack: str  #: With its release.
-    same: bool | None  #: None where it refuses the file.
+    same: bool | None  #: True if it reads the table shown; None where it refuses the file.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What to write into a model's config.json for a longer context."""
+    """A change of a model's config.json for a longer context."""
 
     file: str  #: The file.
     method: str  #: A name of `METHODS`.

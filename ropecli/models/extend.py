@@ -1,4 +1,4 @@
-"""What to write into a config.json for a longer context, as each stack reads it back."""
+"""The keys of a config.json for a longer context, as each stack reads them back."""
 
 from __future__ import annotations
 
@@ -218,8 +218,8 @@ def _rope_parameters(keys: Keys) -> dict[str, Any]:
         for name, entry in entries(keys).items()
     }
     for entry in filter(None, found.values()):
-        beside = (SHARE, ORIGINAL) if entry.get("rope_type") in BY_ORIGINAL else (SHARE,)
-        for key in beside:
+        collected = (SHARE, ORIGINAL) if entry.get("rope_type") in BY_ORIGINAL else (SHARE,)
+        for key in collected:
             if keys.get(key) is not None:
                 entry.setdefault(key, keys.get(key))
     return found.get("all") or found

@@ -66,7 +66,7 @@ def test_levels_are_counted() -> None:
     assert lines_of(("config.json", found)).startswith("config.json: 2 errors, 2 notes\n")
 
 
-def test_a_finding_prints_its_consequences_and_its_cure() -> None:
+def test_a_finding_prints_its_consequences_and_its_fix() -> None:
     first, second = FOUND
     assert str(first) == (
         "error R012: rope_scaling.attn_factor: Transformers ignores it and uses 1.1386 "
