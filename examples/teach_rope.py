@@ -21,7 +21,7 @@ rope = ropecli.Rotary(head_dim=8)
 print(rope.inv_freq)  # 10000^(-2i/8)
 
 # %%
-# **Only the distance is left.** The score of a query at m and a key at n knows m - n alone:
+# **Only the distance is left.** The score of a query at m and a key at n knows only m - n:
 
 q, k = np.random.default_rng(0).standard_normal((2, 8))
 for m, n in ((3, 1), (103, 101), (1003, 1001)):

@@ -2,7 +2,7 @@
 ======================================
 
 YaRN keeps fast pairs and slows the others down. litgpt 0.5.13 does it the other way round: its ramp
-runs from slow to fast. Norms stay right and scores depend on distance alone, so that only a
+runs from slow to fast. Norms stay right and scores depend only on distance, so that only a
 comparison with independent frequencies shows it. The case studies run litgpt's own code.
 """
 

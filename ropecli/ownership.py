@@ -11,7 +11,7 @@ import stat
 def why_distrusted(status: os.stat_result) -> str:
     """Return who else can have written a file or folder; "" if only the user can.
 
-    Root's files are trusted by root alone: its folders may be those of another system, as in a
+    Root's files are trusted only by root: its folders may be those of another system, as in a
     container. A group may write where the user is its only member, as with a umask of 002.
     """
     user = os.geteuid()

@@ -40,7 +40,7 @@ class ConstructedHead:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Construct(EncodingResult):
-    """Heads that RoPE makes out of position alone, and what each pair keeps of a match."""
+    """Heads that RoPE makes from positions only, and what each pair keeps of a match."""
 
     context_length: int  #: In positions.
     epsilon: float  #: A head's attention is at least 1 - epsilon at every position.

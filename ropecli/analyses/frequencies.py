@@ -81,7 +81,7 @@ def frequency_table(
     theta_i = base^(-2i/d), or what a rope type makes of it (RoFormer Eq. 15).
     Pairs from the critical dim on have not completed a turn in training (Liu et al. 2023,
     arXiv:2310.05209; LongRoPE2 Eq. 7): longer contexts show them angles that they have never
-    seen. It is counted from the base alone, whatever scaling came later.
+    seen. It is counted from the base only, whatever scaling came later.
 
     Args:
         rope: The encoding.

@@ -31,7 +31,7 @@ class Property:
     """One property: holds where max_error <= tolerance."""
 
     max_error: float | None  #: Largest error; None where it can't be measured.
-    tolerance: float | None  #: Largest error that rounding alone explains.
+    tolerance: float | None  #: Largest error that rounding explains.
     theory: bool | None  #: What theory says; None where it depends on the weights.
 
     @property

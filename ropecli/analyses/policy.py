@@ -70,7 +70,7 @@ class Policy:
     def parse(cls, text: Any) -> Policy:
         """Return the policy of a preset, of STAGE=DTYPE words, or of a preset and such words.
 
-        Stages that are not named are float64, so that the others show alone.
+        Stages that are not named are float64, so that only the others show.
 
         Args:
             text: Words joined by commas, such as "bf16-positions,data=float16".
@@ -138,7 +138,7 @@ class Policy:
         computes in a wider dtype.
 
         Args:
-            rope: The encoding; of xPos, its rotation alone.
+            rope: The encoding; of xPos, only its rotation.
             x: Vectors, (..., head_dim).
             positions: Their positions, (...).
         """

@@ -88,7 +88,7 @@ def precision(
     up to 64 positions and distances 1, 4, 16, ...
 
     Args:
-        rope: The encoding; of xPos, its rotation alone. Positions are the same on all axes.
+        rope: The encoding; of xPos, only its rotation. Positions are the same on all axes.
         policies: Policies, or words that `Policy.parse` takes.
         context_length: In positions, up to 2^30.
         tolerances: Phase errors for which the longest safe context is found, radians.

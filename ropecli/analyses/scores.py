@@ -59,7 +59,7 @@ class Scores(Drawable):
     head: int  #: The head of the maps.
     seed: int  #: Seed of the tokens.
     causal: bool | None = None  #: Queries see no later key; None: where their models do not.
-    same_token: bool = False  #: All tokens are the same, so that a map shows position alone.
+    same_token: bool = False  #: All tokens are the same, so that a map shows only the position.
 
     @property
     def agrees(self) -> bool:

@@ -105,7 +105,7 @@ def angle_roundings(inv_freq: Array, magnified: Array | float = 1.0) -> Array:
 def magnification(base: float, table_at: Callable[[float], Array]) -> Array:
     """Return by what the formula of a table magnifies errors of the powers in it, at least 1.
 
-    An error of the base reaches theta through its power alone: a plain power moves by
+    An error of the base reaches theta through its power only: a plain power moves by
     |ln theta| / ln(base) of that error, a mixture by more. The smaller change of two bases, above
     and below, leaves out a jump between them, where an end is rounded to a whole pair.
     """

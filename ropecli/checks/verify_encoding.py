@@ -42,7 +42,7 @@ def verify_encoding(
         seed: Seed of weights, tokens and positions.
         model_dim: Coordinates of a token.
         heads: Number of heads.
-        **options: Options of this encoding, judged at these values alone.
+        **options: Options of this encoding, judged only at these values.
 
     Raises:
         ArgumentError: No such encoding or option, or an unusable value.

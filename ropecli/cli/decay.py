@@ -86,7 +86,7 @@ def decay(
       ropecli decay --encoding all --dim 16 -o expected.png
 
     Show how RoPE's relative upper bound falls with distance. It is the factor of the bound of
-    RoFormer Eq. 37 that depends on distance alone, the curve of its Figure 2. With --q and --k,
+    RoFormer Eq. 37 that depends only on distance, the curve of its Figure 2. With --q and --k,
     also show the score of those vectors (Eq. 35), how tight both bounds of Eq. 37 and
     Cauchy-Schwarz are on it, the part of each pair, the sums S_j of Eq. 36, and the error of
     interpolating between positions. With --encoding sinusoidal, also show the inner products of

@@ -97,7 +97,7 @@ class LintOptions(PageOptions):
     def _save(
         self, result: Any, parameters: dict[str, Any], options: dict[str, Any]
     ) -> Path | None:
-        """Write SARIF or the copy; the page of -q does not name the file: it has findings alone."""
+        """Write SARIF or the copy; the page of -q does not name the file: it has only findings."""
         from ropecli.render import lint
         from ropecli.render.save import write_output
 

@@ -269,7 +269,7 @@ class PageOptions:
     heading: ClassVar[str] = "Output"
     parsed: Parsed
     json: bool = flag("--json", "Print one JSON document and nothing else.")
-    quiet: bool = flag("-q", "Print the answer alone.", "--quiet")
+    quiet: bool = flag("-q", "Print only the answer.", "--quiet")
 
     def parameters(self, *taken: object, omit: Sequence[str] = (), **more: Any) -> dict[str, Any]:
         """Return the `parameters` of the JSON document: the command line as it was parsed.

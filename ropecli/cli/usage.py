@@ -69,7 +69,7 @@ def usage(
         output.show(result, output.parameters(result))
         return
     if q is None or k is None:
-        raise ArgumentError(f"Q and K are needed, or --weights, got {'Q alone' if q else 'none'}")
+        raise ArgumentError(f"Q and K are needed, or --weights, got {'only Q' if q else 'none'}")
     from ropecli.analyses.usage import usage as analyse
     from ropecli.files.load import read_layers
 

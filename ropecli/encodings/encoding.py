@@ -55,7 +55,7 @@ class Encoding(ABC):
     equation: ClassVar[str]  #: Its equation in RoFormer, or in its own paper.
     default_theory: ClassVar[Theory]  #: Theory for default options.
     depends_on_other_keys: ClassVar[bool] = False  #: A score depends on other keys too.
-    of_causal_models: ClassVar[bool] = False  #: Models that it is known from are decoders alone.
+    of_causal_models: ClassVar[bool] = False  #: Models that it is known from are decoders only.
 
     sizes: Sizes  #: Sizes of tokens and heads.
     weights: Mapping[str, Array] = field(repr=False)  #: Names and shapes are those of `shapes`.
@@ -155,7 +155,7 @@ class Encoding(ABC):
     def terms(self, x_query: Any, x_key: Any, query_positions: Any, key_positions: Any) -> Terms:
         """Scores as the four terms of RoFormer Eq. 6: content and position of query and key.
 
-        What no token changes is the term of positions alone, a bias included; what one token
+        What no token changes is the term of positions only, a bias included; what one token
         changes by itself, with the other at 0, is a term of its content; the rest is the term of
         both contents. For a score that is linear in each of its tokens these are the four terms
         of Eq. 6 to 10.

@@ -109,7 +109,7 @@ def usage_of_weights(
     centered_norms: bool = False,
     name: str | None = None,
 ) -> Usage:
-    """Return the expected length of each pair for white input, from weights alone.
+    """Return the expected length of each pair for white input, from weights only.
 
     White input is x ~ N(0, I) behind the norm in front of attention, whose weight and bias count.
     With W the two rows of a pair, such a pair is normal with mean Wb + c, c the bias, and

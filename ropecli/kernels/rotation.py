@@ -4,7 +4,7 @@ cos and sin for every position and pair would cost far more than moving the data
 is split into a block start, a multiple of BLOCK, and an offset below BLOCK, and by angle addition
 e^{i m theta} = e^{i start theta} e^{i offset theta}: one cos and sin per pair and block, a small
 table of offsets, and one complex product per position and pair, all in float64. Which way a
-position takes depends on its value alone, so equal positions get equal bits in any array.
+position takes depends only on its value, so equal positions get equal bits in any array.
 
 The interleaved and half kernels are made from one source, with the places of a pair as a part of
 the code: a branch would keep the loops from vectorising as well. With one vector per position, cos

@@ -12,7 +12,7 @@ from ropecli.errors import ArgumentError, FileError
 from ropecli.ownership import why_distrusted
 
 FILE = Path(".numba_config.yaml")  #: Numba reads it, whoever owns it.
-HARMLESS = "NUMBA_CACHE_DIR"  #: Used by our own cache alone.
+HARMLESS = "NUMBA_CACHE_DIR"  #: Used only by our own cache.
 
 
 def import_numba() -> None:

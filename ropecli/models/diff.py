@@ -115,7 +115,7 @@ def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:
 
 
 def _match_layers(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]:
-    """Match kinds of layers by name, in each part that both have: a GGUF has the text alone."""
+    """Match kinds of layers by name, in each part that both have: a GGUF has only the text."""
     sides = [[layer.settings.part for layer in model.layers] for model in (a, b)]
     shared = [part for part in dict.fromkeys(sides[0]) if part in sides[1]]
     if not shared:

@@ -127,7 +127,7 @@ class Model(Drawable, view="inspect"):
         return [layer for layer in self.layers if layer.rotary is not None]
 
     def only(self, name: str | None) -> Model:
-        """Return the model with one kind of layer alone; with all of them if none is named.
+        """Return the model with only one kind of layer; with all of them if none is named.
 
         Raises:
             ArgumentError: No such layer.
@@ -173,7 +173,7 @@ class Model(Drawable, view="inspect"):
     def layer(self, name: str | None = None) -> Layer:
         """Return the layer of a name; without one, the only layer that has a rotation.
 
-        An indexer is not counted: it is returned by its name alone.
+        An indexer is not counted: it is returned only by its name.
 
         Raises:
             ArgumentError: No such layer, or no name where several could be meant.

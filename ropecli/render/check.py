@@ -66,7 +66,7 @@ def _answer(result: Verdict, target: str, model: str | None, *, brief: bool) -> 
     if result.longest_sequence is not None:
         said += f" for sequences of up to {result.longest_sequence:,} tokens"
     if result.refused_batch is not None and result.passed:
-        said += ", of one sequence alone: batches raise"
+        said += ", of one sequence only: batches raise"
     return f"{verdict}  {target} {said.removesuffix(': ')}{_reordered(result)}{cut}"
 
 

@@ -34,7 +34,7 @@ class Screen:
 
     width: int = UNCUT  #: Columns; without a terminal, sentences are not broken.
     braille: bool = False  #: The terminal can show a plot.
-    brief: bool = False  #: The result alone, without hints.
+    brief: bool = False  #: Only the result, without hints.
     saved: Path | None = None  #: The file that was written, if any.
 
     @classmethod

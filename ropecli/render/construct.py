@@ -17,7 +17,7 @@ from ropecli.render.labels import curve_label
 from ropecli.render.table import Column, texts
 from ropecli.results import Axes, Figure
 
-HEADING = "Heads of position alone (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
+HEADING = "Heads that attend by position only (Barbero et al. 2024, Proposition 3.1, Theorem 5.3)"
 DOTS = 120  #: Values that a terminal shows.
 NAMES = {0: "diagonal", 1: "previous token"}
 

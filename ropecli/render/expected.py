@@ -75,7 +75,7 @@ def page(result: ExpectedCurves, screen: Screen) -> list[str]:
     rope = "" if result.bound is None else f"{curve_label(result.bound)}, "
     codes = result.similarity
     scale = "scores have the scale of the tokens."
-    closing = f"The bound is of RoPE's sums alone (RoFormer Eq. 37); {scale}"
+    closing = f"The bound is of RoPE's sums only (RoFormer Eq. 37); {scale}"
     return paragraphs(
         [_answer(result.curves)],
         [

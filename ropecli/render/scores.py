@@ -41,14 +41,14 @@ CHANGES = {
     "fire": "a bias by distance, learned, in place of all three",
     "kerple": "a bias by distance, learned, in place of all three",
     "learned": "Eq. 6 itself, with learned p_m and p_n",
-    "nope": "the first term alone: no positions",
-    "rope": "Eq. 16: the first term alone, rotated by m - n",
+    "nope": "only the first term: no positions",
+    "rope": "Eq. 16: only the first term, rotated by m - n",
     "shaw": "Eq. 5: a vector by distance in place of p_n; values get one too",
     "sinusoidal": "Eq. 6 itself, with sinusoids p_m and p_n",
     "t5": "Eq. 8: a bias by distance in place of all three; no 1 / sqrt(d)",
     "transformer_xl": "Eq. 7: sinusoids by distance for p_n, vectors u, v for W_q p_m",
     "tupe": "Eq. 9: no cross terms; p_m p_n with its own projections, a bias",
-    "xpos": "the first term alone, turned and scaled by m - n",
+    "xpos": "only the first term, turned and scaled by m - n",
 }
 FLAT = 1e-9  #: A range that is a smaller part of the values is their rounding.
 

@@ -18,7 +18,7 @@ from ropecli.numbers import even, integer
 Layout = Literal["interleaved", "half", "custom"]
 Pairs = tuple[tuple[int, int], ...]
 
-NAMED = ("interleaved", "half")  #: Layouts that follow from the rotary dim alone.
+NAMED = ("interleaved", "half")  #: Layouts that follow from the rotary dim only.
 MOST_AXES = 16  #: Released models have up to four.
 
 

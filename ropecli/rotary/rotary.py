@@ -393,7 +393,7 @@ def check_rope(rope: object) -> None:
 
 
 def check_rotation(rope: Rotary, subject: str) -> None:
-    """Refuse xPos where a subject, with its verb, is for rotations alone."""
+    """Refuse xPos where a subject, with its verb, is for rotations only."""
     if rope.grows:
         raise ArgumentError(f"{subject} for rotations, and xPos changes lengths with position")
 

@@ -117,7 +117,7 @@ def test_a_batch_that_a_name_seems_to_promise_and_that_raises_is_in_line_1() -> 
     verdict = judge(of_one_sequence)
     assert verdict.passed
     line = str(verdict).splitlines()[0]
-    assert line.endswith(", of one sequence alone: batches raise")
+    assert line.endswith(", of one sequence only: batches raise")
 
 
 # Coordinates of positions come first, as Qwen-VL and GLM-V take them, or last.

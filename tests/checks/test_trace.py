@@ -280,7 +280,7 @@ def test_one_position_alone_shows_whether_it_is_right() -> None:
     at_zero = seen_of_batch([[0]], [[0]]).verdict(HALF).layers[0]
     assert (at_zero.agrees, at_zero.note) == (
         None,
-        "called at position 0 alone, where nothing is rotated",
+        "called only at position 0, where nothing is rotated",
     )
 
 

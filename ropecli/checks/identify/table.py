@@ -29,7 +29,7 @@ class PairTable:
 
     read: Index  #: (pairs, 2), coordinates that each is read from.
     written: Index  #: (pairs, 2), coordinates that it is written to.
-    shown: Mask  #: (pairs,), whether the data show the pair, not its layout alone.
+    shown: Mask  #: (pairs,), whether the data show the pair, not only its layout.
     along: Array  #: (pairs, axes), unit vector in the direction of the positions that rotate it.
     slope: Array  #: (pairs,), radians per position along it, above 0 for a forward rotation.
     intercept: Array  #: (pairs,), radians at position 0.

@@ -189,7 +189,7 @@ def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
     for columns in (slice(None), off)[: 1 if off.all() or not off.any() else 2]:
         cause = _first_that_fits(_causes(samples), samples, columns)
         if cause is not None:
-            where = f"in coordinates {numbers[0]} to {numbers[-1]} alone, "
+            where = f"only in coordinates {numbers[0]} to {numbers[-1]}, "
             return ("" if columns is not off else where) + cause.words.format(rows=rows)
     return None
 
@@ -350,7 +350,7 @@ MIXED: dict[str, Callable[[Any, Any], Matrix]] = {
     "cos and sin are exchanged": lambda c, s: (s, -c, c, s),
     "a sign is lost: the first of a pair becomes a cos + b sin": lambda c, s: (c, s, s, c),
     "a sign is lost: the second of a pair becomes b cos - a sin": lambda c, s: (c, -s, -s, c),
-    "{rows} are multiplied by the cosines alone": lambda c, s: (c, 0, 0, c),
+    "{rows} are multiplied only by the cosines": lambda c, s: (c, 0, 0, c),
     "the attention factor is left out": lambda c, s: _matrix((c + 1j * s) / np.hypot(c, s)),
     "the attention factor is applied twice": lambda c, s: _matrix((c + 1j * s) * np.hypot(c, s)),
 }

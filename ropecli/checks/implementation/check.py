@@ -357,7 +357,7 @@ def _left_out(kept: Sequence[Law[Subject]]) -> list[str]:
     if not absent:
         return []
     if len(names) < len(absent):
-        return [f"judged by {_list_names(names)} alone"]
+        return [f"judged only by {_list_names(names)}"]
     return [f"not judged by {_list_names(absent)}"]
 
 

@@ -54,7 +54,7 @@ class OnCommandLine:
 
 
 def _option(help: str, *, default: Any = None, kw_only: bool = True, **given: Any) -> Any:
-    """Declare an option; without a heading, it is one of Python alone."""
+    """Declare an option; without a heading, it is one of Python only."""
     line = OnCommandLine(**given) if given else None
     return field(default=default, kw_only=kw_only, metadata={"help": help, "line": line})
 

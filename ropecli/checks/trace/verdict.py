@@ -341,7 +341,7 @@ class _Judgement:
         elif agrees and (module in self.seen.unseen or not all(by_role.values())):
             agrees, notes = None, ["its queries or keys were not seen: name in `wrap` what rotates"]
         elif agrees and not any(call.positions.any() for call in self.calls(own)):
-            agrees, notes = None, ["called at position 0 alone, where nothing is rotated"]
+            agrees, notes = None, ["called only at position 0, where nothing is rotated"]
         elif agrees and rope is not None and rope.axes > 1 and alike:
             grid = f"({rope.axes}, batch, sequence)"
             same = "positions were the same on all axes: call it with position_ids of a grid"

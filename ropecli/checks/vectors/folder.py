@@ -151,7 +151,7 @@ def _npy(array: NDArray[Any]) -> bytes:
 
 
 def _raw(array: NDArray[Any]) -> bytes:
-    """Return the numbers alone, little-endian and in C order."""
+    """Return only the numbers, little-endian and in C order."""
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 

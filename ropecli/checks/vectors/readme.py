@@ -17,7 +17,7 @@ unsigned integers: put them before 16 zero bits and read the 32 as float32.""",
 Each case is a file `CASE.safetensors`, its arrays are tensors by name: eight bytes with the length
 of the header, the header in JSON, then the numbers in little-endian C order.""",
     "bin": """\
-Each array is a file `CASE/ARRAY.bin`: the numbers alone, little-endian and in C order. Of float16
+Each array is a file `CASE/ARRAY.bin`: only the numbers, little-endian and in C order. Of float16
 and bfloat16 it holds the 16 bits of each number; those of bfloat16, before 16 zero bits, are a
 float32. `CASE/rope_case.h` is a C header for them: `ROPE_ARRAY_FILE` and `ROPE_ARRAY_COUNT` for
 each array, as in `ROPE_Q_FLOAT32_FILE`, and the keys below, as in `ROPE_PAIRS_IN`. Sizes are

@@ -38,7 +38,7 @@ class Alibi(Encoding):
 
     @property
     def theory(self) -> Theory:
-        """Symmetric if distances count by their size alone."""
+        """Symmetric if distances count only by their size."""
         return replace(self.default_theory, symmetric=self.absolute)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

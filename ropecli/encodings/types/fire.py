@@ -21,7 +21,7 @@ class Fire(Encoding):
 
     psi(x) = ln(cx + 1), and f is a network 1 -> 32 -> heads with ReLU between. A key after its
     query, which a causal mask removes, is taken at its distance |m-n|, as in the authors' code.
-    Up to query position L the score depends on m - n alone; beyond it, it does not.
+    Up to query position L the score depends only on m - n; beyond it, it does not.
     """
 
     name: ClassVar[str] = "fire"
@@ -49,7 +49,7 @@ class Fire(Encoding):
 
     @property
     def saturation_position(self) -> float:
-        """L: up to it, a score depends on distance alone."""
+        """L: up to it, a score depends only on distance."""
         return self.threshold
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:

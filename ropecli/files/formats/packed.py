@@ -1,4 +1,4 @@
-"""Formats that a library packs: arrays are read whole and written whole, by the library alone.
+"""Formats that a library packs: arrays are read whole and written whole, only by the library.
 
 What would take more than half of the memory is refused; files of the other formats are read and
 written in blocks.

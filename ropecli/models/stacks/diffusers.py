@@ -1,4 +1,4 @@
-"""The reading of diffusers, of its own files alone."""
+"""The reading of diffusers, of its own files only."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Return True if memory ended; a message alone counts only where no class says it."""
+    """Return True if memory ended; a message counts only where no class says it."""
     if isinstance(error, MemoryError) or OUT_OF_MEMORY & {c.__name__ for c in type(error).__mro__}:
         return True
     if isinstance(error, OSError):

@@ -23,7 +23,7 @@ SOME = 0.25
 NEARLY = 0.8  #: Share of them that may be right by chance: another head's vectors may be its own.
 #: Sizes of tiles and blocks of which a rest may be forgotten.
 TILES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-#: Attributes of calls whose faults show in large calls alone, and those that no shape explains.
+#: Attributes of calls whose faults show in large calls only, and those that no shape explains.
 OF_LARGE_CALLS = {"head", "heads", "key_heads", "batch", "sequence", "memory", "k"}
 OF_POSITIONS = {"position", "positions"}
 #: Attributes that are words, as a sentence says them of calls.
@@ -59,7 +59,7 @@ class Blame:
     """Properties that wrong rows share and no right one has."""
 
     rows: str  #: Such as "heads from the 9th on".
-    calls: str = ""  #: Calls that they are in, where they are wrong in those alone.
+    calls: str = ""  #: Calls that they are in, where they are wrong only in those.
     attributes: frozenset[str] = frozenset()  #: Those of rows that the words are about.
     exact: bool = True  #: Whether rows of this kind are all wrong, or nearly.
     single: bool = False  #: Whether the rows are named in the singular.

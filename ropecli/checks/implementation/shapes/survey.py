@@ -163,7 +163,7 @@ class Survey:
     def _is_failure(self, call: Call, error: ImplementationError) -> bool:
         """Return True for an error that fails the call, and False for a refusal."""
         if isinstance(error, WrongResult) and call.arrangement:
-            return False  # another shape: this arrangement is taken for some sizes alone
+            return False  # another shape: this arrangement is taken for some sizes only
         has_ended = isinstance(error, Died | WrongResult)
         self._note(call, refused=not has_ended)
         if has_ended or call.positions.max() < call.promised:
