@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HELD = "What the rows hold"
 PART = "Part of the rows"
 VECTORS = "From vectors"
-SOURCES = ("lengths", "cu_seqlens", "mask", "tokens", "grid")
+SOURCES = ("lengths", "cu_seqlens", "seq_idx")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +50,10 @@ class IdsOptions(OutputOptions):
     needs={
         "separator": "tokens",
         "tokens": "separator",
-        **dict.fromkeys(("text", "mrope", "seconds"), "grid"),
+        **dict.fromkeys(("text", "mrope", "seconds", "stack"), "grid"),
         "rank": "context_parallel",
         "context_parallel": "rank",
-        "scheme": "context_parallel",
+        **dict.fromkeys(("scheme", "divide"), "context_parallel"),
         "before": "after",
         "after": "before",
         "sequence_axis": "before",
@@ -61,7 +61,10 @@ class IdsOptions(OutputOptions):
         **dict.fromkeys(("dim", "base", "layout", "rotary_dim", "rope_type"), "before"),
     },
     excludes={
-        **{name: tuple(each for each in SOURCES if each != name) for name in SOURCES},
+        **{
+            name: (*(each for each in SOURCES if each != name), "mask", "tokens")
+            for name in SOURCES
+        },
         "before": ("ids",),
         "chunk": ("context_parallel",),
     },
@@ -69,10 +72,20 @@ class IdsOptions(OutputOptions):
 def positions(
     ids: Path | None = argument("IDS", "Position ids to judge: (tokens,) or (rows, tokens)."),
     *,
-    lengths: str | None = option("N,N,...", "Tokens of each document of a packed row.", under=HELD),
+    lengths: list[str] | None = option(
+        "N,N,...", "Tokens of each document of a packed row; repeatable, for each row.", under=HELD
+    ),
     cu_seqlens: Path | None = option("FILE", "The same as cumulative lengths, from 0.", under=HELD),
+    row_length: int | None = option(
+        "N", "Tokens of a packed row with the padding at its end.", under=HELD
+    ),
     mask: Path | None = option(
         "FILE", "Attention mask: 0 is padding, 1, 2, ... documents.", under=HELD
+    ),
+    seq_idx: Path | None = option(
+        "FILE",
+        "Number of each token's document, from 0 as in Mamba; below 0 is padding.",
+        under=HELD,
     ),
     tokens: Path | None = option(
         "FILE", "Token ids of documents that end with --separator.", under=HELD
@@ -81,21 +94,36 @@ def positions(
     grid: list[str] | None = option(
         "T,H,W", "Time, height and width of an image or a video in patches; repeatable.", under=HELD
     ),
-    text: str | None = option(
-        "N,N,...", "Tokens of text before the first grid, after it, ...", under=HELD
+    text: list[str] | None = option(
+        "N,N,...",
+        "Tokens of text before the first grid, after it, ...; repeatable, for each document.",
+        under=HELD,
     ),
     mrope: str | None = option(
         "FAMILY",
-        "qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v, ernie4.5-vl or wan. [default: the model's]",
+        "qwen2-vl, qwen2.5-vl, qwen2.5-omni, qwen3-omni, qwen3-vl, glm4v, glm-image, ernie4.5-vl, "
+        "hunyuan-vl, hy-v4-vl or wan. [default: the model's]",
         under=HELD,
     ),
-    seconds: float | None = option(
-        "S", "Seconds between two steps in time (Qwen2.5-VL). [default: 1]", under=HELD
+    seconds: str | None = option(
+        "S,S,...",
+        "Seconds between two steps in time, one or for each grid. [default: 1]",
+        under=HELD,
+    ),
+    stack: str | None = option(
+        "STACK",
+        "Stack that numbers grids: transformers, transformers-4, vllm or llama.cpp. "
+        "[default: what fits, Transformers first]",
+        "--as",
+        under=HELD,
     ),
     context_parallel: int | None = option("N", "Ranks that share each row.", under=PART),
     rank: int | None = option("R", "The rank whose ids these are.", under=PART),
     scheme: str | None = option(
         "SCHEME", "contiguous, zigzag or striped. [default: contiguous]", under=PART
+    ),
+    divide: str | None = option(
+        "WHAT", "What ranks share: documents, or the row. [default: what fits]", under=PART
     ),
     chunk: str | None = option(
         "FROM[,TO]", "Tokens of a chunk of each row, without TO itself.", under=PART
@@ -122,6 +150,7 @@ def positions(
       ropecli positions ids.npy --mask attention_mask.npy
       ropecli positions ids.npy --tokens input_ids.npy --separator 2
       ropecli positions --lengths 4096 --context-parallel 4 --rank 2 -o ids.npy
+      ropecli positions ids.npy --lengths 4096,4096 --context-parallel 4 --rank 2 --scheme zigzag
       ropecli positions ids.npy --chunk 4096
       ropecli positions ids.npy --grid 1,28,28 --text 12,30 --mrope qwen2-vl
       ropecli positions --before q.npy --after q_rot.npy --model config.json
@@ -143,19 +172,23 @@ def positions(
         raise ArgumentError(f"--chunk must be FROM or FROM,TO, got {chunk!r}")
     start, stop = (*ends, None, None)[:2]
     asked: dict[str, Any] = {
-        "lengths": _numbers("--lengths", lengths),
+        "lengths": _rows_of_numbers("--lengths", lengths),
+        "row_length": row_length,
+        "seq_idx": read(seq_idx),
         "cu_seqlens": read(cu_seqlens),
         "mask": read(mask),
         "tokens": read(tokens),
         "separator": separator,
         "grids": [_numbers("--grid", each) for each in grid] if grid else None,
         "mrope": mrope,
-        "text": _numbers("--text", text) or (),
-        "seconds": 1.0 if seconds is None else seconds,
+        "text": _rows_of_numbers("--text", text) or (),
+        "seconds": 1.0 if seconds is None else _seconds(seconds),
+        "stack": stack,
         "config": config,
         "context_parallel": context_parallel,
         "rank": rank,
         "scheme": scheme or "contiguous",
+        "divide": divide,
         "chunk_from": start,
         "chunk_to": stop,
     }
@@ -186,6 +219,21 @@ def _numbers(name: str, text: str | None) -> list[int] | None:
         return [whole(each.strip()) for each in text.split(",")]
     except typer.BadParameter:
         raise ArgumentError(f"{name} must be whole numbers such as 5,3,8, got {text!r}") from None
+
+
+def _rows_of_numbers(name: str, texts: list[str] | None) -> list[int] | list[list[int]] | None:
+    """Parse whole numbers of one row, or of several."""
+    rows = [_numbers(name, each) or [] for each in texts or ()]
+    return rows if len(rows) > 1 else rows[0] if rows else None
+
+
+def _seconds(text: str) -> float | list[float]:
+    """Parse a number of seconds, or several."""
+    try:
+        every = [float(each) for each in text.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--seconds must be numbers such as 0.5,1, got {text!r}") from None
+    return every if len(every) > 1 else every[0]
 
 
 def _configuration(rope: EncodingOptions) -> dict[str, Any] | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.positions.check import PositionIds, describe
-from ropecli.checks.positions.vision import axis_names
 from ropecli.render import Table, View, fields
 from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs
@@ -27,6 +26,7 @@ def as_json(result: PositionIds) -> dict[str, Any]:
         "tokens": result.tokens,
         "right": result.tokens - result.wrong - (result.uncertain or 0),
         **fields(result, "wrong", "uncertain", "first_wrong", "cause"),
+        **fields(result, "assumed", "reading", "scores_change", "notes"),
         "documents": [
             {"row": a, "start": b, "length": c, "right": not wrong}
             for a, b, c, wrong in zip(row, start, length, result.wrong_in.tolist(), strict=True)
@@ -49,7 +49,7 @@ def table(result: PositionIds) -> Table:
 def _ids(result: PositionIds) -> dict[str, dict[str, NDArray[Any]]]:
     """Return expected ids and those given by axis, (rows, tokens); an only axis has no name."""
     shape = result.expected.shape
-    names = axis_names(shape[2]) if len(shape) > 2 else ("",)
+    names = result.axes or ("",)
     return {
         kind: dict(zip(names, np.moveaxis(ids.reshape(*shape[:2], -1), -1, 0), strict=True))
         for kind, ids in (("expected", result.expected), ("got", result.got))
@@ -62,10 +62,13 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
     hints: list[str] = []
     if result.got is None:
         hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
+    elif result.assumed:
+        hints = screen.offer(f"Say where documents begin, to judge it: {_lengths_option(result)}")
     elif not result.passed:
         hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
     certainty = [] if result.error is None else [_certainty(result.error, result.uncertain)]
-    return paragraphs([_answer(result)], certainty, _documents(result, screen), hints)
+    said = [*certainty, *_meaning(result), *result.notes]
+    return paragraphs([_answer(result)], said, _documents(result, screen), hints)
 
 
 def _answer(result: PositionIds) -> str:
@@ -80,6 +83,10 @@ def _answer(result: PositionIds) -> str:
         span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
         return f"{quantity(result.tokens, 'position id')} {span}: {held}"
     what = "id" if result.error is None else "position"
+    if result.reading:
+        held += f"; {result.reading}"
+    if result.assumed:
+        return _runs(result)
     if result.passed:
         return f"PASS  all {quantity(result.tokens, what)} are right: {held}"
     uncertain = result.uncertain or 0
@@ -91,6 +98,43 @@ def _answer(result: PositionIds) -> str:
     wrong = f"{result.wrong:,} of {quantity(result.tokens, what)}"
     unknown = f", and {uncertain:,} uncertain" if uncertain else ""
     return f"FAIL  {wrong} {'is' if result.wrong == 1 else 'are'} wrong{unknown}: {cause}"
+
+
+def _runs(result: PositionIds) -> str:
+    """Return where ids begin again with 0, which may be where documents begin."""
+    rows, count = len(result.counted), len(result.documents.row)
+    if count == rows:
+        each = "the row is" if rows == 1 else "each row is"
+        tokens = quantity(result.tokens, "id")
+        return (
+            f"{tokens} that count from 0 in {quantity(rows, 'row')}: right if {each} one document"
+        )
+    begins = [f"{each:,}" for each in result.documents.start[:MOST_DOCUMENTS].tolist()]
+    where = f"at tokens {', '.join(begins)}" + (", ..." if count > len(begins) else "")
+    there = where if rows == 1 else f"where they do, in {rows:,} rows"
+    return f"{count:,} runs that start at 0: packed right if documents begin {there}"
+
+
+def _lengths_option(result: PositionIds) -> str:
+    """Return the option that says what was assumed of the first row, if it is short enough."""
+    lengths = result.documents.length[result.documents.row == 0].tolist()
+    few = len(lengths) <= MOST_DOCUMENTS and len(result.counted) == 1
+    return "--lengths " + (",".join(map(str, lengths)) if few else "N,N,...")
+
+
+def _meaning(result: PositionIds) -> list[str]:
+    """Return what wrong ids do to scores, and what ids do not show."""
+    said = []
+    if result.scores_change is not None:
+        right = (
+            "are wrong, so that scores change"
+            if result.scores_change
+            else ("are right, so that RoPE's scores stay as they are")
+        )
+        said.append(f"Distances inside documents {right}.")
+    if result.got is not None and len(result.documents.row) > len(result.counted):
+        said.append("Ids only: whether attention stays inside documents is not seen here.")
+    return said
 
 
 def _certainty(error: NDArray[np.float64], uncertain: int | None) -> str:

@@ -14,77 +14,219 @@ from ropecli.checks.positions.vision import FAMILIES, family_of
 
 pytestmark = pytest.mark.oracle
 
+#: Classes whose functions take the kind of each token, and the family of each.
 MODELS = {
-    "qwen2-vl": ("qwen2_vl", "Qwen2VLModel"),
-    "qwen2.5-vl": ("qwen2_5_vl", "Qwen2_5_VLModel"),
-    "qwen3-vl": ("qwen3_vl", "Qwen3VLModel"),
+    "qwen2_vl": ("qwen2-vl", "Qwen2VLModel"),
+    "paddleocr_vl": ("qwen2-vl", "PaddleOCRVLModel"),
+    "qwen2_5_vl": ("qwen2.5-vl", "Qwen2_5_VLModel"),
+    "qwen3_vl": ("qwen3-vl", "Qwen3VLModel"),
+    "qwen3_vl_moe": ("qwen3-vl", "Qwen3VLMoeModel"),
+    "qwen3_5": ("qwen3-vl", "Qwen3_5Model"),
+    "qwen3_5_moe": ("qwen3-vl", "Qwen3_5MoeModel"),
+    "qwen4_exp": ("qwen3-vl", "Qwen4ExpModel"),
+    "cohere_compass": ("qwen3-vl", "CohereCompassModel"),
+    "cosmos3_edge": ("qwen3-vl", "Cosmos3EdgeModel"),
+    "cosmos3_omni": ("qwen3-vl", "Cosmos3OmniModel"),
     "glm4v": ("glm4v", "Glm4vModel"),
-    "ernie4.5-vl": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeModel"),
+    "glm4v_moe": ("glm4v", "Glm4vMoeModel"),
+    "glm46v": ("glm4v", "Glm46VModel"),
+    "glm_ocr": ("glm4v", "GlmOcrModel"),
+    "ernie4_5_vl_moe": ("ernie4.5-vl", "Ernie4_5_VLMoeModel"),
+    "hunyuan_vl": ("hunyuan-vl", "HunYuanVLModel"),
+    "hy_v4_vl": ("hy-v4-vl", "HYV4VLModel"),
 }
+OMNI = {
+    "qwen2_5_omni": ("qwen2.5-omni", "Qwen2_5OmniThinkerForConditionalGeneration"),
+    "qwen3_omni_moe": ("qwen3-omni", "Qwen3OmniMoeThinkerForConditionalGeneration"),
+}
+TEXT, START, END, IMAGE, VIDEO, AUDIO = range(6)  #: Token ids.
 
 
-def of_transformers(family: str, grids: list[list[int]], text: list[int], facts: Any) -> Any:
-    """Return the ids that the model's class computes for grids among text."""
+def class_of(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"transformers.models.{module}.modeling_{module}"), name)
+
+
+def of_transformers(module: str, grids: list[list[int]], text: list[int], facts: Any) -> Any:
+    """Return the ids that the model's class computes for grids among text, (axes, tokens)."""
     import torch
 
-    module, name = MODELS[family]
-    model = getattr(
-        importlib.import_module(f"transformers.models.{module}.modeling_{module}"), name
-    )
+    family, name = MODELS[module]
+    model = class_of(module, name)
     kinds: list[int] = []
     for length, grid in zip(text, [*grids, None], strict=True):
         kinds += [0] * length
         if grid is not None:
             t, h, w = grid
-            video = t > 1
+            video, merge = t > 1, facts["spatial_merge_size"]
             merged = facts["temporal_merge_size"] if video and family == "ernie4.5-vl" else 1
-            kinds += [1 + video] * (t // merged * h * w // facts["spatial_merge_size"] ** 2)
+            columns = w // merge + FAMILIES[family].newlines
+            kinds += [1 + video] * (t // merged * (h // merge) * columns)
     videos = [grid for grid in grids if grid[0] > 1]
     images = [grid for grid in grids if grid[0] == 1]
-    stub = SimpleNamespace(config=SimpleNamespace(vision_config=SimpleNamespace(**facts)))
+    stub = SimpleNamespace(
+        config=SimpleNamespace(
+            vision_config=SimpleNamespace(**facts),
+            text_config=SimpleNamespace(rope_parameters={"mrope_section": [4, 4, 4, 4]}),
+        )
+    )
     stub.get_vision_position_ids = model.get_vision_position_ids.__get__(stub)
-    more = {}
-    if family == "qwen2.5-vl" and videos:
-        more = {"second_per_grid_ts": torch.tensor([facts["seconds"]] * len(videos))}
+    more: dict[str, Any] = {}
+    if FAMILIES[family].per_second and videos:
+        more["second_per_grid_ts"] = torch.tensor(facts["seconds"])
+    if not FAMILIES[family].still:
+        more["video_grid_thw"] = torch.tensor(videos) if videos else None
     ids, _ = model.get_rope_index(
         stub,
         torch.zeros(1, len(kinds), dtype=torch.long),
         torch.tensor([kinds]),
         image_grid_thw=torch.tensor(images) if images else None,
-        video_grid_thw=torch.tensor(videos) if videos else None,
         **more,
     )
     return ids[:, 0].numpy()
 
 
-@pytest.mark.parametrize("family", MODELS)
-def test_ids_are_those_of_transformers(family: str) -> None:
-    assert family_of(MODELS[family][0]) == family
+@pytest.mark.parametrize("module", MODELS)
+def test_ids_are_those_of_transformers(module: str) -> None:
+    family = MODELS[module][0]
+    facts_of = FAMILIES[family]
+    assert family_of(module) == family
     random = np.random.default_rng(0)
-    for _ in range(50):
-        merge = int(random.integers(1, 4))
+    for _ in range(30):
+        merge, count = int(random.integers(1, 4)), int(random.integers(1, 4))
+        grids = []
+        for _ in range(count):
+            one = facts_of.by_frame or facts_of.still
+            t = 1 if one else 2 * int(random.integers(0, 4)) or 1
+            grids.append([t, *(merge * random.integers(1, 6, 2)).tolist()])
+        seconds = random.choice([0.5, 1.0, 1.7], count).tolist()
         facts = {
             "spatial_merge_size": merge,
             "temporal_merge_size": 2,
             "tokens_per_second": int(random.integers(1, 26)),
-            "seconds": float(random.choice([0.5, 1.0, 1.7])),
+            "seconds": [s for s, grid in zip(seconds, grids, strict=True) if grid[0] > 1],
         }
-        grids = []
-        for _ in range(int(random.integers(1, 4))):
-            t = 1 if FAMILIES[family].by_frame else 2 * int(random.integers(0, 4)) or 1
-            grids.append([t, *(merge * random.integers(1, 6, 2)).tolist()])
         # Without text between them, Transformers takes two images for one.
-        text = random.integers(1, 5, len(grids) + 1).tolist()
-        expected = of_transformers(family, grids, text, facts)
+        text = random.integers(1, 5, count + 1).tolist()
+        expected = of_transformers(module, grids, text, facts)
+        timed = {"seconds": seconds} if facts_of.per_second else {}
         found = ropecli.positions(
             expected,
             grids=grids,
             mrope=family,
             text=text,
-            seconds=facts["seconds"],
             config={"vision_config": facts},
+            stack="transformers",
+            **timed,
         )
         assert found.passed, (facts, grids, text, found.cause)
+
+
+@pytest.mark.parametrize("module", OMNI)
+@pytest.mark.parametrize("per_second", [None, 13])
+def test_ids_of_omni_models_are_those_of_transformers(module: str, per_second: int | None) -> None:
+    """Of images and videos without their sound; what stands between them are 2 marks or more."""
+    import torch
+
+    family, name = OMNI[module]
+    assert family_of(module) == family
+    random = np.random.default_rng(1)
+    for _ in range(30):
+        count = int(random.integers(1, 4))
+        grids = [
+            [int(random.integers(1, 5)), *(2 * random.integers(1, 5, 2))] for _ in range(count)
+        ]
+        seconds = random.choice([0.5, 1.0, 1.7], count).tolist()
+        words = random.integers(0, 4, count + 1).tolist()
+        tokens: list[int] = []
+        for length, grid in zip(words, [*grids, None], strict=True):
+            tokens += [TEXT] * length
+            if grid is not None:
+                kind = VIDEO if grid[0] > 1 else IMAGE
+                tokens += [START, *[kind] * (int(np.prod(grid)) // 4), END]
+        config = SimpleNamespace(
+            image_token_id=IMAGE,
+            video_token_id=VIDEO,
+            audio_token_id=AUDIO,
+            vision_start_token_id=START,
+            audio_start_token_id=AUDIO + 1,
+            position_id_per_seconds=per_second or 25,
+            seconds_per_chunk=2,
+        )
+        model = class_of(module, name)
+        stub = SimpleNamespace(config=config, spatial_merge_size=2)
+        stub.get_llm_pos_ids_for_vision = model.get_llm_pos_ids_for_vision.__get__(stub)
+        images = [grid for grid in grids if grid[0] == 1]
+        videos = [grid for grid in grids if grid[0] > 1]
+        ids, _ = model.get_rope_index(
+            stub,
+            torch.tensor([tokens]),
+            image_grid_thw=torch.tensor(images) if images else None,
+            video_grid_thw=torch.tensor(videos) if videos else None,
+            attention_mask=torch.ones(1, len(tokens), dtype=torch.long),
+            second_per_grids=torch.tensor(
+                [s for s, grid in zip(seconds, grids, strict=True) if grid[0] > 1]
+            ),
+        )
+        text = [words[0] + 1, *[each + 2 for each in words[1:-1]], words[-1] + 1]
+        facts = {} if per_second is None else {"position_id_per_seconds": per_second}
+        found = ropecli.positions(
+            ids[:, 0].numpy(),
+            grids=grids,
+            text=text,
+            mrope=family,
+            seconds=seconds,
+            config={"thinker_config": facts},
+        )
+        assert found.passed, (grids, text, seconds, found.cause)
+
+
+def test_ids_of_glm_image_are_those_of_transformers() -> None:
+    import torch
+
+    model = class_of("glm_image", "GlmImageModel")
+    grids, words = [[1, 3, 5], [1, 6, 2]], [2, 1, 4]
+    tokens: list[int] = []
+    for length, grid in zip(words, [*grids, None], strict=True):
+        tokens += [TEXT] * length
+        if grid is not None:
+            tokens += [START, *[IMAGE] * int(np.prod(grid)), END]
+    stub = SimpleNamespace(
+        config=SimpleNamespace(image_start_token_id=START, image_end_token_id=END)
+    )
+    stub.get_vision_position_ids = model.get_vision_position_ids.__get__(stub)
+    ids, _ = model.get_rope_index(stub, torch.tensor([tokens]), image_grid_thw=torch.tensor(grids))
+    text = [words[0] + 1, words[1] + 2, words[2] + 1]
+    assert family_of("glm_image") == "glm-image"
+    found = ropecli.positions(ids[:, 0].numpy(), grids=grids, text=text, mrope="glm-image")
+    assert found.passed, found.cause
+
+
+def test_batches_with_images_are_those_of_transformers() -> None:
+    """Rows that are padded on the left and on the right, with grids in their order."""
+    import torch
+
+    model = class_of("qwen3_vl", "Qwen3VLModel")
+    grids, text = [[1, 4, 6], [1, 2, 2], [1, 2, 4]], [[3, 2], [1, 2, 0]]
+    kinds = [[0] * 3 + [1] * 6 + [0] * 2, [0] + [1] + [0] * 2 + [1] * 2]
+    mask = np.zeros((2, 12), int)
+    mask[0, 1:], mask[1, :6] = 1, 1
+    every = np.zeros((2, 12), int)
+    every[mask > 0] = np.concatenate(kinds)
+    stub = SimpleNamespace(
+        config=SimpleNamespace(vision_config=SimpleNamespace(spatial_merge_size=2))
+    )
+    stub.get_vision_position_ids = model.get_vision_position_ids.__get__(stub)
+    ids, _ = model.get_rope_index(
+        stub,
+        torch.zeros(2, 12, dtype=torch.long),
+        torch.tensor(every),
+        image_grid_thw=torch.tensor(grids),
+        attention_mask=torch.tensor(mask),
+    )
+    asked: dict[str, Any] = {"grids": grids, "text": text, "mask": mask, "mrope": "qwen3-vl"}
+    assert ropecli.positions(ids.numpy(), **asked).passed
+    wrong = ids.numpy()[[0, 2, 1]]
+    assert str(ropecli.positions(wrong, **asked).cause).startswith("height and width are exchanged")
 
 
 def test_positions_of_a_running_model_are_recovered() -> None:

@@ -1,7 +1,8 @@
 """Causes of wrong position ids: the mistakes of implementations, and the ids that come of each.
 
-A cause is found by making its mistake: ids that are equal to those of a mistake, in every row that
-has wrong ones, are that mistake's.
+A cause is found by making its mistake: ids that are equal to those of a mistake, in all rows or at
+least in those that have wrong ones, are that mistake's. Mistakes that give the same ids are named
+together. Where none explains all rows, each document has a cause of its own.
 """
 
 from __future__ import annotations
@@ -15,31 +16,69 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Index, Mask
 from ropecli.checks.positions.parts import Part
-from ropecli.checks.positions.rows import Called, Rows, count_tokens
-from ropecli.checks.positions.vision import Vision, axis_names
+from ropecli.checks.positions.rows import Held, count_tokens
 
 #: Dtypes that ids may have been kept in.
 SMALL = (ml_dtypes.bfloat16, np.float16, np.float32, np.int8, np.uint8, np.int16)
+MOST_CAUSES = 3  #: Of documents, that a sentence names.
 
 
 def cause_of(
     got: NDArray[Any],
-    expected: Index,
-    counted: Mask,
-    asked: Rows | Vision | Called,
+    expected: NDArray[Any],
+    document: Index,
+    asked: Held,
     part: Part,
+    axes: tuple[str, ...],
 ) -> str | None:
-    """Return what went wrong with ids; None if no mistake that is known gives them."""
+    """Return what went wrong with ids; None if no mistake that is known gives them.
+
+    `document` numbers the documents of tokens, counted on from row to row; -1 for padding.
+    """
+    counted = document >= 0
     wrong = counted & differ(got, expected)
     rows = wrong.any(axis=1)
+    everywhere, named, by_document = list[str](), list[str](), dict[int, str]()
+    faulty = np.unique(document[wrong])
     for sentence, ids in _mistakes(expected, asked, part):
-        if not (counted & differ(got, ids))[rows].any():
-            return sentence
-    return (
-        _restarts(got[rows], expected[rows], counted[rows])
-        or _same_difference((got - expected)[rows], wrong[rows])
-        or _same_ratio(got[wrong], expected[wrong])
-    )
+        apart = counted & differ(got, ids)
+        if not apart[rows].any():
+            (named if apart.any() else everywhere).append(sentence)
+        for number in np.setdiff1d(faulty, document[apart]).tolist():
+            by_document.setdefault(number, sentence)
+    if named := everywhere or named:
+        return named[0] if len(named) == 1 else _either(named)
+    form = _form(got[rows], expected[rows], document[rows], axes)
+    if form is not None or len(faulty) < 2:
+        return form
+    for number in faulty.tolist():
+        row = (document == number).any(axis=1)
+        own = np.where(document[row] == number, document[row], -1)
+        said = by_document.get(number) or _form(got[row], expected[row], own, axes)
+        if said is None:
+            return None
+        by_document[number] = said
+    return _by_document({number: by_document[number] for number in faulty.tolist()})
+
+
+def _either(causes: list[str]) -> str:
+    """Return causes of which each explains the ids."""
+    more = f", or {len(causes) - 2:,} more" if len(causes) > 2 else ""
+    return f"either {causes[0]}, or {causes[1]}{more}"
+
+
+def _by_document(causes: dict[int, str]) -> str | None:
+    """Return the causes of documents in a sentence, if they are few."""
+    groups: dict[str, list[str]] = {}
+    for number, sentence in causes.items():
+        groups.setdefault(sentence, []).append(f"{number:,}")
+    if not 1 < len(groups) <= MOST_CAUSES:
+        return next(iter(groups)) if len(groups) == 1 else None
+    said = []
+    for sentence, numbers in groups.items():
+        some = ", ".join(numbers[:MOST_CAUSES]) + (", ..." if len(numbers) > MOST_CAUSES else "")
+        said.append(f"{sentence} (document{'s' * (len(numbers) > 1)} {some})")
+    return "; ".join(said)
 
 
 def differ(a: NDArray[Any], b: NDArray[Any]) -> Mask:
@@ -52,15 +91,15 @@ def differ(a: NDArray[Any], b: NDArray[Any]) -> Mask:
 
 
 def _mistakes(
-    expected: Index, asked: Rows | Vision | Called, part: Part
+    expected: NDArray[Any], asked: Held, part: Part
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield mistakes and their ids, those that say more first."""
-    right = asked.ids
-    tokens = part.tokens(right.shape[1])
+    index = part.index(asked)
+    yield from part.mistakes(asked)
     for sentence, ids in asked.mistakes():
-        yield sentence, ids[:, tokens]
-    yield from part.mistakes(right)
-    yield "all of them are 0, as if nothing were rotated", np.zeros_like(expected)
+        yield sentence, ids[index]
+    if (expected != 0).any():
+        yield "all of them are 0, as if nothing were rotated", np.zeros_like(expected)
     if len(expected) > 1 and expected.ndim == 2:
         every = np.arange(expected.size).reshape(expected.shape)
         yield "rows continue the count of the row before", every
@@ -72,18 +111,45 @@ def _mistakes(
         yield f"ids {verb} {dtype.name}", kept
 
 
-def _restarts(got: NDArray[Any], expected: Index, counted: Mask) -> str | None:
-    """Return where ids begin again with 0, if they count in steps of one otherwise."""
+def _form(
+    got: NDArray[Any], expected: NDArray[Any], document: Index, axes: tuple[str, ...]
+) -> str | None:
+    """Return what wrong ids are next to the right ones, if a sentence has it."""
+    counted = document >= 0
+    wrong = counted & differ(got, expected)
+    return (
+        _boundaries(got, expected, document)
+        or _held(got[counted], expected[counted])
+        or _same_difference(got - expected, wrong, axes)
+        or _same_ratio(got[wrong], expected[wrong])
+    )
+
+
+def _boundaries(got: NDArray[Any], expected: NDArray[Any], document: Index) -> str | None:
+    """Return which documents do not begin with 0, or what else does, if ids count in ones."""
+    counted = document >= 0
     if got.ndim > 2 or not counted.all():
         return None
     begins = got == 0
     if not begins[:, 0].all() or differ(got, count_tokens(np.cumsum(begins, axis=1))).any():
         return None
-    early = np.argwhere(begins & (expected != 0))
-    if not len(early):
+    missed, more = np.argwhere(~begins & (expected == 0)), np.argwhere(begins & (expected != 0))
+    said = []
+    if len(missed):
+        no = f" and {len(missed) - 1:,} more" if len(missed) > 1 else ""
+        said.append(f"the count goes on over token {missed[0][1]:,}{no}, where a document begins")
+    if len(more):
+        other = f" and {len(more) - 1:,} more" if len(more) > 1 else ""
+        said.append(f"the count restarts at token {more[0][1]:,}{other}, where no document begins")
+    return ", and ".join(said) or None
+
+
+def _held(got: NDArray[Any], expected: NDArray[Any]) -> str | None:
+    """Return at what ids are held, if all beyond it are the same."""
+    most = got.max()
+    if (got != np.minimum(expected, most)).any() or (got == most).sum() < 2:
         return None
-    more = f" and {len(early) - 1:,} more" if len(early) > 1 else ""
-    return f"the count restarts at token {early[0][1]:,}{more}, where no document begins"
+    return f"ids are held at {most:,.15g}, the largest"
 
 
 def _same_ratio(got: NDArray[Any], expected: NDArray[Any]) -> str | None:
@@ -100,7 +166,7 @@ def _same_ratio(got: NDArray[Any], expected: NDArray[Any]) -> str | None:
     return f"positions are multiplied by {factor:.4g}"
 
 
-def _same_difference(apart: NDArray[Any], wrong: Mask) -> str | None:
+def _same_difference(apart: NDArray[Any], wrong: Mask, axes: tuple[str, ...]) -> str | None:
     """Return by how much ids are off, if all that are wrong are off by the same, and where."""
     off = apart.reshape(*wrong.shape, -1)[wrong]
     moved = np.flatnonzero(off[0])
@@ -109,8 +175,7 @@ def _same_difference(apart: NDArray[Any], wrong: Mask) -> str | None:
     step = float(off[0, moved[0]])
     size = "one" if abs(step) == 1 else f"{abs(step):,.15g}"
     sense = "too large" if step > 0 else "too small"
-    names = axis_names(off.shape[1])
-    on = f" in {', '.join(names[axis] for axis in moved)}" if len(moved) < len(names) else ""
+    on = f" in {', '.join(axes[axis] for axis in moved)}" if len(moved) < off.shape[1] else ""
     return f"off by {size}{on}{_where(wrong)}, {sense}"
 
 

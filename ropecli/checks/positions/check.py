@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import Index, Mask, as_array
+from ropecli.arrays import Index, as_array
 from ropecli.checks.positions.causes import cause_of, differ
-from ropecli.checks.positions.parts import WHOLE, Part, part_of
+from ropecli.checks.positions.parts import DIVIDED, WHOLE, Chunk, Part, Share, parts_of
 from ropecli.checks.positions.rows import (
-    Called,
     Documents,
+    Held,
     Rows,
-    of_cu_seqlens,
-    of_lengths,
-    of_mask,
-    of_tokens,
+    documents_of,
+    of_runs,
     one_document,
     whole,
 )
-from ropecli.checks.positions.vision import Vision, axis_names, vision
+from ropecli.checks.positions.vision import AXES, Vision, vision
 from ropecli.errors import ArgumentError
 from ropecli.results import Drawable
 
@@ -38,21 +37,28 @@ class WrongId:
     token: int  #: Counted from 0, among the tokens whose ids are given.
     axis: int  #: 0, or the coordinate of a position with several.
     got: float  #: The id that was given, an int where ids are.
-    expected: int  #: The right one.
+    expected: float  #: The right one, an int but in Qwen3-Omni's fractions of seconds.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PositionIds(Drawable, view="positions"):
     """Position ids that rows ask for, next to those that were given."""
 
-    expected: NDArray[np.int64]  #: (rows, tokens), or (rows, tokens, axes).
+    expected: NDArray[Any]  #: (rows, tokens), or (rows, tokens, axes).
     got: NDArray[Any] | None  #: In the same shape; None if only the right ones are wanted.
+    axes: tuple[str, ...]  #: What the coordinates of a position are called; empty of one.
     counted: NDArray[np.bool_]  #: False for padding, whose ids are not judged, (rows, tokens).
     is_wrong: NDArray[np.bool_]  #: True for tokens whose id is wrong, (rows, tokens).
     documents: Documents  #: In the order of rows and tokens.
     wrong_in: NDArray[np.int64]  #: Tokens of each document whose id is wrong.
     cause: str | None  #: What went wrong, with the first wrong id; None if nothing, or not known.
     error: NDArray[np.float64] | None = None  #: Of recovered positions, inf where uncertain.
+    assumed: bool = False  #: Documents begin where ids are 0, since nothing says where they do.
+    reading: str | None = None  #: What nobody said, where ids show it: how ranks or engines count.
+    scores_change: bool | None = (
+        None  #: Whether distances in a document are wrong; None if unknown.
+    )
+    notes: tuple[str, ...] = ()  #: What was assumed, and what had no effect.
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -95,53 +101,66 @@ class PositionIds(Drawable, view="positions"):
             token=int(token),
             axis=axis,
             got=got[axis].item(),
-            expected=int(expected[axis]),
+            expected=expected[axis].item(),
         )
 
 
 def positions(
     ids: ArrayLike | None = None,
     *,
-    lengths: Sequence[int] | None = None,
+    lengths: Sequence[int] | Sequence[Sequence[int]] | None = None,
     cu_seqlens: ArrayLike | None = None,
+    row_length: int | None = None,
     mask: ArrayLike | None = None,
+    seq_idx: ArrayLike | None = None,
     tokens: ArrayLike | None = None,
     separator: int | None = None,
     grids: Sequence[Sequence[int]] | None = None,
     mrope: str | None = None,
-    text: Sequence[int] = (),
-    seconds: float = 1.0,
+    text: Sequence[int] | Sequence[Sequence[int]] = (),
+    seconds: float | Sequence[float] = 1.0,
     config: dict[str, Any] | None = None,
+    stack: str | None = None,
     context_parallel: int | None = None,
     rank: int | None = None,
     scheme: str = SCHEME,
+    divide: str | None = None,
     chunk_from: int | None = None,
     chunk_to: int | None = None,
     error: NDArray[np.float64] | None = None,
 ) -> PositionIds:
     """Make the position ids that rows of tokens ask for, and judge those that are given.
 
-    Positions count from 0 in each document. At most one of lengths, cu_seqlens, mask, tokens and
-    grids says what the rows hold; without any, each row of ids is one document.
+    Positions count from 0 in each document. One of lengths, cu_seqlens, mask, seq_idx and tokens
+    says where documents are, and grids what images they hold; tokens may have a mask of padding.
+    Without any, ids that count from 0 again and again are taken for documents, and the result says
+    that this is assumed. What nobody says and stacks do in two ways (`divide`, `stack`) is tried
+    both ways, and `reading` is the one that ids show.
 
     Args:
         ids: Position ids, whole numbers of any dtype, (tokens,) or (rows, tokens); of grids
-            (3, tokens), (3, rows, tokens), or with the axes last.
-        lengths: Tokens of each document of one packed row.
+            (axes, tokens), (axes, rows, tokens), or with the axes last. A fourth axis is the text's
+            count, first, as in Transformers, or zeros, last, as in llama.cpp.
+        lengths: Tokens of each document of one packed row, or a list of them for each row.
         cu_seqlens: The same as cumulative lengths, [0, 5, 8, 16].
+        row_length: Tokens of each row of lengths or cu_seqlens, with the padding at its end.
         mask: (tokens,) or (rows, tokens): 0 for padding, and 1 or the numbers of documents.
+        seq_idx: The number of each token's document, of any kind, as in Mamba; padding is below 0.
         tokens: Token ids, (tokens,) or (rows, tokens), of documents that end with `separator`.
         separator: The token at the end of a document.
         grids: Time, height and width of images and videos in patches, before merging.
-        mrope: How a family of models numbers them: qwen2-vl, qwen2.5-vl, qwen3-vl, glm4v,
-            ernie4.5-vl or wan, as Transformers and diffusers do.
-        text: Tokens of text before the first grid, after it, and so on.
-        seconds: Seconds between two steps in time of a video (Qwen2.5-VL).
+        mrope: How a family of models numbers them, as Transformers and diffusers do; one of
+            `FAMILIES` in `ropecli.checks.positions.vision`.
+        text: Tokens of text before the first grid, after it, and so on; several documents have a
+            list each.
+        seconds: Seconds between two steps in time of a video, or a number for each grid.
         config: The model's config.json, whose vision_config says how patches are merged.
+        stack: Whose count is expected: transformers, transformers-4, vllm or llama.cpp.
         context_parallel: Ranks that share each row.
         rank: The rank whose ids these are.
         scheme: How ranks share a row: contiguous; zigzag, chunks r and 2N - 1 - r of 2N; or
             striped, tokens r, r + N, r + 2N, ...
+        divide: What ranks share: each of the "documents", or the "row".
         chunk_from: First token of a chunk of each row.
         chunk_to: First token after it; the end of the row by default.
         error: Of positions from `recover_positions`, in the shape of ids.
@@ -150,67 +169,112 @@ def positions(
         ArgumentError: Values that do not fit each other.
         ArgumentTypeError: Not whole numbers.
     """
-    sources = {
-        "lengths": lengths,
-        "cu_seqlens": cu_seqlens,
-        "mask": mask,
-        "tokens": tokens,
-        "grids": grids,
-    }
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) > 1:
-        raise ArgumentError(f"one thing says what the rows hold, got {' and '.join(given)}")
     for name, is_given, other, value in (
         ("separator", separator is not None, "tokens", tokens),
+        (
+            "row_length",
+            row_length is not None,
+            "lengths",
+            cu_seqlens if lengths is None else lengths,
+        ),
         ("mrope", mrope is not None, "grids", grids),
         ("text", text, "grids", grids),
         ("seconds", seconds != 1, "grids", grids),
+        ("stack", stack is not None, "grids", grids),
         ("rank", rank is not None, "context_parallel", context_parallel),
         ("scheme", scheme != SCHEME, "context_parallel", context_parallel),
+        ("divide", divide is not None, "context_parallel", context_parallel),
         ("chunk_to", chunk_to is not None, "chunk_from", chunk_from),
     ):
         if is_given and value is None:
             raise ArgumentError(f"{name} has no effect without {other}")
-    part = part_of(context_parallel, rank, scheme, chunk_from, chunk_to)
-    asked: Rows | Vision
-    if lengths is not None:
-        asked = of_lengths(lengths)
-    elif cu_seqlens is not None:
-        asked = of_cu_seqlens(cu_seqlens)
-    elif mask is not None:
-        asked = of_mask(mask)
-    elif tokens is not None:
-        asked = of_tokens(tokens, separator)
-    elif grids is not None:
-        asked = vision(grids, mrope, text=text, seconds=seconds, config=config)
-    elif ids is None:
+    parts = parts_of(context_parallel, rank, scheme, divide, chunk_from, chunk_to)
+    asked = documents_of(
+        lengths=lengths,
+        cu_seqlens=cu_seqlens,
+        row_length=row_length,
+        mask=mask,
+        seq_idx=seq_idx,
+        tokens=tokens,
+        separator=separator,
+    )
+    if grids is not None:
+        made = vision(grids, mrope, asked, text=text, seconds=seconds, config=config, stack=stack)
+        readings = made.readings(stack, None if ids is None else np.shape(ids))
+        notes = made.notes(given_seconds=seconds != 1, has_config=config is not None)
+        return _first_that_fits(ids, readings, parts, error, notes)
+    if asked is not None:
+        notes = asked.notes() if mask is not None and tokens is None else ()
+        return _first_that_fits(ids, [(asked, None)], parts, error, notes)
+    if ids is None:
         raise ArgumentError(
             "nothing says what the rows hold",
             "give lengths, cu_seqlens, mask, tokens or grids, or ids to judge",
         )
-    else:
-        shape = np.shape(as_array("ids", ids) if error is None else error)
-        if len(shape) not in (1, 2) or not np.prod(shape):
-            raise ArgumentError(
-                f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
-            )
-        rows, held = (1, *shape)[-2:]
-        asked = one_document(rows, part.row_length(held))
-    return judge(ids, asked, part, error=error)
+    shape = np.shape(as_array("ids", ids) if error is None else error)
+    if len(shape) not in (1, 2) or not np.prod(shape):
+        raise ArgumentError(
+            f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
+        )
+    count, held = (1, *shape)[-2:]
+    if parts == [WHOLE] and error is None:
+        runs = of_runs(np.atleast_2d(whole("ids", ids)))
+        if runs is not None:
+            return replace(judge(ids, runs), assumed=True)
+    start = parts[0].start if isinstance(parts[0], Chunk) else 0
+    asked = one_document(count, parts[0].row_length(held), start)
+    return _first_that_fits(ids, [(asked, None)], parts, error, ())
+
+
+Readings = Sequence[tuple[Rows, str | None]]
+
+
+def _first_that_fits(
+    ids: ArrayLike | None,
+    rows: Readings,
+    parts: Sequence[Part],
+    error: NDArray[np.float64] | None,
+    notes: tuple[str, ...],
+) -> PositionIds:
+    """Judge ids by each reading of the rows and of the part, until one fits; else by the first.
+
+    The reading is named where it is not the only one that makes a difference.
+    """
+    found: list[PositionIds] = []
+    refused: ArgumentError | None = None
+    for part, (asked, name) in product(parts, rows):
+        divide = part.divide if isinstance(part, Share) and len(parts) > 1 else None
+        if divide == DIVIDED[0] and asked.is_one:
+            continue  # the same as the row
+        try:
+            made = judge(ids, asked, part, error=error)
+        except ArgumentError as refusal:
+            refused = refusal
+            continue
+        said = [f"{_DIVIDED[divide]} is divided"] if divide and not asked.is_one else []
+        reading = ", and ".join(said + ([name] if name else [])) or None
+        found.append(replace(made, reading=reading, notes=notes))
+        if made.passed or ids is None:
+            return found[-1]
+    if not found:
+        assert refused is not None
+        raise refused
+    return found[0]
+
+
+_DIVIDED = {"documents": "each document", "row": "the row"}
 
 
 def judge(
     ids: ArrayLike | None,
-    asked: Rows | Vision | Called,
+    asked: Held,
     part: Part = WHOLE,
     *,
     error: NDArray[np.float64] | None = None,
 ) -> PositionIds:
     """Compare ids with those that rows ask for; arguments as in `positions`."""
-    right = asked.ids
-    rows = asked if isinstance(asked, Rows) else one_document(*right.shape[:2])
-    tokens = part.tokens(right.shape[1])
-    document, expected = rows.document[:, tokens], right[:, tokens]
+    index = part.index(asked)
+    document, expected = asked.document[index], asked.ids[index]
     counted = document >= 0
     is_wrong = np.zeros_like(counted)
     got = None
@@ -220,21 +284,42 @@ def judge(
     if error is not None:
         error = _as_tokens(error, counted.shape)
         is_wrong &= np.isfinite(error)
-    documents = rows.documents
+    axes = axis_names(asked, expected)
+    documents = asked.documents
+    number = np.where(counted, document + np.searchsorted(documents.row, _rows_of(document)), -1)
     found = PositionIds(
         expected=expected,
         got=got,
+        axes=axes,
         counted=counted,
         is_wrong=is_wrong,
         documents=documents,
-        wrong_in=_count_by_document(is_wrong, document, documents),
+        wrong_in=np.bincount(number[is_wrong], minlength=len(documents.row)),
         cause=None,
         error=error,
     )
     if got is None or not found.wrong:
         return found
-    cause = cause_of(got, expected, counted, asked, part)
-    return found if cause is None else replace(found, cause=f"{cause}: {describe(found)}")
+    shown = number if error is None else np.where(np.isfinite(error), number, -1)
+    cause = cause_of(got, expected, shown, asked, part, axes)
+    return replace(
+        found,
+        cause=None if cause is None else f"{cause}: {describe(found)}",
+        scores_change=_scores_change(got - expected, shown) if part == WHOLE else None,
+    )
+
+
+def _rows_of(document: Index) -> Index:
+    return np.arange(len(document))[:, None]
+
+
+def _scores_change(apart: NDArray[Any], number: Index) -> bool:
+    """Return False if the ids of each document are off by one constant, on each axis."""
+    token = np.flatnonzero(number.ravel() >= 0)
+    order = token[np.argsort(number.ravel()[token], kind="stable")]
+    off = apart.reshape(number.size, -1)[order]
+    same = np.diff(number.ravel()[order]) == 0
+    return bool((np.diff(off, axis=0)[same] != 0).any())
 
 
 def describe(found: PositionIds) -> str:
@@ -242,30 +327,46 @@ def describe(found: PositionIds) -> str:
     wrong, shape = found.first_wrong, found.expected.shape
     assert wrong is not None
     words = [f"row {wrong.row:,}"] if shape[0] > 1 else []
-    words += [f"token {wrong.token:,}", *(axis_names(count)[wrong.axis] for count in shape[2:])]
-    got = f"{wrong.got:,}" if isinstance(wrong.got, int) else f"{wrong.got:,.9g}"
-    return f"expected {wrong.expected:,} at {', '.join(words)}, got {got}"
+    words += [f"token {wrong.token:,}", *found.axes[wrong.axis : wrong.axis + 1]]
+    right, got = (
+        f"{each:,}" if isinstance(each, int) else f"{each:,.9g}"
+        for each in (wrong.expected, wrong.got)
+    )
+    return f"expected {right} at {', '.join(words)}, got {got}"
+
+
+def axis_names(asked: Held, expected: NDArray[Any]) -> tuple[str, ...]:
+    """Return what the coordinates of a position are called; nothing of an only one."""
+    count = 0 if expected.ndim < 3 else expected.shape[2]
+    if isinstance(asked, Vision):
+        return asked.axes
+    return AXES if count == len(AXES) else tuple(f"axis {axis}" for axis in range(count))
 
 
 def _match_shapes(
     ids: ArrayLike, expected: Index, error: NDArray[np.float64] | None
 ) -> tuple[NDArray[Any], Index]:
     """Return ids and expected ones in one shape: the axes of ids may be first or last."""
-    array = whole("ids", ids) if error is None else np.asarray(ids)
+    array = as_array("ids", ids)
+    if error is None and expected.dtype.kind == "i":
+        array = whole("ids", ids)
     if error is not None and expected.ndim == 2 and array.ndim > error.ndim:
         # Text has the same position on all axes.
         expected = np.repeat(expected[..., None], array.shape[-1], axis=-1)
-    given, (rows, tokens, *axes) = array.shape, expected.shape
-    if axes and given[:1] == (axes[0] + 1,):
-        array = array[1:]  # Transformers puts the ids of text before those of the axes
-    if axes and array.shape[:1] == (axes[0],):
-        array = np.moveaxis(array, 0, -1)
-    if rows == 1 and array.ndim == expected.ndim - 1:
-        array = array[None]
-    if array.shape != expected.shape:
-        shapes = [(*axes, rows, tokens), *[(*axes, tokens)] * (rows == 1)]
-        raise ArgumentError(f"ids must have shape {' or '.join(map(str, shapes))}, got {given}")
-    return array, expected
+    given, last = array.shape, expected.shape
+    rows, tokens, *axes = last
+    first = [(*axes, rows, tokens), *[(*axes, tokens)] * (rows == 1)]
+    readings = [array.reshape(last)] if given in (last, last[1:] if rows == 1 else last) else []
+    if axes and given in first:
+        readings.append(np.moveaxis(array, 0, -1).reshape(last))
+    if not readings:
+        raise ArgumentError(f"ids must have shape {' or '.join(map(str, first))}, got {given}")
+    if not np.array_equal(readings[0], readings[-1]):
+        raise ArgumentError(
+            f"ids of shape {given} have their axes first or last",
+            f"give them as (axes, rows, tokens), {(*axes, rows, tokens)}",
+        )
+    return readings[0], expected
 
 
 def _as_tokens(error: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -274,11 +375,3 @@ def _as_tokens(error: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np
     if found.size != np.prod(shape):
         raise ArgumentError(f"error must have shape {shape}, got {found.shape}")
     return found.reshape(shape)
-
-
-def _count_by_document(wrong: Mask, document: Index, documents: Documents) -> Index:
-    """Return how many tokens of each document are wrong."""
-    # Numbers of documents count on from row to row, so that one histogram has all of them.
-    row, token = np.nonzero(wrong)
-    number = np.searchsorted(documents.row, row) + document[row, token]
-    return np.bincount(number, minlength=len(documents.row))

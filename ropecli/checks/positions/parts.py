@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ropecli.arrays import Index
+from ropecli.checks.positions.rows import Held
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of
 from ropecli.numbers import at_least, between
 
-SCHEMES = {"contiguous": 1, "zigzag": 2, "striped": 1}  #: Pieces of a row that each rank gets.
+SCHEMES = {"contiguous": 1, "zigzag": 2, "striped": 1}  #: Pieces that each rank gets.
+DIVIDED = ("documents", "row")  #: What is cut into pieces.
 HALVES = ("first", "second")
 
 
@@ -23,56 +27,84 @@ class Share:
     rank: int
     ranks: int
     scheme: str  #: contiguous; zigzag: chunks r and 2N - 1 - r of 2N; striped: tokens r, r + N, ...
+    divide: str  #: What is divided into the pieces: each "row", or each of its "documents".
 
-    def tokens(self, length: int) -> Index:
-        """Return which tokens of a row the rank has."""
-        return np.concatenate(self._pieces(length))
+    def index(self, asked: Held) -> tuple[Any, ...]:
+        """Return the index of the rank's tokens in an array of (rows, tokens, ...)."""
+        return self._index(asked, self._pieces(self.rank))
 
     def row_length(self, held: int) -> int:
         """Return the length of a row of which the rank has that many tokens."""
         return held * self.ranks
 
-    def _pieces(self, length: int) -> Sequence[Index]:
-        pieces = SCHEMES[self.scheme] * self.ranks
-        if length % pieces:
+    def _pieces(self, rank: int) -> list[int]:
+        return [rank, 2 * self.ranks - 1 - rank][: SCHEMES[self.scheme]]
+
+    def _index(self, asked: Held, pieces: Sequence[int]) -> tuple[Any, ...]:
+        """Return the index of pieces of each row, or of each of its documents and its padding."""
+        rows, length = asked.document.shape
+        if self.divide == "row":
+            return slice(None), self._tokens("a row", length, pieces)
+        tokens = []
+        for document in asked.document:
+            ends = [*(np.flatnonzero(np.diff(document)) + 1), length]
+            spans = zip([0, *ends[:-1]], ends, strict=True)
+            each = [a + self._tokens("a document", b - a, pieces) for a, b in spans]
+            tokens.append(np.concatenate(each))
+        return np.arange(rows)[:, None], np.stack(tokens)
+
+    def _tokens(self, what: str, length: int, pieces: Sequence[int]) -> Index:
+        """Return which of so many tokens are in pieces, as the scheme cuts them."""
+        count = SCHEMES[self.scheme] * self.ranks
+        if length % count:
             raise ArgumentError(
-                f"a row must divide into {pieces} pieces for {self.ranks} ranks ({self.scheme}), "
+                f"{what} must divide into {count} pieces for {self.ranks} ranks ({self.scheme}), "
                 f"got {length:,} tokens"
             )
-        every = np.arange(length)
         if self.scheme == "striped":
-            return [every[self.rank :: self.ranks]]
-        chunks = every.reshape(pieces, -1)
-        return [chunks[self.rank], chunks[-1 - self.rank]][: SCHEMES[self.scheme]]
+            return np.arange(pieces[0], length, count)
+        size = length // count
+        return np.concatenate([np.arange(piece * size, (piece + 1) * size) for piece in pieces])
 
-    def mistakes(self, ids: Index) -> Iterator[tuple[str, Index]]:
-        """Yield what else right ids of whole rows, (rows, length, ...), may have been taken for.
+    def mistakes(self, asked: Held) -> Iterator[tuple[str, Index]]:
+        """Yield what else right ids of whole rows may have been taken for.
 
         Shares of other ranks and schemes, halves that are out of place, and a count from 0.
         """
-        for sentence, tokens in self._mistaken_tokens(ids.shape[1]):
-            yield sentence, ids[:, tokens]
+        ids = asked.ids
+        for sentence, share, pieces in self._shares():
+            with contextlib.suppress(ArgumentError):  # what does not divide
+                yield sentence, ids[share._index(asked, pieces)]
         count = np.arange(ids.shape[1] // self.ranks)
         yield f"rank {self.rank} counts its own tokens from 0", count[None]
 
-    def _mistaken_tokens(self, length: int) -> Iterator[tuple[str, Index]]:
-        me, own = f"rank {self.rank}", self._pieces(length)
-        for scheme, pieces in SCHEMES.items():
-            if scheme != self.scheme and length % (pieces * self.ranks) == 0:
-                tokens = replace(self, scheme=scheme).tokens(length)
-                yield f"the row is divided {scheme}, not {self.scheme}", tokens
-        ranks = [(rank, replace(self, rank=rank)._pieces(length)) for rank in range(self.ranks)]
+    def _shares(self) -> Iterator[tuple[str, Share, list[int]]]:
+        """Yield what a rank may have in place of its own tokens, and its pieces."""
+        me, own = f"rank {self.rank}", self._pieces(self.rank)
+        what, other = ("each document", "row") if self.divide == "documents" else ("the row", "")
+        for scheme in SCHEMES:
+            if scheme != self.scheme:
+                share = replace(self, scheme=scheme)
+                yield (
+                    f"{what} is divided {scheme}, not {self.scheme}",
+                    share,
+                    share._pieces(self.rank),
+                )
+        if other:
+            yield "the row is divided, not each document", replace(self, divide="row"), own
+        else:
+            share = replace(self, divide="documents")
+            yield "each document is divided, not the row", share, own
         if self.scheme == "zigzag":
-            yield f"the two halves of {me} are exchanged", np.concatenate(own[::-1])
-            for rank, theirs in ranks:
-                for half, piece in zip(HALVES, theirs, strict=True):
-                    both = {"first": (piece, own[1]), "second": (own[0], piece)}
+            yield f"the two halves of {me} are exchanged", self, own[::-1]
+            for rank in range(self.ranks):
+                for half, piece in zip(HALVES, self._pieces(rank), strict=True):
+                    both = {"first": [piece, own[1]], "second": [own[0], piece]}
                     for place, pair in both.items():
                         as_other = "" if place == half else f" as its {place}"
-                        sentence = f"{me} has the {half} half of rank {rank}{as_other}"
-                        yield sentence, np.concatenate(pair)
-        for rank, theirs in ranks:
-            yield f"{me} has the ids of rank {rank}", np.concatenate(theirs)
+                        yield f"{me} has the {half} half of rank {rank}{as_other}", self, pair
+        for rank in range(self.ranks):
+            yield f"{me} has the ids of rank {rank}", self, self._pieces(rank)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,45 +114,59 @@ class Chunk:
     start: int = 0
     stop: int | None = None  #: The first that is in the chunk no more; None for the end of the row.
 
-    def tokens(self, length: int) -> slice:
-        """Return which tokens of a row the chunk has."""
+    def index(self, asked: Held) -> tuple[Any, ...]:
+        """Return the index of the chunk's tokens, as that of a share."""
+        length = asked.start + asked.document.shape[1]
         stop = length if self.stop is None else self.stop
         if not self.start < stop <= length:
             raise ArgumentError(
                 f"chunk must be within the row's {length:,} tokens, got {self.start:,} to {stop:,}"
             )
-        return slice(self.start, stop)
+        return slice(None), slice(self.start - asked.start, stop - asked.start)
 
     def row_length(self, held: int) -> int:
-        """Return the length of a row, if no more tokens follow."""
-        return self.start + held if self.stop is None else self.stop
+        """Return the tokens of a row from the chunk on, if no more follow."""
+        return held if self.stop is None else self.stop - self.start
 
-    def mistakes(self, ids: Index) -> Iterator[tuple[str, Index]]:
-        """Yield a count from 0, and an offset that is added twice; ids as those of a share."""
+    def mistakes(self, asked: Held) -> Iterator[tuple[str, Index]]:
+        """Yield a count from 0, an offset that is added twice, and a chunk that is one off."""
         if self.start:
-            own = ids[:, self.tokens(ids.shape[1])]
+            own = asked.ids[self.index(asked)]
             yield f"the chunk counts from 0, without its offset of {self.start:,}", own - own[:, :1]
             yield f"the offset of {self.start:,} is added twice", own + self.start
+            yield "the chunk is counted one token too far", own + 1
+            yield "the chunk is counted one token too early", own - 1
 
 
 Part = Share | Chunk
 WHOLE = Chunk()  #: A row that is not divided.
 
 
-def part_of(
-    ranks: int | None, rank: int | None, scheme: str, start: int | None, stop: int | None
-) -> Part:
-    """Return a rank's share of each row, a chunk of it, or the whole row."""
+def parts_of(
+    ranks: int | None,
+    rank: int | None,
+    scheme: str,
+    divide: str | None,
+    start: int | None,
+    stop: int | None,
+) -> list[Part]:
+    """Return a rank's share of each row, a chunk of it, or the whole row.
+
+    Nothing says whether ranks divide rows or documents without `divide`: what is more usual in a
+    scheme is first. TransformerEngine divides each document zigzag, as ring-flash-attention does.
+    """
     if ranks is None:
         first = 0 if start is None else at_least("chunk", start, 0)
-        return Chunk(start=first, stop=None if stop is None else at_least("chunk", stop, first + 1))
+        end = None if stop is None else at_least("chunk", stop, first + 1)
+        return [Chunk(start=first, stop=end)]
     if start is not None:
         raise ArgumentError("context_parallel and chunk_from cannot be combined")
     if rank is None:
         raise ArgumentError(f"context_parallel needs the rank, from 0 to {ranks - 1}")
     count = at_least("context parallel", ranks, 1)
-    return Share(
-        ranks=count,
-        rank=between("rank", rank, 0, count - 1),
-        scheme=one_of("scheme", scheme, SCHEMES),
-    )
+    by_scheme = DIVIDED if one_of("scheme", scheme, SCHEMES) == "zigzag" else DIVIDED[::-1]
+    number = between("rank", rank, 0, count - 1)
+    return [
+        Share(ranks=count, rank=number, scheme=scheme, divide=each)
+        for each in ([one_of("divide", divide, DIVIDED)] if divide else by_scheme)
+    ]

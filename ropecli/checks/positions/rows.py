@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,11 +30,17 @@ class Rows:
 
     document: Index  #: Each token's document, counted in its row; -1 for padding, (rows, tokens).
     separated: bool = False  #: Whether a separator ends each document but the last.
+    start: int = 0  #: Tokens of the only document that come before these.
 
     @property
     def ids(self) -> Index:
         """The position of each token: counted within its document, and 0 for padding."""
-        return count_tokens(self.document)
+        return count_tokens(self.document) + self.start
+
+    @property
+    def is_one(self) -> bool:
+        """Whether each row is one document, without padding."""
+        return not self.document.any()
 
     @property
     def documents(self) -> Documents:
@@ -44,6 +50,13 @@ class Rows:
         row, start = np.divmod(token[first], self.document.shape[1])
         return Documents(row, start, length)
 
+    def notes(self) -> tuple[str, ...]:
+        """Return what a 0 may mean in a mask that numbers documents."""
+        padded = self.document < 0
+        if not padded[:, 0].any() or padded[:, -1].any() or self.document.max() < 1:
+            return ()
+        return ("0 in the mask is padding; documents that are numbered from 0 are seq_idx",)
+
     def mistakes(self) -> Iterator[tuple[str, Index]]:
         """Yield mistakes in telling documents and padding apart, and the ids that come of each."""
         document = self.document
@@ -51,6 +64,8 @@ class Rows:
         several = bool((document > 0).any())
         if several:
             yield continued, count_tokens(np.minimum(document, 0))
+            yield "ids are the numbers of the documents, counted from 0", document
+            yield "ids are the numbers of the documents, counted from 1", document + 1
         if (document < 0).any():
             filled = np.maximum.accumulate(document, axis=1).clip(0)
             yield "padding is counted", count_tokens(filled)
@@ -71,11 +86,25 @@ class Called:
 
     ids: Index  #: (1, tokens) or (1, tokens, axes).
     calls: Index  #: The number of each token's call, (tokens,).
+    start: ClassVar[int] = 0
+
+    @property
+    def document(self) -> Index:
+        """All tokens are judged as those of one document, (1, tokens)."""
+        return np.zeros(self.ids.shape[:2], np.int64)
+
+    @property
+    def documents(self) -> Documents:
+        """The one document."""
+        return Rows(document=self.document).documents
 
     def mistakes(self) -> Iterator[tuple[str, Index]]:
         """Yield a count that forgets the calls before, and the ids that come of it."""
         first = np.searchsorted(self.calls, self.calls)
         yield "each call counts from 0", self.ids - self.ids[:, first]
+
+
+Held = Rows | Called  #: What rows hold.
 
 
 def count_tokens(document: Index) -> Index:
@@ -100,22 +129,62 @@ def _first_and_length(document: Index) -> tuple[Index, Index]:
     return first, np.diff(first, append=len(number))
 
 
-def one_document(rows: int, tokens: int) -> Rows:
-    """Return rows of one document each."""
-    return Rows(document=np.zeros((rows, tokens), np.int64))
+def documents_of(
+    *,
+    lengths: Sequence[int] | Sequence[Sequence[int]] | None,
+    cu_seqlens: ArrayLike | None,
+    row_length: int | None,
+    mask: ArrayLike | None,
+    seq_idx: ArrayLike | None,
+    tokens: ArrayLike | None,
+    separator: int | None,
+) -> Rows | None:
+    """Return where documents are in rows, which one thing says; None if nothing does."""
+    sources = {
+        "lengths": lengths,
+        "cu_seqlens": cu_seqlens,
+        "mask": mask if tokens is None else None,
+        "seq_idx": seq_idx,
+        "tokens": tokens,
+    }
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise ArgumentError(f"one thing says where documents are, got {' and '.join(given)}")
+    if lengths is not None:
+        return of_lengths(lengths, row_length)
+    if cu_seqlens is not None:
+        return of_cu_seqlens(cu_seqlens, row_length)
+    if seq_idx is not None:
+        return of_seq_idx(seq_idx)
+    if tokens is not None:
+        return of_tokens(tokens, separator, mask)
+    return None if mask is None else of_mask(mask)
 
 
-def of_lengths(lengths: Sequence[int]) -> Rows:
-    """Return a row of documents of these lengths."""
-    checked = [at_least("lengths", each, 1) for each in lengths]
-    if not checked or sum(checked) > MOST_TOKENS:
+def one_document(rows: int, tokens: int, start: int = 0) -> Rows:
+    """Return rows of one document each, from the same token of it on."""
+    return Rows(document=np.zeros((rows, tokens), np.int64), start=start)
+
+
+def of_lengths(lengths: Sequence[int] | Sequence[Sequence[int]], row_length: int | None) -> Rows:
+    """Return a row of documents of these lengths, or several; what is left of a row is padding."""
+    rows: Any = lengths if any(isinstance(each, Iterable) for each in lengths) else [lengths]
+    checked = [[at_least("lengths", each, 1) for each in row] for row in rows]
+    totals = [sum(row) for row in checked]
+    longest = max(totals, default=0)
+    size = longest if row_length is None else at_least("row_length", row_length, max(longest, 1))
+    if not all(totals) or not 0 < len(totals) * size <= MOST_TOKENS:
         raise ArgumentError(
-            f"lengths must add up to 1 to 2^32 tokens, got {sum(checked):,} of {len(checked):,}"
+            f"lengths must add up to 1 to 2^32 tokens, got {sum(totals):,} of "
+            f"{sum(map(len, checked)):,}"
         )
-    return Rows(document=np.repeat(np.arange(len(checked)), checked)[None])
+    document = np.full((len(checked), size), -1)
+    for row, each in zip(document, checked, strict=True):
+        row[: sum(each)] = np.repeat(np.arange(len(each)), each)
+    return Rows(document=document)
 
 
-def of_cu_seqlens(cu_seqlens: ArrayLike) -> Rows:
+def of_cu_seqlens(cu_seqlens: ArrayLike, row_length: int | None) -> Rows:
     """Return a row of documents that end where cumulative lengths, [0, 5, 8, 16], say."""
     ends = whole("cu_seqlens", cu_seqlens)
     if ends.ndim != 1 or len(ends) < 2 or ends[0] != 0:
@@ -127,7 +196,7 @@ def of_cu_seqlens(cu_seqlens: ArrayLike) -> Rows:
         raise ArgumentError(
             f"cu_seqlens must rise, got {ends[index]} before {ends[index + 1]} at index {index + 1}"
         )
-    return of_lengths(lengths[lengths > 0].tolist())
+    return of_lengths(lengths[lengths > 0].tolist(), row_length)
 
 
 def of_mask(mask: ArrayLike) -> Rows:
@@ -147,12 +216,39 @@ def of_mask(mask: ArrayLike) -> Rows:
     return Rows(document=rows - 1)
 
 
-def of_tokens(tokens: ArrayLike, separator: int | None) -> Rows:
-    """Return rows of documents that end with a separator."""
+def of_seq_idx(seq_idx: ArrayLike) -> Rows:
+    """Return rows of documents that are numbered in any way, as in Mamba; padding is below 0."""
+    number = _whole_rows("seq_idx", seq_idx)
+    if (number < 0).all():
+        raise ArgumentError("seq_idx must have a token that is not padding, got none")
+    begins = np.ones_like(number, np.bool_)
+    begins[:, 1:] = number[:, 1:] != number[:, :-1]
+    begins &= number >= 0
+    return Rows(document=np.where(number < 0, -1, np.cumsum(begins, axis=1) - 1))
+
+
+def of_tokens(tokens: ArrayLike, separator: int | None, mask: ArrayLike | None) -> Rows:
+    """Return rows of documents that end with a separator, without what a mask has 0 for."""
     if separator is None:
         raise ArgumentError("tokens need the separator that ends a document")
-    ends = _whole_rows("tokens", tokens) == integer("separator", separator)
-    return Rows(document=np.cumsum(ends, axis=1, dtype=np.int64) - ends, separated=True)
+    every = _whole_rows("tokens", tokens)
+    padded = np.zeros_like(every) if mask is None else of_mask(mask).document
+    if padded.shape != every.shape or padded.max() > 0:
+        got = f"{padded.shape}" if padded.shape != every.shape else f"{padded.max() + 1}"
+        raise ArgumentError(
+            f"mask of tokens must be 0 and 1 in their shape {every.shape}, got {got}"
+        )
+    held = padded >= 0
+    ends = held & (every == integer("separator", separator))
+    number = np.cumsum(ends, axis=1, dtype=np.int64) - ends
+    return Rows(document=np.where(held, number, -1), separated=True)
+
+
+def of_runs(ids: NDArray[Any]) -> Rows | None:
+    """Return rows of documents that begin where ids are 0, (rows, tokens); None if others do."""
+    begins = np.ones(ids.shape, np.bool_)
+    begins[:, 1:] = ids[:, 1:] != ids[:, :-1] + 1
+    return None if ids[begins].any() else Rows(document=np.cumsum(begins, axis=1) - 1)
 
 
 def _whole_rows(name: str, value: ArrayLike) -> Index:

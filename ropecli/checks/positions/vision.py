@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ropecli.arrays import Index
+from ropecli.checks.positions.rows import Rows, count_tokens, of_lengths
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of, quote
 from ropecli.numbers import at_least, positive
@@ -19,19 +22,42 @@ class Family:
     """Rules by which models of a family number the patches of an image or a video."""
 
     models: tuple[str, ...]  #: The `model_type` of its configurations.
-    timed: bool = False  #: Steps in time are as long as their seconds (Qwen2.5-VL).
+    per_second: float | None = None  #: Ids in a second, by default, where time is in seconds.
+    fractions: bool = False  #: Time is not rounded down to a whole number.
+    by_seconds: bool = False  #: A frame is multiplied by its seconds before ids in a second.
     by_frame: bool = False  #: A time stamp, which is text, stands before each frame of a video.
     merges_time: bool = False  #: Frames of a video are merged (ERNIE 4.5-VL).
     merges_space: bool = True  #: Patches of a frame are merged, as the configuration says.
+    newlines: bool = False  #: A token ends each line of patches.
+    frames_apart: bool = False  #: Each frame is numbered beyond all of the one before, on all axes.
+    still: bool = False  #: Images only.
+    numbers_images: bool = (
+        False  #: Width, height and number of the image, next to the text's count.
+    )
+    largest: bool = False  #: Text goes on from the largest id of a grid, not from its longer side.
 
 
+_OMNI: dict[str, Any] = {"per_second": 25.0, "by_seconds": True, "largest": True}
 #: As Transformers 5.24 computes them in `get_rope_index`, and diffusers 0.42.1 in its models.
 FAMILIES = {
-    "qwen2-vl": Family(models=("qwen2_vl",)),
-    "qwen2.5-vl": Family(models=("qwen2_5_vl",), timed=True),
-    "qwen3-vl": Family(models=("qwen3_vl", "qwen3_vl_moe"), by_frame=True),
-    "glm4v": Family(models=("glm4v", "glm4v_moe"), by_frame=True),
+    "qwen2-vl": Family(models=("qwen2_vl", "paddleocr_vl")),
+    "qwen2.5-vl": Family(models=("qwen2_5_vl",), per_second=4.0),
+    "qwen2.5-omni": Family(models=("qwen2_5_omni", "qwen2_5_omni_thinker"), **_OMNI),
+    "qwen3-omni": Family(
+        models=("qwen3_omni_moe", "qwen3_omni_moe_thinker"), **_OMNI, fractions=True
+    ),
+    "qwen3-vl": Family(
+        models=(
+            *("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "qwen4_exp"),
+            *("cohere_compass", "cosmos3_edge", "cosmos3_omni"),
+        ),
+        by_frame=True,
+    ),
+    "glm4v": Family(models=("glm4v", "glm4v_moe", "glm46v", "glm_ocr"), by_frame=True),
+    "glm-image": Family(models=("glm_image",), merges_space=False, still=True),
     "ernie4.5-vl": Family(models=("ernie4_5_vl_moe",), merges_time=True),
+    "hunyuan-vl": Family(models=("hunyuan_vl",), newlines=True, still=True, numbers_images=True),
+    "hy-v4-vl": Family(models=("hy_v4_vl",), newlines=True, frames_apart=True, largest=True),
     "wan": Family(
         models=(
             *("WanTransformer3DModel", "WanVACETransformer3DModel", "SkyReelsV2Transformer3DModel"),
@@ -41,109 +67,319 @@ FAMILIES = {
         merges_space=False,
     ),
 }
+AXES = ("time", "height", "width")
+IMAGE_AXES = ("text", "width", "height", "image")
+#: Engines that number a video otherwise than the family does in Transformers 5.24.
+STACKS = ("transformers", "transformers-4", "vllm", "llama.cpp")
+FROM_LARGEST = ("transformers-4", "vllm")  #: Text goes on from the largest id of a grid.
+#: Axes that stand before or after the three: those of text in Transformers, and zeros in llama.cpp.
+FORMS = {"": AXES, "text": ("text", *AXES), "llama.cpp": (*AXES, "the unused axis")}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Vision:
-    """Grids of patches with text before, between and after them."""
+class Sample(NamedTuple):
+    """Grids of one document, with text before, between and after them."""
 
-    family: str  #: One of `FAMILIES`.
-    sizes: tuple[tuple[int, int, int], ...]  #: Time, height and width of each grid in tokens.
     text: tuple[int, ...]  #: Tokens before the first grid, after it, and so on to the last one.
-    timed_step: float  #: Ids between two steps in time, where the family times them.
+    sizes: tuple[tuple[int, int, int], ...]  #: Time, height and width of each grid in tokens.
+    seconds: tuple[float, ...]  #: Between two steps in time of each grid.
 
     @property
-    def ids(self) -> Index:
-        """Time, height and width of each token, (1, tokens, 3)."""
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return sum(self.text) + sum(t * h * w for t, h, w in self.sizes)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Vision(Rows):
+    """Rows of documents with grids of patches in them."""
+
+    family: str  #: One of `FAMILIES`.
+    samples: tuple[Sample, ...]  #: What each document holds.
+    per_second: float  #: Ids in a second, where the family times frames.
+    largest: bool  #: Text goes on from the largest id of a grid.
+    form: str = ""  #: One of `FORMS`.
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What the coordinates of a position are called."""
+        return IMAGE_AXES if FAMILIES[self.family].numbers_images else FORMS[self.form]
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """Coordinates of each token, (rows, tokens, axes); those of padding are 0."""
         return self._number()
 
-    def _number(
+    def readings(
+        self, stack: str | None, shape: tuple[int, ...] | None
+    ) -> list[tuple[Rows, str | None]]:
+        """Return what ids of a shape may be, as engines number grids, with the engine's name.
+
+        All engines are tried without a `stack`.
+        """
+        facts = FAMILIES[self.family]
+        if facts.numbers_images:
+            return [(self, None)]
+        forms = {"": ""}
+        if stack == "llama.cpp":
+            forms = {stack: ""}
+        elif shape is not None and len(AXES) + 1 in (shape[0], shape[-1]):
+            forms = {"text": ""}
+            if stack is None:
+                forms["llama.cpp"] = "with a last axis of 0, as in llama.cpp"
+        counts = {self.largest: ""}
+        if stack is None and any(t > 1 for each in self.samples for t, _, _ in each.sizes):
+            counts.setdefault(
+                True, "text goes on from the largest id, as in vLLM and Transformers 4"
+            )
+        return [
+            (replace(self, form=form, largest=largest), ", ".join(filter(None, (a, b))) or None)
+            for form, a in forms.items()
+            for largest, b in counts.items()
+        ]
+
+    def notes(self, *, given_seconds: bool = False, has_config: bool = True) -> tuple[str, ...]:
+        """Return what was assumed of time, and whether seconds have an effect."""
+        timed = FAMILIES[self.family].per_second is not None
+        if not timed:
+            return (f"seconds have no effect on {self.family}",) if given_seconds else ()
+        if has_config:
+            return ()
+        return (f"assumed: {self.per_second:g} ids in a second, as no configuration says it",)
+
+    def _number(self, *, joined: bool = False, **mistake: Any) -> NDArray[Any]:
+        """Return the ids; arguments other than the defaults are the mistakes of implementations."""
+        samples = (_join(self.samples),) if joined else self.samples
+        facts, images, parts = FAMILIES[self.family], 0, []
+        for sample in samples:
+            ids = self._sample(sample, **mistake)
+            if facts.numbers_images:
+                ids = _number_images(sample, images)
+                images += len(sample.sizes)
+            parts.append(ids)
+        every = np.concatenate(parts)
+        ids = np.zeros((*self.document.shape, every.shape[1]), every.dtype)
+        ids[self.document >= 0] = every
+        extra = np.zeros((*self.document.shape, 1), np.int64)
+        if self.form == "text":
+            extra[..., 0] = count_tokens(self.document * (0 if joined else 1))
+            return np.concatenate([extra, ids], axis=-1)
+        return np.concatenate([ids, extra], axis=-1) if self.form else ids
+
+    def _sample(
         self,
+        sample: Sample,
         *,
         timed: bool | None = None,
-        after: str = "side",
+        seconds: Sequence[float] | None = None,
+        after: str | None = None,
         swap: bool = False,
         grid_from: int | None = None,
         frame: int = 0,
-    ) -> Index:
-        """Return the ids; arguments other than the defaults are the mistakes of implementations.
+        scaled_start: bool = False,
+    ) -> NDArray[Any]:
+        """Return time, height and width of the tokens of a document.
 
         Args:
+            sample: What it holds.
             timed: Whether steps in time are as long as their seconds; the family's by default.
+            seconds: Those between two steps of each grid.
             after: What text goes on from: the longer "side" of the grid, its "largest" id, or the
                 count of its "tokens".
             swap: Run through height and width in exchanged order.
             grid_from: What a grid begins with in place of the count so far.
             frame: Added to steps in time.
+            scaled_start: The count so far is multiplied by the length of a step, too.
         """
-        timed = FAMILIES[self.family].timed if timed is None else timed
-        step = np.float32(self.timed_step if timed else 1)
-        parts, at = [], 0
-        for length, size in zip(self.text, (*self.sizes, None), strict=True):
-            parts.append(np.repeat(np.arange(at, at + length)[:, None], 3, axis=1))
+        facts = FAMILIES[self.family]
+        after = after or ("largest" if self.largest else "side")
+        number: Any = np.float32 if facts.fractions else np.int64
+        parts, at = list[NDArray[Any]](), number(0)
+        steps = zip_longest(sample.text, sample.sizes, seconds or sample.seconds)
+        for length, size, second in steps:
+            parts.append(np.repeat((np.arange(length, dtype=number) + at)[:, None], 3, axis=1))
             at += length
             if size is None:
                 break
             t, h, w = size
-            grid = np.indices((t, w, h) if swap else (t, h, w)).reshape(3, -1).T
-            # Transformers multiplies in float32, and drops what is left of the point.
-            grid[:, 0] = grid[:, 0].astype(np.float32) * step
+            grid: NDArray[Any] = np.indices((t, w, h) if swap else size).reshape(3, -1).T
+            is_timed = facts.per_second is not None if timed is None else timed
+            start = at if grid_from is None else number(grid_from)
+            if is_timed and t > 1:
+                # Transformers multiplies in float32, and drops what is left of the point.
+                step = np.float32(self.per_second * second)
+                time = grid[:, 0].astype(np.float32) + (np.float32(start) if scaled_start else 0)
+                by_seconds = time * np.float32(second) * np.float32(self.per_second)
+                time = by_seconds if facts.by_seconds else time * step
+                time = time if facts.fractions else np.floor(time).astype(np.int64)
+                grid = np.column_stack([time - (start if scaled_start else 0), grid[:, 1:]])
+            if facts.frames_apart:
+                grid[:, 0] *= max(h, w)
+                grid[:, 1:] += grid[:, :1]
             grid[:, 0] += frame
-            parts.append(grid + (at if grid_from is None else grid_from))
-            at += {"side": max(h, w), "largest": int(grid.max()) + 1, "tokens": len(grid)}[after]
-        return np.concatenate(parts)[None]
+            grid = grid.astype(number)
+            parts.append(grid + start)
+            largest = grid.max() + at + number(1)  # in the order of Transformers' own roundings
+            at = {"side": at + max(h, w), "largest": largest, "tokens": at + len(grid)}[after]
+        return np.concatenate(parts)
 
-    def mistakes(self) -> Iterator[tuple[str, Index]]:
+    def mistakes(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield what implementations do wrong, and the ids that come of it."""
-        ids, own = self.ids, FAMILIES[self.family]
-        yield "height and width are exchanged", ids[..., [0, 2, 1]]
-        yield "ids are those of the grid with height and width exchanged", self._number(swap=True)
-        yield "time and width are exchanged", ids[..., [2, 1, 0]]
-        yield "time and height are exchanged", ids[..., [1, 0, 2]]
-        yield "patches are counted like text, on all axes", np.arange(ids.shape[1])[None]
-        yield "grids begin with 0, not with the count of the text before", self._number(grid_from=0)
-        by_count = "the count of its tokens, not from its longer side"
-        yield f"text goes on after a grid from {by_count}", self._number(after="tokens")
-        largest = "its largest id, as in Transformers before version 5, not from its longer side"
-        yield f"text goes on after a grid from {largest}", self._number(after="largest")
-        yield "frames are counted from 1", self._number(frame=1)
-        yield "frames are one too early", self._number(frame=-1)
-        for family, other in FAMILIES.items():
-            merges = other.merges_time, other.merges_space
-            if other.timed != own.timed and merges == (own.merges_time, own.merges_space):
+        own, names = FAMILIES[self.family], FORMS[self.form]
+        if len(self.samples) > 1:
+            joined = "documents continue the count of the one before"
+            yield joined, self._number(joined=True)
+        if not own.numbers_images:
+            ids, first = self.ids, names.index("time")
+            for a, b in ((1, 2), (0, 2), (0, 1)):
+                order = list(range(len(names)))
+                order[first + a], order[first + b] = first + b, first + a
+                yield f"{AXES[a]} and {AXES[b]} are exchanged", ids[..., order]
+            swapped = "ids are those of the grid with height and width exchanged"
+            yield swapped, self._number(swap=True)
+            yield (
+                "grids begin with 0, not with the count of the text before",
+                self._number(grid_from=0),
+            )
+            place = "its largest id" if self.largest else "its longer side"
+            by_count = f"the count of its tokens, not from {place}"
+            yield f"text goes on after a grid from {by_count}", self._number(after="tokens")
+            other = "side" if self.largest else "largest"
+            wrong = (
+                "its longer side, as in Transformers 5"
+                if self.largest
+                else ("its largest id, as in vLLM and Transformers 4")
+            )
+            sentence = f"text goes on after a grid from {wrong}, not from {place}"
+            yield sentence, self._number(after=other)
+            yield "frames are counted from 1", self._number(frame=1)
+            yield "frames are one too early", self._number(frame=-1)
+        yield "patches are counted like text, on all axes", count_tokens(self.document)
+        if own.per_second is not None:
+            yield from self._mistakes_in_time()
+        for family, other_family in FAMILIES.items():
+            alike = ("by_frame", "still", "merges_time", "merges_space", "newlines")
+            same = all(getattr(other_family, each) == getattr(own, each) for each in alike)
+            if same and (other_family.per_second is None) != (own.per_second is None):
                 sentence = f"ids are those of {family}, not of {self.family}"
-                yield sentence, self._number(timed=other.timed)
+                yield sentence, self._number(timed=other_family.per_second is not None)
+
+    def _mistakes_in_time(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield what is done wrong with seconds, and the ids that come of it."""
+        seconds = [sample.seconds for sample in self.samples]
+        every = [each for row in seconds for each in row]
+        yield "frames begin at the count so far times their step", self._number(scaled_start=True)
+        if any(each != 1 for each in every):
+            ones = (1.0,) * max(map(len, seconds))
+            yield "seconds are not passed, so that a step is one second", self._number(seconds=ones)
+        if any(each % 1 for each in every) and len(self.samples) == 1:
+            cut = [float(int(each)) for each in every]
+            yield "fractions of seconds are cut", self._number(seconds=cut)
+
+
+def _join(samples: Sequence[Sample]) -> Sample:
+    """Return documents as one."""
+    text = list(samples[0].text)
+    for each in samples[1:]:
+        text[-1] += each.text[0]
+        text += each.text[1:]
+    sizes = tuple(size for each in samples for size in each.sizes)
+    return Sample(tuple(text), sizes, tuple(second for each in samples for second in each.seconds))
+
+
+def _number_images(sample: Sample, images: int) -> Index:
+    """Return the text's count, width, height and number of the image of each token."""
+    ids = np.repeat(np.arange(sample.tokens)[:, None], 4, axis=1)
+    at = 0
+    for index, (length, size) in enumerate(zip(sample.text, sample.sizes, strict=False)):
+        at += length
+        t, h, w = size
+        _, row, column = np.indices((t, h, w)).reshape(3, -1)
+        ids[at : at + t * h * w, 1:] = np.stack(
+            [column, row, np.full_like(row, images + index)], axis=1
+        )
+        at += t * h * w
+    return ids
 
 
 def vision(
     grids: Sequence[Sequence[int]],
     family: str | None,
+    rows: Rows | None = None,
     *,
-    text: Sequence[int] = (),
-    seconds: float = 1.0,
+    text: Sequence[int] | Sequence[Sequence[int]] = (),
+    seconds: float | Sequence[float] = 1.0,
     config: dict[str, Any] | None = None,
+    stack: str | None = None,
 ) -> Vision:
     """Return grids among text in tokens, as a configuration merges patches; see `positions`."""
     if family is None:
         raise ArgumentError("grids need mrope, the family of models that numbers them")
-    one_of("mrope", family, FAMILIES)
-    lengths = [at_least("text", each, 0) for each in text]
-    if len(lengths) > len(grids) + 1:
-        raise ArgumentError(
-            f"text must have at most {len(grids) + 1} lengths, around {len(grids)} grids, "
-            f"got {len(lengths)}"
-        )
-    lengths += [0] * (len(grids) + 1 - len(lengths))
-    if not grids and not sum(lengths):
-        raise ArgumentError("grids and text must have at least one token, got none")
-    facts = (config or {}).get("vision_config") or {}
+    facts = FAMILIES[one_of("mrope", family, FAMILIES)]
+    if stack is not None:
+        one_of("stack", stack, STACKS)
+    thinker = dict((config or {}).get("thinker_config") or config or {})
+    given = thinker.get("vision_config") or {}
     space, time = (
-        at_least(key, facts.get(key, 2), 1) for key in ("spatial_merge_size", "temporal_merge_size")
+        at_least(key, given.get(key, 2), 1) for key in ("spatial_merge_size", "temporal_merge_size")
     )
-    sizes = tuple(_merge(family, each, space, time) for each in grids)
-    second = positive("tokens_per_second", facts.get("tokens_per_second", 2.0))
-    step = second * positive("seconds per grid", seconds)
-    return Vision(family=family, sizes=sizes, text=tuple(lengths), timed_step=step)
+    sizes = [_merge(family, each, space, time) for each in grids]
+    every = [seconds] * len(sizes) if isinstance(seconds, int | float) else list(seconds)
+    if len(every) != len(sizes):
+        raise ArgumentError(
+            f"seconds must be one number, or one for each of {len(sizes)} grids, got {len(every)}"
+        )
+    every = [positive("seconds per grid", each) for each in every]
+    per_second = facts.per_second or 1.0
+    if config is None and family == "qwen2.5-vl":
+        per_second = 2.0  # as released
+    for key in ("tokens_per_second", "position_id_per_seconds"):
+        value = given.get(key, thinker.get(key))
+        per_second = per_second if value is None else positive(key, value)
+    samples, at = [], 0
+    for lengths in _texts(text, len(sizes)):
+        end = at + len(lengths) - 1
+        samples.append(Sample(lengths, tuple(sizes[at:end]), tuple(every[at:end])))
+        at = end
+    counts = [each.tokens for each in samples]
+    if not all(counts):
+        raise ArgumentError("grids and text must have at least one token, got none")
+    held = of_lengths(counts, None) if rows is None else rows
+    asked = held.documents.length.tolist()
+    if asked != counts:
+        raise ArgumentError(
+            "documents must be as long as their text and grids, "
+            f"{_list(counts)}, got {_list(asked)} tokens"
+        )
+    return Vision(
+        document=held.document,
+        separated=held.separated,
+        family=family,
+        samples=tuple(samples),
+        per_second=per_second,
+        largest=facts.largest or stack in FROM_LARGEST,
+    )
+
+
+def _list(counts: Sequence[int]) -> str:
+    return ", ".join(map(str, counts[:4])) + (", ..." if len(counts) > 4 else "")
+
+
+def _texts(text: Sequence[int] | Sequence[Sequence[int]], grids: int) -> Iterator[tuple[int, ...]]:
+    """Yield the tokens of text around the grids of each document."""
+    nested = any(isinstance(each, Iterable) for each in text)
+    given: Any = text if nested else [text]
+    rows = [[at_least("text", each, 0) for each in row] for row in given]
+    if nested and not (all(rows) and sum(len(row) - 1 for row in rows) == grids):
+        raise ArgumentError(
+            f"text must have a length more than there are grids in each document, {grids} in all, "
+            f"got {quote([list(row) for row in rows])}"
+        )
+    if not nested and len(rows[0]) > grids + 1:
+        raise ArgumentError(
+            f"text must have at most {grids + 1} lengths, around {grids} grids, got {len(rows[0])}"
+        )
+    for row in rows:
+        yield (*row, *[0] * (0 if nested else grids + 1 - len(row)))
 
 
 def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int, int, int]:
@@ -158,25 +394,19 @@ def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int
             f"height and width of a grid must be multiples of {space}, which become one token, "
             f"{got}"
         )
+    if facts.still and t > 1:
+        raise ArgumentError(f"{family} has images only, so that a grid must have one frame, {got}")
     if facts.by_frame and t > 1:
         raise ArgumentError(
             f"{family} has a time stamp before each frame, so that a grid must have one, {got}",
             "give each frame as a grid of its own, and the tokens of its time stamp as text",
         )
-    if not facts.merges_time or t == 1:
-        return t, h // space, w // space
-    if t % time:
+    if facts.merges_time and t > 1 and t % time:
         raise ArgumentError(
             f"frames of a video must be a multiple of {time}, which become one, {got}"
         )
-    return t // time, h // space, w // space
-
-
-def axis_names(count: int) -> tuple[str, ...]:
-    """Return what the coordinates of a position are called."""
-    if count == 3:
-        return ("time", "height", "width")
-    return tuple(f"axis {axis}" for axis in range(count))
+    frames = t // time if facts.merges_time and t > 1 else t
+    return frames, h // space, w // space + facts.newlines
 
 
 def family_of(model_type: str | None) -> str | None:
