@@ -150,7 +150,7 @@ def positions(
       ropecli positions ids.npy --mask attention_mask.npy
       ropecli positions ids.npy --tokens input_ids.npy --separator 2
       ropecli positions --lengths 4096 --context-parallel 4 --rank 2 -o ids.npy
-      ropecli positions ids.npy --lengths 4096,4096 --context-parallel 4 --rank 2 --scheme zigzag
+      ropecli positions ids.npy --lengths 8,8 --context-parallel 2 --rank 0
       ropecli positions ids.npy --chunk 4096
       ropecli positions ids.npy --grid 1,28,28 --text 12,30 --mrope qwen2-vl
       ropecli positions --before q.npy --after q_rot.npy --model config.json

@@ -78,13 +78,13 @@ def _answer(result: PositionIds) -> str:
     padding = result.counted.size - result.tokens
     if padding:
         held += f", {padding:,} of padding"
+    if result.reading:
+        held += f"; {result.reading}"
     if result.got is None:
         ids = result.expected[result.counted]
         span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
         return f"{quantity(result.tokens, 'position id')} {span}: {held}"
     what = "id" if result.error is None else "position"
-    if result.reading:
-        held += f"; {result.reading}"
     if result.assumed:
         return _runs(result)
     if result.passed:

@@ -55,9 +55,7 @@ class PositionIds(Drawable, view="positions"):
     error: NDArray[np.float64] | None = None  #: Of recovered positions, inf where uncertain.
     assumed: bool = False  #: Documents begin where ids are 0, since nothing says where they do.
     reading: str | None = None  #: What nobody said, where ids show it: how ranks or engines count.
-    scores_change: bool | None = (
-        None  #: Whether distances in a document are wrong; None if unknown.
-    )
+    scores_change: bool | None = None  #: Whether distances inside documents are wrong.
     notes: tuple[str, ...] = ()  #: What was assumed, and what had no effect.
 
     @property
