@@ -148,7 +148,7 @@ def _certainty(error: NDArray[np.float64], uncertain: int | None) -> str:
 def _documents(result: PositionIds, screen: Screen) -> list[str]:
     """Return the documents, those with wrong ids first."""
     columns = dict(zip(("row", "start", "tokens"), result.documents, strict=True))
-    if result.got is not None:
+    if result.got is not None and not result.assumed:
         columns["wrong"] = result.wrong_in
     order = np.argsort(result.wrong_in == 0, kind="stable")[:MOST_DOCUMENTS]
     rows = [[f"{column[index]:,}" for column in columns.values()] for index in order]

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from packed_rows import CP, IMAGE, LENGTHS, PACKED, VIDEO
 
 import ropecli
 from ropecli import ArgumentError, ArgumentTypeError
 
-LENGTHS = [5, 3, 8]
-PACKED = [0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7]
 MASK = [[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]]
 TOKENS = [7, 8, 2, 9, 2, 5, 5]
-IMAGE: dict[str, Any] = {"grids": [[1, 4, 6]], "text": [3, 2], "mrope": "qwen2-vl"}
-VIDEO: dict[str, Any] = {"grids": [[3, 2, 4]], "text": [3, 2], "mrope": "qwen2.5-vl", "seconds": 2}
 
 
 def zigzag(rank: int, ranks: int, total: int) -> list[int]:
@@ -117,7 +114,6 @@ def test_config_says_how_patches_are_merged() -> None:
     assert found.ids.tolist() == [[0, 0, 5, 5], [0] * 4, [0, 1, 0, 1]]
 
 
-CP: dict[str, Any] = {"lengths": [32], "context_parallel": 4, "rank": 2, "scheme": "zigzag"}
 CHUNK: dict[str, Any] = {"lengths": [32], "chunk_from": 16}
 MISTAKES: list[tuple[str, Any, dict[str, Any]]] = [
     (

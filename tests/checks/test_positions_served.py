@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks.test_positions import CP, IMAGE, LENGTHS, PACKED, VIDEO
 from hypothesis import given
 from hypothesis import strategies as st
+from packed_rows import CP, IMAGE, LENGTHS, PACKED, VIDEO
 
 import ropecli
 from ropecli import ArgumentError
