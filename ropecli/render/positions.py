@@ -63,7 +63,7 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
     if result.got is None:
         hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
     elif result.assumed:
-        hints = screen.offer(f"Say where documents begin, to judge it: {_lengths_option(result)}")
+        hints = screen.offer(f"Say what the rows hold, to judge them: {_what_to_say(result)}")
     elif not result.passed:
         hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
     certainty = [] if result.error is None else [_certainty(result.error, result.uncertain)]
@@ -103,21 +103,29 @@ def _answer(result: PositionIds) -> str:
 def _runs(result: PositionIds) -> str:
     """Return where ids begin again with 0, which may be where documents begin."""
     rows, count = len(result.counted), len(result.documents.row)
+    padding = result.counted.size - result.tokens
+    padded = f", and the {padding:,} tokens of 0 or 1 around them are padding" if padding else ""
+    first = int(result.expected.flat[0])
+    if first and not padding:
+        tokens = quantity(result.tokens, "id")
+        return f"{tokens} that count from {first:,}: right if this is a chunk from there on"
     if count == rows:
         each = "the row is" if rows == 1 else "each row is"
-        tokens = quantity(result.tokens, "id")
-        return (
-            f"{tokens} that count from 0 in {quantity(rows, 'row')}: right if {each} one document"
-        )
+        held = f"{quantity(result.tokens, 'id')} that count from 0 in {quantity(rows, 'row')}"
+        return f"{held}: right if {each} one document{padded}"
     begins = [f"{each:,}" for each in result.documents.start[:MOST_DOCUMENTS].tolist()]
     where = f"at tokens {', '.join(begins)}" + (", ..." if count > len(begins) else "")
     there = where if rows == 1 else f"where they do, in {rows:,} rows"
-    return f"{count:,} runs that start at 0: packed right if documents begin {there}"
+    return f"{count:,} runs that start at 0: packed right if documents begin {there}{padded}"
 
 
-def _lengths_option(result: PositionIds) -> str:
-    """Return the option that says what was assumed of the first row, if it is short enough."""
-    lengths = result.documents.length[result.documents.row == 0].tolist()
+def _what_to_say(result: PositionIds) -> str:
+    """Return the option that says what was assumed, with its value where it is short enough."""
+    if result.tokens < result.counted.size:
+        return "--mask FILE"
+    if first := int(result.expected.flat[0]):
+        return f"--chunk {first}"
+    lengths = result.documents.length.tolist()
     few = len(lengths) <= MOST_DOCUMENTS and len(result.counted) == 1
     return "--lengths " + (",".join(map(str, lengths)) if few else "N,N,...")
 

@@ -149,8 +149,35 @@ def test_ids_alone_are_asked_about() -> None:
     one = ropecli.positions(np.arange(4))
     assert one.assumed
     assert "4 ids that count from 0 in 1 row: right if the row is one document" in str(one)
+    chunk = ropecli.positions([[7, 8, 9]] * 2)
+    assert chunk.assumed
+    assert "6 ids that count from 7: right if this is a chunk from there on" in str(chunk)
     assert not ropecli.positions([0, 1, 3, 4]).assumed
+    assert not ropecli.positions([[7, 8], [8, 9]]).assumed
     assert not ropecli.positions(PACKED, lengths=LENGTHS).assumed
+
+
+@pytest.mark.parametrize(
+    ("ids", "counted"),
+    [
+        ([1, 1, 0, 1, 2], [False, False, True, True, True]),
+        ([0, 0, 0, 1, 2], [False, False, True, True, True]),
+        ([0, 1, 2, 0, 0], [True, True, True, False, False]),
+        ([0, 1, 2, 1, 1], [True, True, True, False, False]),
+        ([0, 1, 0, 1, 0], [True] * 5),
+        ([0], [True]),
+    ],
+)
+def test_what_pads_rows_is_not_a_mistake(ids: list[int], counted: list[bool]) -> None:
+    found = ropecli.positions(ids)
+    assert found.assumed
+    assert found.counted.tolist() == [counted]
+    assert (not all(counted)) is ("of 0 or 1 around them are padding" in str(found))
+
+
+@pytest.mark.parametrize("ids", [[0, 0, 0], [1, 1], [0, 1, 1, 2], [0, 1, 2, 9, 9], [3, 1, 2]])
+def test_ids_that_no_rows_have_fail(ids: list[int]) -> None:
+    assert not ropecli.positions(ids).passed
 
 
 @pytest.mark.parametrize(

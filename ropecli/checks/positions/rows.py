@@ -245,10 +245,30 @@ def of_tokens(tokens: ArrayLike, separator: int | None, mask: ArrayLike | None) 
 
 
 def of_runs(ids: NDArray[Any]) -> Rows | None:
-    """Return rows of documents that begin where ids are 0, (rows, tokens); None if others do."""
+    """Return what rows hold if ids are right, (rows, tokens); None if they are right in no rows.
+
+    Documents begin where ids are 0, all rows are one chunk, or 0 and 1 fill rows that are padded.
+    """
     begins = np.ones(ids.shape, np.bool_)
     begins[:, 1:] = ids[:, 1:] != ids[:, :-1] + 1
-    return None if ids[begins].any() else Rows(document=np.cumsum(begins, axis=1) - 1)
+    start = int(ids.flat[0])
+    if start > 0 and not begins[:, 1:].any() and (ids[:, 0] == start).all():
+        return one_document(len(ids), ids.shape[1], start)
+    padding = np.zeros_like(begins)
+    for fill in (0, 1):  # of collators, and of Transformers' own count by the mask
+        filled = ids == fill
+        before = np.logical_and.accumulate(filled, axis=1)
+        behind = np.logical_and.accumulate(filled[:, ::-1], axis=1)[:, ::-1]
+        if fill == 0:  # the last one in front is the first of a document
+            before[:, :-1] &= before[:, 1:]
+            before[:, -1] = False
+        behind[:, 0] = False
+        several = behind.sum(axis=1, keepdims=True) > 1
+        padding |= before | (behind & several)
+    document = np.where(padding, -1, np.cumsum(begins & ~padding, axis=1) - 1)
+    if padding.all(axis=1).any() or ids[begins & ~padding].any():
+        return None
+    return Rows(document=document)
 
 
 def _whole_rows(name: str, value: ArrayLike) -> Index:
