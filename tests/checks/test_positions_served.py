@@ -177,7 +177,9 @@ def test_what_pads_rows_is_not_a_mistake(ids: list[int], counted: list[bool]) ->
 
 @pytest.mark.parametrize("ids", [[0, 0, 0], [1, 1], [0, 1, 1, 2], [0, 1, 2, 9, 9], [3, 1, 2]])
 def test_ids_that_no_rows_have_fail(ids: list[int]) -> None:
-    assert not ropecli.positions(ids).passed
+    found = ropecli.positions(ids)
+    assert not found.passed
+    assert found.notes == ("assumed: each row is one document",)
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,8 @@ def positions(
             return replace(judge(ids, runs), assumed=True)
     start = parts[0].start if isinstance(parts[0], Chunk) else 0
     asked = one_document(count, parts[0].row_length(held), start)
-    return _first_that_fits(ids, [(asked, None)], parts, error, ())
+    notes = ("assumed: each row is one document",)
+    return _first_that_fits(ids, [(asked, None)], parts, error, notes)
 
 
 Readings = Sequence[tuple[Rows, str | None]]
