@@ -33,6 +33,13 @@ def test_ranks_share_documents_or_the_row(ids: list[int], reading: str) -> None:
     alone = ropecli.positions(ids, **TWO, divide=named)
     assert alone.passed
     assert alone.reading is None
+    assert judged.scores_change is None  # other ranks have the rest of each document
+
+
+def test_chunks_of_the_row_are_the_usual_ones_where_ranks_are_not_balanced() -> None:
+    found = ropecli.positions(lengths=[4, 4], context_parallel=2, rank=0)
+    assert found.ids.tolist() == [0, 1, 2, 3]
+    assert found.reading == "the row is divided"
 
 
 def test_documents_that_count_on_are_named_where_each_is_divided() -> None:
@@ -111,6 +118,7 @@ CAUSES: list[tuple[str, Any, dict[str, Any]]] = [
         {"chunk_from": 17},
     ),
     ("the chunk is counted one token too early", [16, 17], {"chunk_from": 17}),
+    ("off by 14, too small", [3], {"chunk_from": 17}),
 ]  # fmt: skip
 
 
@@ -219,6 +227,9 @@ def test_tokens_of_padding_end_no_document() -> None:
     found = ropecli.positions(tokens=tokens, mask=mask, separator=2)
     assert found.ids.tolist() == [[0, 0, 0, 1, 0], [0, 1, 2, 0, 0]]
     assert found.documents.length.tolist() == [2, 1, 3, 1]
+    wrong = [[0, 0, 0, 1, 9], [0, 1, 2, 0, 0]]
+    found = ropecli.positions(wrong, tokens=tokens, mask=mask, separator=2)
+    assert found.wrong_in.tolist() == [0, 1, 0, 0]
 
 
 def test_documents_may_be_numbered_from_0() -> None:
@@ -229,6 +240,9 @@ def test_documents_may_be_numbered_from_0() -> None:
         "0 in the mask is padding; documents that are numbered from 0 are seq_idx",
     )
     assert ropecli.positions(mask=[0, 0, 1, 1]).notes == ()
+    assert ropecli.positions(mask=[0, 1, 2, 0]).notes == ()
+    hole = ropecli.positions([0, 1, 5, 0, 9], seq_idx=[4, 4, -1, 5, 5])
+    assert hole.wrong_in.tolist() == [0, 1]
 
 
 PACKED_IMAGES: dict[str, Any] = {
@@ -248,6 +262,8 @@ def test_samples_with_images_are_packed() -> None:
     assert batch.ids[:, 1, :4].tolist() == second.tolist()
     joined = ropecli.positions(grids=PACKED_IMAGES["grids"], text=[3, 3, 2], mrope="qwen2-vl").ids
     found = ropecli.positions(joined, **PACKED_IMAGES)
+    assert str(found.cause).startswith("documents continue the count of the one before")
+    found = ropecli.positions(np.stack([np.arange(15), *joined]), **PACKED_IMAGES)
     assert str(found.cause).startswith("documents continue the count of the one before")
 
 

@@ -253,7 +253,7 @@ def _first_that_fits(
         said = [f"{_DIVIDED[divide]} is divided"] if divide and not asked.is_one else []
         reading = ", and ".join(said + ([name] if name else [])) or None
         found.append(replace(made, reading=reading, notes=notes))
-        if made.passed or ids is None:
+        if made.passed:
             return found[-1]
     if not found:
         assert refused is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -170,7 +170,7 @@ class Vision(Rows):
         sample: Sample,
         *,
         timed: bool | None = None,
-        seconds: Sequence[float] | None = None,
+        seconds: Callable[[float], float] = float,
         after: str | None = None,
         swap: bool = False,
         grid_from: int | None = None,
@@ -182,7 +182,7 @@ class Vision(Rows):
         Args:
             sample: What it holds.
             timed: Whether steps in time are as long as their seconds; the family's by default.
-            seconds: Those between two steps of each grid.
+            seconds: What is done with those between two steps.
             after: What text goes on from: the longer "side" of the grid, its "largest" id, or the
                 count of its "tokens".
             swap: Run through height and width in exchanged order.
@@ -194,17 +194,17 @@ class Vision(Rows):
         after = after or ("largest" if self.largest else "side")
         number: Any = np.float32 if facts.fractions else np.int64
         parts, at = list[NDArray[Any]](), number(0)
-        steps = zip_longest(sample.text, sample.sizes, seconds or sample.seconds)
-        for length, size, second in steps:
+        for length, size, given in zip_longest(*sample):
             parts.append(np.repeat((np.arange(length, dtype=number) + at)[:, None], 3, axis=1))
             at += length
             if size is None:
                 break
             t, h, w = size
+            second = seconds(given)
             grid: NDArray[Any] = np.indices((t, w, h) if swap else size).reshape(3, -1).T
             is_timed = facts.per_second is not None if timed is None else timed
             start = at if grid_from is None else number(grid_from)
-            if is_timed and t > 1:
+            if is_timed:
                 # Transformers multiplies in float32, and drops what is left of the point.
                 step = np.float32(self.per_second * second)
                 time = grid[:, 0].astype(np.float32) + (np.float32(start) if scaled_start else 0)
@@ -265,15 +265,10 @@ class Vision(Rows):
 
     def _mistakes_in_time(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield what is done wrong with seconds, and the ids that come of it."""
-        seconds = [sample.seconds for sample in self.samples]
-        every = [each for row in seconds for each in row]
         yield "frames begin at the count so far times their step", self._number(scaled_start=True)
-        if any(each != 1 for each in every):
-            ones = (1.0,) * max(map(len, seconds))
-            yield "seconds are not passed, so that a step is one second", self._number(seconds=ones)
-        if any(each % 1 for each in every) and len(self.samples) == 1:
-            cut = [float(int(each)) for each in every]
-            yield "fractions of seconds are cut", self._number(seconds=cut)
+        once = "seconds are not passed, so that a step is one second"
+        yield once, self._number(seconds=lambda _: 1.0)
+        yield "fractions of seconds are cut", self._number(seconds=np.floor)
 
 
 def _join(samples: Sequence[Sample]) -> Sample:
