@@ -223,7 +223,7 @@ def results(folder: Path) -> list[tuple[Any, str]]:
             ropecli.base_bound(wide, context_length=10, positions=20),
             "Holds up to at least distance 20",
         ),
-        (ropecli.base_scan(context_length=10, head_dim=8, grid=3), "Take base "),
+        (ropecli.base_scan(context_length=10, head_dim=8, grid=3), "Use base "),
         (ropecli.cache_mix(rope, prefill=4, decode=8), "Scores have no error where keys"),
         (ropecli.cache_quantize(rope), "int8 per channel, after rotation: scores are off by 0."),
         (

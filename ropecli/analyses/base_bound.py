@@ -93,6 +93,18 @@ class BaseScan(Drawable, view="base_scan"):
         return float(failing[-1]) if len(failing) else None
 
     @property
+    def recommended(self) -> float | None:
+        """The base that the last run begins with, rounded up to two digits; None if it fails.
+
+        All bases of the grid from there on hold the context.
+        """
+        if not self.holds[-1]:
+            return None
+        start = self.runs[-1][0]
+        digit = 10.0 ** (math.floor(math.log10(start)) - 1)
+        return float(f"{math.ceil(start / digit) * digit:.2g}")
+
+    @property
     def runs(self) -> tuple[tuple[float, float], ...]:
         """First and last base of each run of neighbours in the grid that hold."""
         edges = np.flatnonzero(np.diff(np.concatenate([[False], self.holds, [False]])))
@@ -161,6 +173,7 @@ def base_scan(
     low: float | None = None,
     high: float | None = None,
     grid: int = BASES,
+    progress: Callable[[int, int], None] | None = None,
 ) -> BaseScan:
     """Find which bases of a grid hold a context L: B(m) >= 0 for m = 0 ... L.
 
@@ -175,6 +188,7 @@ def base_scan(
         high: Last base of the grid; by default the least for which a bound on each cosine proves
             that it and all above hold.
         grid: Number of bases, evenly spaced in their logarithm.
+        progress: Called after each base with the number of those done and of all.
 
     Raises:
         ArgumentError: A value out of range, or no high where no base is proven to hold.
@@ -198,7 +212,11 @@ def base_scan(
     if first >= last:
         raise ArgumentError(f"low must be below high, got {first:g} and {last:g}")
     tried = np.geomspace(first, last, count)
-    found = [_first_negative(table(base), context) for base in tried.tolist()]
+    found = []
+    for done, base in enumerate(tried.tolist()):
+        found.append(_first_negative(table(base), context))
+        if progress is not None:
+            progress(done + 1, count)
     return BaseScan(
         head_dim=dim,
         rotary_dim=rotated,

@@ -24,28 +24,31 @@ def base_bound(
         EncodingListOptions, Help(context="Context length asked about. [default: the model's]")
     ],
     output: OutputOptions,
-) -> None:
+) -> bool:
     """\b
     Examples:
-      ropecli base-bound --base 500000 --context 131072
-        Holds up to distance 18,437; a context of 131,072 does not fit.
+      ropecli base-bound --base 500000 --context 16384
+        Holds up to distance 18,437; a context of 16,384 fits.
+      ropecli base-bound --context 8192
       ropecli base-bound --model example:llama-3.1-8b -o sums.png
       ropecli base-bound --base 10000 --base 500000 --base 8e6
       ropecli base-bound --scan --context 4096
       ropecli base-bound --scan --context 8192 --low 8e4 --high 9e4 -o scan.csv
 
     Find the longest context of a base, or the bases for a context. A context ends where the sum of
-    the pairs' cosines first turns negative (Men et al. 2024): from there on a query attends less to
-    a key that resembles it than to a random one. With --scan, find the bases that support a
-    context.
+    the pairs' cosines first turns negative (Men et al. 2024): at that distance a query attends less
+    to a key that resembles it than to a random one. With --scan, or a context and no base, find the
+    bases that support the context. Exit code 1 if a base or a model does not support it.
     """
     from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse
 
     bases = {"low": low, "high": high, "grid": grid}
-    if scan:
+    named = bool(rope.base or rope.model)
+    described = named or rope.rope_type is not None or positions is not None
+    if scan or (rope.context is not None and not described):
         _scan(rope, bases, output)
-        return
+        return True
     ropes = rope.encodings()
     output.note_encodings(ropes)
     last = POSITIONS if positions is None else positions
@@ -55,6 +58,8 @@ def base_bound(
             for each in ropes
         ]
     output.show_all(found, output.parameters(found, omit=[*bases], positions=last))
+    # Nobody asked about the default of a base.
+    return not named or all(each.holds is not False for each in found)
 
 
 def _scan(
@@ -69,11 +74,14 @@ def _scan(
     (named,) = ropes
     if named.reach is None:
         raise ArgumentError("--scan needs --context, or a --model with a context length")
-    with output.working():
+    from ropecli.cli.progress import progress_bar
+
+    with progress_bar("base-bound", wanted=not output.quiet, of="steps", after=1.0) as progress:
         result = base_scan(
             context_length=named.reach,
             head_dim=named.rope.head_dim,
             rotary_dim=named.rope.rotary_dim,
+            progress=progress,
             **{name: value for name, value in bases.items() if value is not None},  # type: ignore[arg-type]
         )
     first, *_, last = result.base.tolist()

@@ -17,7 +17,15 @@ from ropecli.results import Figure
 
 #: Fields of a scan in its document.
 SCAN = (
-    *("head_dim", "rotary_dim", "context_length", "smallest", "safe_above", "proven_above"),
+    *(
+        "head_dim",
+        "rotary_dim",
+        "context_length",
+        "recommended",
+        "smallest",
+        "safe_above",
+        "proven_above",
+    ),
     *("ratio", "runs", "base", "holds"),
     ("first_negative", lambda scan: [None if m < 0 else int(m) for m in scan.first_negative]),
 )
@@ -67,12 +75,12 @@ def _answer(result: BaseScan) -> str:
         said = f"Base {largest} does not hold {wanted}; the smallest that does is "
         said += _base(result.smallest)
     else:
-        start = result.runs[-1][0]
-        said = f"Take base {_base(start)} or larger: all of those in this grid hold {wanted}"
-        if result.smallest < start:
-            said += f"; the smallest that holds is {_base(result.smallest)}"
+        assert result.recommended is not None
+        said = f"Use base {_base(result.recommended)} or more (holds {wanted})"
+        if result.safe_above is not None:
+            said += f"; {_base(result.safe_above)} is the largest of the grid that fails"
     proven = result.proven_above
-    return said if proven is None else f"{said}; proven from {_base(proven)} on"
+    return said if proven is None else f"{said}; proven from {_base(np.ceil(proven))} on"
 
 
 def _dims(result: BaseScan) -> str:
@@ -81,7 +89,7 @@ def _dims(result: BaseScan) -> str:
 
 
 def _base(value: float) -> str:
-    return f"{value:.6g}"
+    return f"{value:,.0f}" if 1000 <= value < 1e9 else f"{value:.6g}"
 
 
 def _held(result: BaseScan) -> np.ndarray[Any, Any]:
