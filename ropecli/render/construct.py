@@ -95,11 +95,12 @@ def verdict(result: Construct) -> str:
             "another score is as large as the largest, to the rounding of angles: no length of "
             "the vectors tells the two distances apart"
         )
-    attention = f"{min(head.attention for head in result.heads):.4g}"
-    return (
-        f"each score is largest at its own distance, however far; {attention} of the attention is "
-        f"there with |q|^2 of {max(norms):.6g} at most"
-    )
+    attention = f"{100 * min(head.attention for head in result.heads):.4g} %"
+    if len(norms) == 1:
+        chosen = f"{attention} of its attention at the chosen distance"
+        return f"a query with |q|^2 = {norms[0]:.3g} puts {chosen}"
+    chosen = f"{attention} of their attention at the distances of their heads"
+    return f"queries with |q|^2 up to {max(norms):.3g} put {chosen}"
 
 
 def _meaning(result: Construct) -> str:

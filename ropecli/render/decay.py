@@ -132,12 +132,12 @@ def verdict(curve: Decay) -> str:
             f"the score reaches {share.max():.3g} of its bound at most, {np.median(share):.3g} in "
             f"the median, from distance {first} to {last}"
         )
-    end = f"{curve.relative_upper_bound[-1]:.4g}"
+    end = f"{curve.relative_upper_bound[-1]:.4g} at distance {last}"
     if first == last:
-        return f"the bound is {end} at distance {last}"
+        return f"the bound is {end}"
     half = curve.halved_at
-    halved = "not to half of it" if half is None else f"to half of it by {half:.10g}"
-    return f"the bound goes from {curve.start:.4g} at distance {first} to {end} at {last}, {halved}"
+    halved = "does not halve" if half is None else f"halves within {half:.10g} positions"
+    return f"the bound {halved} and is {end} ({curve.start:.4g} at {first})"
 
 
 def _plots(curves: Sequence[Decay], width: int, *, figure2: bool) -> list[str]:

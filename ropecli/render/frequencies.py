@@ -38,6 +38,7 @@ APART = 0.055  #: Least distance of two labels, as a share of the axes' height.
 MARGIN = 0.05  #: Free space below and above, as a share of the range of wavelengths.
 LARGEST = 100  #: Largest power of ten of the axes: Matplotlib overflows beyond.
 MOST_DIGITS = 1e15  #: Positions from which a wavelength is written with an exponent.
+FEW = 8  #: Pairs whose frequencies are in the first line.
 NEVER = "never turns"
 
 
@@ -117,6 +118,13 @@ def blocks(shown: Sequence[FrequencyTable], screen: Screen) -> list[list[str]]:
 
 
 def verdict(each: FrequencyTable) -> str:
+    """Return the frequencies, of many pairs the ends, and how many turn within the context."""
+    shown = [f"{theta:.4g}" for theta in each.inv_freq.tolist()]
+    angles = ", ".join(shown) if len(shown) <= FEW else f"from {shown[0]} to {shown[-1]}"
+    return f"pairs rotate by {angles} rad per position; {_turning(each)}"
+
+
+def _turning(each: FrequencyTable) -> str:
     """Return how many pairs turn within the context, and the critical dim."""
     count, few = len(each.turns), len(each.incomplete)
     within = f"a turn within {each.context_length:,} positions"

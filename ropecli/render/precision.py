@@ -14,7 +14,7 @@ from ropecli.render import figure as style
 from ropecli.render.console import Screen
 from ropecli.render.curves import Curve, draw
 from ropecli.render.encoding_view import encoding_view
-from ropecli.render.labels import curve_label
+from ropecli.render.labels import curve_label, quantity
 from ropecli.render.table import Cell, Column, texts
 from ropecli.results import Axes, Figure
 
@@ -87,14 +87,14 @@ def verdict(result: Precision) -> str:
     kept = [name for name, length in safe.items() if length == whole]
     if len(safe) == 1:
         (name,) = safe
-        within = f"{safe[name]:,} of {whole:,} positions"
-        return f"within {tolerance:g} rad over {within}: {name}"
+        within = f"the first {safe[name]:,} of" if safe[name] < whole else "all"
+        return f"within {tolerance:g} rad over {within} {whole:,} positions: {name}"
     within = f"within {tolerance:g} rad over all {whole:,} positions"
     said = f"{within}: {', '.join(kept)}" if kept else f"no policy stays {within}"
     if len(kept) == len(safe):
         return said
     worst = min(safe, key=lambda name: safe[name])
-    return f"{said}; {worst} over {safe[worst]:,} alone"
+    return f"{said}; {worst}: only the first {quantity(safe[worst], 'position')}"
 
 
 def facts(result: Precision) -> Iterator[dict[Any, Any]]:

@@ -105,13 +105,15 @@ def page(result: Scores, screen: Screen, **_: Any) -> list[str]:
         disagreements = quantity(len(wrong), "disagreement")
         answer = f"FAIL: {disagreements} with theory, seed {result.seed}"
     else:
-        encodings = quantity(len(result.invariances), "encoding")
-        answer = f"PASS: measurement and theory agree on {encodings}, seed {result.seed}"
+        answer = _differences(result.invariances)
     blocks = [[answer], wrong]
     if not screen.brief:
         blocks += [
             properties(result.invariances, screen),
-            ["The number is the largest error; decaying: the largest rise over a step."],
+            [
+                "The number is the largest error; decaying: the largest rise over a step.",
+                *([] if wrong else [f"Measurement and theory agree, seed {result.seed}."]),
+            ],
             _attention(result, screen),
             _terms(result, screen),
             screen.offer("Save the heat maps: -o scores.png    all of it: --json"),
@@ -172,6 +174,18 @@ def _rms(term: NDArray[np.float64]) -> float:
     """Return the root mean square of what is not masked."""
     seen = term[np.isfinite(term)]
     return float(np.sqrt(np.mean(seen**2))) if len(seen) else 0.0
+
+
+def _differences(measured: Iterable[Invariance]) -> str:
+    """Return in which encodings a shift of all tokens changes the scores."""
+    shifted: dict[bool, list[str]] = {True: [], False: []}
+    for each in measured:
+        shifted[each.properties["translation_invariance"].holds is not False].append(each.name)
+    same, changed = (", ".join(shifted[each]) for each in (True, False))
+    if not changed:
+        return f"A shift of all tokens leaves the scores as they are: {same}"
+    kept = f", and not those of {same}" if same else ""
+    return f"A shift of all tokens changes the scores of {changed}{kept}"
 
 
 def properties(measured: Iterable[Invariance], screen: Screen) -> list[str]:
