@@ -96,7 +96,7 @@ def _of_convention(result: Verdict) -> bool:
 
 
 def _checks_left_out(result: Verdict) -> bool:
-    return any("judged by" in words for words in result.loosened)
+    return any("judged " in words for words in result.loosened)
 
 
 def _facts(result: Verdict, width: int) -> list[str]:
