@@ -122,6 +122,7 @@ def _of_weights(weights: Path, named: NamedRotary, output: OutputOptions) -> Usa
         weights,
         heads=sizes.heads,
         kv_heads=sizes.kv_heads,
+        hidden_size=sizes.hidden_size,
         layers=layer.settings.layers,
         centered_norms=bool(layer.settings.facts.get("centered_norms")),
         name=named.name,
