@@ -21,7 +21,7 @@ from ropecli.files.arrays import read_part, read_whole
 from ropecli.files.formats.base import Reader, Source
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import is_readable, short
-from ropecli.numbers import at_least
+from ropecli.numbers import at_least, length
 from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
 
@@ -114,6 +114,7 @@ def usage_of_weights(
     hidden_size: int | None = None,
     layers: Collection[int] | None = None,
     centered_norms: bool = False,
+    context_length: int | None = None,
     name: str | None = None,
 ) -> Usage:
     """Return the expected length of each pair for white input, from weights alone.
@@ -121,7 +122,8 @@ def usage_of_weights(
     White input is x ~ N(0, I) behind the norm in front of attention, whose weight and bias count.
     With W the two rows of a pair, such a pair is normal with mean Wb + c, c the bias, and
     covariance W W^T, and its mean length is that of `expected_lengths`. A norm of queries or keys
-    is approximated: divided by the root of the expected mean square, then weighted.
+    is approximated: divided by the root of the expected mean square, then weighted. Weights tell
+    nothing of massive values: those are of activations, which are not white.
 
     Args:
         rope: The encoding. Its layout must be that of the weights.
@@ -132,6 +134,7 @@ def usage_of_weights(
         hidden_size: Columns of each projection; those of the first layer's queries by default.
         layers: Indices of the layers to read, all of which a folder must have; all by default.
         centered_norms: True where norms multiply by 1 + weight, as Gemma's do.
+        context_length: Positions of training, in which turns are counted.
         name: Name in front of the encoding's.
 
     Raises:
@@ -145,6 +148,7 @@ def usage_of_weights(
     if count % keys:
         raise ArgumentError(f"heads must be a multiple of kv heads, got {count} and {keys}")
     width = None if hidden_size is None else at_least("hidden_size", hidden_size, 1)
+    context = None if context_length is None else length("context_length", context_length)
     path = Path(weights)
     listed = _listed(path if path.is_dir() else path.parent)
     with contextlib.ExitStack() as stack:
@@ -176,6 +180,7 @@ def usage_of_weights(
         k_norms=norms["k"],
         tokens=None,
         layers=tuple(found),
+        context_length=context,
         name=name,
     )
 

@@ -147,7 +147,7 @@ PAGES = {
         "--encodings all --model-dim 8 --heads 2 --length 4 --causal",
         "--encodings nope,rope --model-dim 8 --heads 2 --length 4 -q",
     ],
-    "usage": ["rows.npy rows.npy", "thirds.npy thirds.npy"],
+    "usage": ["rows.npy rows.npy", "thirds.npy thirds.npy --context 50"],
     "verify": [
         "--dim 2 --dtype float32 --seed 41",
         "--dim 4 --dtype float64 --layout half -q",

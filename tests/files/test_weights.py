@@ -58,6 +58,7 @@ def test_they_are_the_means_of_white_input(tmp_path: Path, layout: str) -> None:
     rope = Rotary(head_dim=DIM, layout=layout, rotary_dim=6)
     found = of_weights(tmp_path, PLAIN, rope=rope)
     assert (found.layers, found.tokens, found.q_norms.shape) == ((0,), None, (1, HEADS, 3))
+    assert (found.q_massive, found.k_massive, found.peak_turns) == (None, None, None)
     assert_close(found, X @ Q.T, X @ K.T)
 
 
@@ -97,6 +98,14 @@ def test_a_head_that_relies_on_one_pair_is_found(tmp_path: Path) -> None:
     found = of_weights(tmp_path, {**PLAIN, f"{ATTENTION}q_proj.weight": q})
     assert found.peak[0, 2] == 3
     assert found.half_pairs[0].tolist()[2] == 1
+    turns = of_weights(tmp_path, {**PLAIN}, context_length=628).peak_turns
+    assert turns is not None
+    assert_within(
+        "turns",
+        got=turns,
+        expected=628 / ROPE.wavelength[of_weights(tmp_path, PLAIN).peak],
+        tolerance=1e-9,
+    )
     assert found.thirds[0, 2, 2] == found.share[0, 2, 3] > 0.9
     assert_within(
         "thirds", got=found.thirds.sum(axis=-1), expected=np.ones((1, 4)), tolerance=1e-15
