@@ -33,9 +33,8 @@ class Usage(Drawable):
     k_norms: NDArray[np.float64]  #: Mean over tokens of |k_i|, (layers, key heads, pairs).
     tokens: tuple[int, int] | None  #: Number of queries and of keys in each head; None of weights.
     layers: tuple[int, ...]  #: Index of each layer in its model.
-    #: Massive coordinates of each pair of q, 0 to 2, (layers, query heads, pairs); None of weights.
-    q_massive: NDArray[np.int64] | None = None
-    k_massive: NDArray[np.int64] | None = None  #: The same of k, (layers, key heads, pairs).
+    q_massive: NDArray[np.int64] | None = None  #: Massive coordinates of each pair, as `q_norms`.
+    k_massive: NDArray[np.int64] | None = None  #: The same of k; both are None of weights.
     context_length: int | None = None  #: Positions of training; None if unknown.
     name: str | None = None  #: Name in front of the encoding's, such as a model's.
 
