@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -132,12 +133,20 @@ def test_massive_values_count_coordinates_that_are_not_rotated_in_the_mean() -> 
 
 def test_massive_values_of_a_batch_are_those_of_all_its_tokens() -> None:
     q = np.ones((2, 1, 10, 16))
-    q[0, ..., 3] = 20  # a norm of 14.2 over both: 14.2 > 5 * 1.8, and alone it is not in one
+    q[0, ..., 3] = 10  # an rms of 7.1 > 5 * 1.38 over both, where the mean magnitude is 5.5
     got = usage(ROPE, q, q, average=[0]).q_massive
     joined = usage(ROPE, q.reshape(1, 1, 20, 16), q.reshape(1, 1, 20, 16)).q_massive
     assert got is not None
     assert got.sum() == 1
     assert got.tolist() == joined.tolist()  # type: ignore[union-attr]
+
+
+def test_a_head_counts_the_massive_values_of_its_own_keys() -> None:
+    q, k = np.ones((1, 4, 10, 16)), np.ones((1, 2, 10, 16))
+    k[0, 1, :, 3] = q[0, 3, :, 3] = 9
+    text = str(usage(ROPE, q, k))
+    rows = [line.split() for line in text.splitlines() if re.fullmatch(r" +0 +\d .*%.*", line)]
+    assert {row[1]: row[-1] for row in rows} == {"0": "0", "1": "0", "2": "1", "3": "2"}
 
 
 def test_turns_of_the_largest_pair_in_training() -> None:
