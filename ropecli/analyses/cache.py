@@ -197,9 +197,7 @@ class _Cache:
 
     def store(self, keys: NDArray[Any]) -> NDArray[Any]:
         """Return keys as they are read again."""
-        return (
-            keys.astype(self.white.dtype) if self.blocks is None else self.blocks.round_trip(keys)
-        )
+        return self.blocks.round_trip(keys) if self.blocks else keys.astype(self.white.dtype)
 
     def shift_again(self, keys: NDArray[Any], times: int) -> NDArray[Any]:
         """Return stored keys after a number of shifts, each of them rounded."""
@@ -320,10 +318,7 @@ def cache_mix(
 def _phase_error(own: Sequence[Rotary], long: Rotary, positions: NDArray[np.int64]) -> Array:
     """Return the mean square difference of unit white keys over positions, (pairs, 1).
 
-    Args:
-        own: The encoding of the key at each position, or one of all.
-        long: The encoding that they should have.
-        positions: Positions of the keys.
+    `own` is the encoding of the key at each position, or one of all.
     """
     difference = np.array([each.diagonal_inv_freq for each in own]) - long.diagonal_inv_freq
     sin = np.sin(positions[:, None] * (difference / 2))
@@ -475,10 +470,7 @@ def _moved_share(score_error: Array, count: Sequence[float]) -> float:
     their means, so that N p and N p' are log-normal numbers of mean 1 whose logarithms differ by
     a normal number of standard deviation e. For two such numbers E |p' - p| / 2 is
     erf(e / (2 sqrt 2)) / N, whatever their correlation (Margrabe 1978): 0.4 e for small e.
-
-    Args:
-        score_error: e for the keys of each part of the cache, (parts,).
-        count: Keys of each part.
+    `score_error` has the e of each part of the cache, and `count` the keys there.
     """
     moved = [math.erf(e / math.sqrt(8)) for e in score_error.tolist()]
     return float(np.average(moved, weights=count))
