@@ -150,7 +150,7 @@ def cache_shift(
     seed = at_least("seed", seed, 0)
     white = np.random.default_rng(seed).standard_normal((SHIFTED, rope.head_dim)).astype(kind)
     start = np.arange(SHIFTED) + max(0, -by * count)
-    cache = _Cache(rope=rope, white=white, start=start, shift=by, blocks=blocks)
+    cache = ShiftingCache(rope=rope, white=white, start=start, shift=by, blocks=blocks)
     shifts = np.unique(np.geomspace(1, count, POINTS).round().astype(np.int64))
     summaries, safe, done = [], 0, 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -186,7 +186,7 @@ def cache_shift(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Cache:
+class ShiftingCache:
     """White keys, how they are stored, and the shift that moves them."""
 
     rope: Rotary

@@ -21,7 +21,7 @@ from ropecli import (
     rope,
     rotate,
 )
-from ropecli.analyses.cache import _Cache
+from ropecli.analyses.cache import ShiftingCache
 from ropecli.analyses.quantization import Quantization
 from ropecli.arrays import DTYPES
 
@@ -143,7 +143,7 @@ def test_safe_shifts_are_all_that_keep_scores_within_a_hundredth(dtype: str, tim
     kind = DTYPES.get(dtype, np.dtype("f4"))
     blocks = Quantization.of(32, dtype) if dtype == "q8_0" else None
     white = np.random.default_rng(0).standard_normal((256, 32)).astype(kind)
-    cache = _Cache(rope=encoding, white=white, start=start, shift=-1, blocks=blocks)
+    cache = ShiftingCache(rope=encoding, white=white, start=start, shift=-1, blocks=blocks)
     keys, safe = cache.store(rotate(white, encoding, start)), 0
     while safe < times:
         keys = cache.shift_again(keys, 1)
@@ -396,7 +396,7 @@ def test_the_share_of_attention_that_moves_is_that_of_sampled_softmax(
     white = np.random.default_rng(5).standard_normal((256, 128)).astype(DTYPES.get(dtype, "f4"))
     blocks = Quantization.of(128, dtype) if dtype == "q4_0" else None
     start = np.arange(256) + times
-    cache = _Cache(rope=PLAIN, white=white, start=start, shift=-1, blocks=blocks)
+    cache = ShiftingCache(rope=PLAIN, white=white, start=start, shift=-1, blocks=blocks)
     keys = cache.shift_again(cache.store(rotate(white, PLAIN, start)), times).astype(float)
     q = np.random.default_rng(6).standard_normal((500, 128))
     weights = [np.exp(q @ k.T / 128**0.5) for k in (keys, rotate(white.astype(float), PLAIN))]
