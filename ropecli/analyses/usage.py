@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array, as_real
 from ropecli.errors import ArgumentError
-from ropecli.numbers import integer
+from ropecli.numbers import integer, length
 from ropecli.results import Drawable
 from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
 
 BLOCK = 1024  #: Tokens that are converted to float64 at a time.
 AXES = ("layers", "heads", "tokens", "head_dim")
+MASSIVE = 5  #: Times the mean of a head, above which a coordinate is massive (Jin et al. 2025).
 ANGLES = 64  #: Directions of `expected_lengths`.
 _erf = np.frompyfunc(math.erf, 1, 1)
 
@@ -32,6 +33,9 @@ class Usage(Drawable):
     k_norms: NDArray[np.float64]  #: Mean over tokens of |k_i|, (layers, key heads, pairs).
     tokens: tuple[int, int] | None  #: Number of queries and of keys in each head; None of weights.
     layers: tuple[int, ...]  #: Index of each layer in its model.
+    q_massive: NDArray[np.int64] | None = None  #: Massive coordinates of each pair, as `q_norms`.
+    k_massive: NDArray[np.int64] | None = None  #: The same of k; both are None of weights.
+    context_length: int | None = None  #: Positions of training; None if unknown.
     name: str | None = None  #: Name in front of the encoding's, such as a model's.
 
     @property
@@ -70,6 +74,16 @@ class Usage(Drawable):
         return np.asarray(self.share.argmax(axis=-1))
 
     @property
+    def peak_turns(self) -> NDArray[np.float64] | None:
+        """Turns that the pair with the largest share makes in training, (layers, query heads).
+
+        None without a context length.
+        """
+        if self.context_length is None:
+            return None
+        return np.asarray(self.context_length / self.rope.wavelength[self.peak])
+
+    @property
     def half_pairs(self) -> NDArray[np.int64]:
         """Fewest pairs that hold half of the sum, (layers, query heads)."""
         largest_first = -np.sort(-self.share, axis=-1)
@@ -84,6 +98,7 @@ def usage(
     k: Any,
     *,
     average: Sequence[int] = (),
+    context_length: int | None = None,
     name: str | None = None,
 ) -> Usage:
     """Average the length of each pair over the tokens, for every layer and head.
@@ -92,12 +107,17 @@ def usage(
     the same; an attention factor multiplies all of them. Barbero et al. 2024 (arXiv:2410.06205,
     Figures 3 and 4) show these means: a frequency that a head relies on has long pairs.
 
+    Massive values are those of Jin et al. 2025 (arXiv:2502.01563): coordinates of a head whose norm
+    over the tokens is above 5 times the mean of these norms over all coordinates of the head. They
+    are of the vectors as given: a rotation mixes the two coordinates of a pair.
+
     Args:
         rope: The encoding. Its layout must be that of the vectors: with another, pairs are mixed.
         q: Queries (tokens, head_dim), (heads, tokens, head_dim) or
             (layers, heads, tokens, head_dim), of any float dtype.
         k: Keys in the same form; fewer heads than those of q are grouped-query attention.
         average: Further axes of q and k to average over, such as the batch.
+        context_length: Positions of training, in which turns are counted.
         name: Name in front of the encoding's.
 
     Raises:
@@ -106,7 +126,8 @@ def usage(
     """
     check_rope(rope)
     axes = tuple(integer("average", each) for each in average)
-    (q_norms, queries), (k_norms, keys) = (
+    context = None if context_length is None else length("context_length", context_length)
+    (q_norms, q_massive, queries), (k_norms, k_massive, keys) = (
         _norms(rope, each, value, axes) for each, value in (("q", q), ("k", k))
     )
     if len(q_norms) != len(k_norms):
@@ -124,23 +145,26 @@ def usage(
         k_norms=k_norms,
         tokens=(queries, keys),
         layers=tuple(range(len(q_norms))),
+        q_massive=q_massive,
+        k_massive=k_massive,
+        context_length=context,
         name=name,
     )
 
 
 def _norms(
     rope: Rotary, name: str, value: Any, average: tuple[int, ...]
-) -> tuple[NDArray[np.float64], int]:
-    """Return the mean lengths, (layers, heads, pairs), and the number of tokens."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+    """Return mean lengths and massive coordinates, (layers, heads, pairs), and the tokens."""
     array = as_real(name, value)
     if array.ndim < 2 or array.shape[-1] != rope.head_dim or not array.size:
         raise ArgumentError(
             f"{name} must have shape (..., tokens, {rope.head_dim}), got {array.shape}"
         )
     outer, tokens = array.shape[:-2], array.shape[-2]
-    means = np.empty((*outer, rope.rotary_dim // 2))
+    means, squares = np.empty((*outer, rope.rotary_dim // 2)), np.empty((*outer, rope.head_dim))
     for index in np.ndindex(outer):
-        means[index] = _mean_lengths(rope, array[index])
+        means[index], squares[index] = _mean_lengths(rope, array[index])
     if not np.isfinite(means).all():
         where = tuple(map(int, np.argwhere(~np.isfinite(means))[0][:-1]))
         place = f" in {where}" if where else ""
@@ -150,24 +174,29 @@ def _norms(
             raise ArgumentError(
                 f"average must name axes before the last two of shape {array.shape}, got {axis}"
             )
-    means = means.mean(axis=tuple({axis % array.ndim for axis in average}))
+    axes = tuple({axis % array.ndim for axis in average})
+    means, norms = means.mean(axis=axes), np.sqrt(squares.mean(axis=axes))
+    massive = norms > MASSIVE * norms.mean(axis=-1, keepdims=True)
     if means.ndim > len(AXES) - 1:
         raise ArgumentError(
             f"{name} must have the axes ({', '.join(AXES)}) at most, got shape {array.shape}; "
             "average over the others"
         )
-    return means.reshape((1, 1, *means.shape)[-3:]), tokens
+    shape = (1, 1, *means.shape)[-3:]
+    counts = massive[..., rope.pairs_in].sum(axis=-1)
+    return means.reshape(shape), counts.reshape(shape), tokens
 
 
-def _mean_lengths(rope: Rotary, vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the mean over tokens of the length of each pair, (pairs,)."""
+def _mean_lengths(rope: Rotary, vectors: NDArray[Any]) -> tuple[Array, Array]:
+    """Return means over tokens: of the length of each pair, and of the squared coordinates."""
     first, second = rope.pairs_in.T
-    total = np.zeros(len(first))
+    total, power = np.zeros(len(first)), np.zeros(rope.head_dim)
     with np.errstate(over="ignore"):
         for start in range(0, len(vectors), BLOCK):
             squares = np.square(vectors[start : start + BLOCK].T, dtype=np.float64)
             total += np.sqrt(squares[first] + squares[second]).sum(axis=1)
-    return total / len(vectors)
+            power += squares.sum(axis=1)
+    return total / len(vectors), power / len(vectors)
 
 
 def expected_lengths(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ropecli.cli.command import Help, command, option
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingOptions, OutputOptions, Seed
 from ropecli.errors import ArgumentError
 
@@ -23,11 +23,12 @@ DIM = 128
         **dict.fromkeys(("times", "dtype"), "shift"),
         "prefill": "decode",
         "decode": "prefill",
+        "decoded": "prefill",
         **dict.fromkeys(("per", "group", "when", "k"), "quantize"),
     },
     excludes={
         "shift": ("prefill", "decode", "quantize"),
-        "prefill": ("quantize", "sequence_length", "seed"),
+        "prefill": ("quantize", "sequence_length", "seed", "hadamard"),
         "k": ("seed",),
     },
 )
@@ -36,15 +37,28 @@ def cache(
     times: int | None = option("N", "Number of shifts. [default: 1000]"),
     dtype: str | None = option(
         "DTYPE",
-        "Dtype of the shifted keys: float64, float32, float16 or bfloat16. [default: bfloat16]",
+        "Dtype of the shifted keys: float64, float32, float16, bfloat16, or llama.cpp's q8_0 or "
+        "q4_0. [default: bfloat16]",
     ),
     prefill: int | None = option("N", "Sequence length with which keys were cached."),
     decode: int | None = option("N", "Sequence length of the query, which is its last token."),
-    quantize: str | None = option("FORM", "Quantize keys: int8, int4 or fp8 (e4m3)."),
+    decoded: bool = flag(
+        "--decoded", "Count keys decoded since the prefill, each of its own sequence length."
+    ),
+    quantize: str | None = option(
+        "FORM",
+        "Quantize keys: int8, int4, int3, int2, fp8 (e4m3), fp8_e5m2, or llama.cpp's q8_0 or q4_0.",
+    ),
     per: str | None = option(
         "PART", "What shares a scale: channel, token or group. [default: channel]"
     ),
     group: int | None = option("N", "Channels of a token that share a scale. [default: 32]"),
+    hadamard: bool | None = flag(
+        "--hadamard/--no-hadamard",
+        "Mix channels by a Hadamard matrix before they are quantized. "
+        "[default: for q8_0 and q4_0 of heads of a multiple of 64]",
+        default=None,
+    ),
     when: str | None = option("WHEN", "Quantize before or after the rotation. [default: after]"),
     k: Path | None = option(
         "FILE", "Keys before rotation, (..., tokens, head dim). [default: white noise]"
@@ -63,6 +77,7 @@ def cache(
       ropecli cache --model example:llama-3.1-8b --shift -256 --times 16
       ropecli cache --model example:internlm2-20b --prefill 32768 --decode 65536
       ropecli cache --quantize int4 --per token --when before
+      ropecli cache --shift -1024 --times 4 --dtype q8_0
       ropecli cache --quantize fp8 --k keys.npy -o cache.png
 
     Measure errors of shifted or quantized keys in a KV cache. With --shift, compare keys that are
@@ -79,8 +94,8 @@ def cache(
     # A note on the length that a table is for has no place where two lengths are given.
     output.note(*(named.notes if prefill is None else named.overrides))
     options = {"shift": shift, "times": times, "dtype": dtype}
-    options |= {"prefill": prefill, "decode": decode}
-    options |= {"format": quantize, "per": per, "group": group, "when": when}
+    options |= {"prefill": prefill, "decode": decode, "decoded": decoded or None}
+    options |= {"format": quantize, "per": per, "group": group, "when": when, "hadamard": hadamard}
     given = {name: value for name, value in options.items() if value is not None}
     with output.working():
         result = _analyse(named, keys, given, seed)

@@ -209,8 +209,9 @@ class EncodingOptions(RotaryOptions):
             return self._of_numbers(
                 dim, self.base, uses_context=uses_context, rotary_offset=rotary_offset
             )
-        model, notes, _ = self._load(self.model, self.base)
-        return of_layer(model, model.rotating_layer(self.layer), notes)
+        model, notes, described = self._load(self.model, self.base)
+        named = of_layer(model, model.rotating_layer(self.layer), notes)
+        return replace(named, described=described)
 
     def _of_table(self, path: Path, rotary_offset: int) -> NamedRotary:
         """Return the encoding of a table of frequencies."""

@@ -50,8 +50,8 @@ def usage(
     Examples:
       ropecli construct --dim 8 --pair 1 --write-q q.npy --write-k k.npy
       ropecli usage q.npy k.npy
-        layer  head  pairs for half  largest pair  its wavelength  its share
-            0     0               1             1           62.83     100.0%
+        layer  head  pairs for half  largest pair  wavelength   share  massive
+            0     0               1             1       62.83  100.0%        2
       ropecli usage q.npy k.npy --layout half
       ropecli usage q.npy k.npy --model config.json -o usage.png
       ropecli usage dump.h5 dump.h5 --q-tensor "*.q" --k-tensor "*.k"
@@ -60,8 +60,9 @@ def usage(
 
     Show which frequencies carry a head. Average the length of every pair of queries and keys over
     the tokens, by layer, head and frequency. The tensors have the axes (layers, heads, tokens,
-    head dim), of which the first may be missing, before rotation or after it. With --weights,
-    the lengths are those that white input is expected to have.
+    head dim), of which the first may be missing, before rotation or after it. Massive are
+    coordinates above 5 times the mean of their head. With --weights, the lengths are those that
+    white input is expected to have.
     """
     if weights is not None:
         named = (rope if rope.model else _of_neighbour(rope, weights)).encoding()
@@ -81,8 +82,24 @@ def usage(
     )
     named = rope.encoding(dim=queries.shape[-1])
     output.note(*named.notes)
-    result = analyse(named.rope, queries, keys, average=average or (), name=named.name)
+    result = analyse(
+        named.rope,
+        queries,
+        keys,
+        average=average or (),
+        context_length=_trained_length(named),
+        name=named.name,
+    )
     output.show(result, output.parameters(result))
+
+
+def _trained_length(named: NamedRotary) -> int | None:
+    """Return the positions of training, of the model or else of --context."""
+    from ropecli.models.load import trained_length
+
+    if named.layer is None or named.described is None:
+        return named.context
+    return trained_length(named.layer, named.described)
 
 
 def _of_neighbour(rope: EncodingOptions, weights: Path) -> EncodingOptions:
@@ -122,7 +139,9 @@ def _of_weights(weights: Path, named: NamedRotary, output: OutputOptions) -> Usa
         weights,
         heads=sizes.heads,
         kv_heads=sizes.kv_heads,
+        hidden_size=sizes.hidden_size,
         layers=layer.settings.layers,
         centered_norms=bool(layer.settings.facts.get("centered_norms")),
+        context_length=_trained_length(named),
         name=named.name,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -20,11 +21,12 @@ from ropecli.files.arrays import read_part, read_whole
 from ropecli.files.formats.base import Reader, Source
 from ropecli.files.formats.registry import open_source
 from ropecli.files.formats.stored import is_readable, short
-from ropecli.numbers import at_least
+from ropecli.numbers import at_least, length
 from ropecli.rotary import Rotary
 from ropecli.rotary.rotary import check_rope
 
 SUFFIX = ".safetensors"
+INDEX = "model.safetensors.index.json"
 #: Parts of names of projections, and whether they hold queries, keys, or both.
 PROJECTIONS = {
     **dict.fromkeys(("q_proj", "wq", "query"), "q"),
@@ -67,6 +69,8 @@ class _Weights:
 
     path: Path
     sources: Mapping[str, Source]  #: The file of each tensor.
+    listed: Mapping[str, str]  #: Name of the file of each tensor, by the index.
+    width: int  #: Columns of each projection.
     rope: Rotary
     heads: Mapping[str, int]  #: Of "q" and of "k".
     centered_norms: bool
@@ -84,6 +88,8 @@ class _Weights:
     def vector(self, name: str, shapes: Sequence[tuple[int, ...]], why: str) -> Array | None:
         """Read a bias, or the weight or bias of a norm; None without one."""
         if name not in self.sources:
+            if name in self.listed:
+                raise FileError(f"{short(name)} is in {self.listed[name]}: give the folder of both")
             return None
         return read_whole(self.reader(name, shapes, why)).astype(np.float64)
 
@@ -105,8 +111,10 @@ def usage_of_weights(
     *,
     heads: int,
     kv_heads: int | None = None,
+    hidden_size: int | None = None,
     layers: Collection[int] | None = None,
     centered_norms: bool = False,
+    context_length: int | None = None,
     name: str | None = None,
 ) -> Usage:
     """Return the expected length of each pair for white input, from weights only.
@@ -114,39 +122,54 @@ def usage_of_weights(
     White input is x ~ N(0, I) behind the norm in front of attention, whose weight and bias count.
     With W the two rows of a pair, such a pair is normal with mean Wb + c, c the bias, and
     covariance W W^T, and its mean length is that of `expected_lengths`. A norm of queries or keys
-    is approximated: divided by the root of the expected mean square, then weighted.
+    is approximated: divided by the root of the expected mean square, then weighted. Weights tell
+    nothing of massive values: those are of activations, which are not white.
 
     Args:
         rope: The encoding. Its layout must be that of the weights.
-        weights: A .safetensors file, or a folder of them. It may be larger than memory: a head is
-            read at a time.
+        weights: A .safetensors file, or a folder of them, whose model.safetensors.index.json lists
+            what it must hold. It may be larger than memory: a head is read at a time.
         heads: Of the queries.
         kv_heads: Of the keys, a divisor of heads; as many as heads by default.
-        layers: Indices of the layers to read; all by default.
+        hidden_size: Columns of each projection; those of the first layer's queries by default.
+        layers: Indices of the layers to read, all of which a folder must have; all by default.
         centered_norms: True where norms multiply by 1 + weight, as Gemma's do.
+        context_length: Positions of training, in which turns are counted.
         name: Name in front of the encoding's.
 
     Raises:
         ArgumentError: Numbers of heads that cannot be used.
-        FileError: A file that cannot be read, has no queries and keys under a known name, or
-            tensors that do not fit the heads.
+        FileError: A file that cannot be read or is missing, has no queries and keys under a known
+            name, or tensors that do not fit the heads or the hidden size.
     """
     check_rope(rope)
     count = at_least("heads", heads, 1)
     keys = count if kv_heads is None else at_least("kv_heads", kv_heads, 1)
     if count % keys:
         raise ArgumentError(f"heads must be a multiple of kv heads, got {count} and {keys}")
+    width = None if hidden_size is None else at_least("hidden_size", hidden_size, 1)
+    context = None if context_length is None else length("context_length", context_length)
     path = Path(weights)
+    listed = _listed(path if path.is_dir() else path.parent)
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(open_source(file)) for file in _files(path)]
+        opened = {
+            file.name: stack.enter_context(open_source(file)) for file in _files(path, listed)
+        }
+        for tensor, file in listed.items():
+            if file in opened and tensor not in opened[file].arrays:
+                raise FileError(f"{INDEX} lists {short(tensor)} in {file}, which does not have it")
+        sources = {tensor: source for source in opened.values() for tensor in source.arrays}
+        found = _find(path, sources, layers)
+        first = next(iter(found.values()))["q"].name
         data = _Weights(
             path=path,
-            sources={tensor: source for source in opened for tensor in source.arrays},
+            sources=sources,
+            listed=listed,
+            width=width or (0, *sources[first].arrays[first].shape)[-1],
             rope=rope,
             heads={"q": count, "k": keys},
             centered_norms=centered_norms,
         )
-        found = _find(data, layers)
         norms = {
             role: np.stack([_lengths(data, own[role], role) for own in found.values()])
             for role in "qk"
@@ -157,26 +180,51 @@ def usage_of_weights(
         k_norms=norms["k"],
         tokens=None,
         layers=tuple(found),
+        context_length=context,
         name=name,
     )
 
 
-def _files(path: Path) -> list[Path]:
-    """Return a file, or those of a folder: of Transformers' names, where others are copies."""
+def _listed(folder: Path) -> dict[str, str]:
+    """Return the name of the file of each tensor, by the index in a folder; none without one."""
+    index = folder / INDEX
+    try:
+        listed = json.loads(index.read_bytes())["weight_map"]
+        if any(Path(file).name != file for file in listed.values()):
+            raise ValueError
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise FileError(f"cannot read {index}: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise FileError(
+            f"{index} must have a weight_map, from names of tensors to names of files next to it"
+        ) from None
+    return dict(listed)
+
+
+def _files(path: Path, listed: Mapping[str, str]) -> list[Path]:
+    """Return a file, or those of a folder: of its index, or of Transformers' names."""
     if not path.is_dir():
         if path.suffix.lower() != SUFFIX:
             raise FileError(f"weights must end in {SUFFIX}, or be a folder, got {path.name!r}")
         return [path]
-    files = sorted(path.glob(f"model*{SUFFIX}")) or sorted(path.glob(f"*{SUFFIX}"))
+    files = [path / name for name in sorted(set(listed.values()))]
+    for file in files:
+        if not file.exists():
+            raise FileError(f"{path / INDEX} lists {file.name}, which is missing")
+    files = files or sorted(path.glob(f"model*{SUFFIX}")) or sorted(path.glob(f"*{SUFFIX}"))
     if not files:
         raise FileError(f"{path} has no file that ends in {SUFFIX}")
     return files
 
 
-def _find(data: _Weights, layers: Collection[int] | None) -> dict[int, dict[str, _Projection]]:
+def _find(
+    path: Path, sources: Mapping[str, Source], layers: Collection[int] | None
+) -> dict[int, dict[str, _Projection]]:
     """Return the projections of each layer, by role, in the order of the layers."""
     found: dict[int, dict[str, _Projection]] = {}
-    for name in data.sources:
+    for name in sources:
         if _LATENT in name:
             raise FileError(
                 f"{short(name)} is of multi-head latent attention; expected one projection of "
@@ -189,20 +237,23 @@ def _find(data: _Weights, layers: Collection[int] | None) -> dict[int, dict[str,
         for role in PROJECTIONS[each.part]:
             if role in own:
                 raise FileError(
-                    f"{data.path} has {ROLES[role]} of layer {each.index} twice, in "
+                    f"{path} has {ROLES[role]} of layer {each.index} twice, in "
                     f"{short(own[role].name)} and in {short(name)}"
                 )
             own[role] = each
     if not found:
         which = "" if layers is None else " in the layers that rotate"
         raise FileError(
-            f"{data.path} has no weights of queries and keys{which}; expected names that end in "
+            f"{path} has no weights of queries and keys{which}; expected names that end in "
             f"{', '.join(PROJECTIONS)}, and .weight"
         )
+    missing = set(layers or ()) - found.keys() if path.is_dir() else ()
+    if missing:
+        raise FileError(f"{path} has no queries and keys of layer {min(missing)}")
     for index, own in found.items():
         for role in ROLES.keys() - own.keys():
             name = short(next(iter(own.values())).name)
-            raise FileError(f"{data.path} has {name}, but no {ROLES[role]} of layer {index}")
+            raise FileError(f"{path} has {name}, but no {ROLES[role]} of layer {index}")
     return dict(sorted(found.items()))
 
 
@@ -261,9 +312,9 @@ def _moments_after_norm(
 def _moments(data: _Weights, projection: _Projection, role: str) -> tuple[Array, Array, Array]:
     """Return the variances and means (heads, head_dim) of heads, and covariances of their pairs."""
     name, dim = projection.name, data.rope.head_dim
-    rows, inputs = (*data.sources[name].arrays[name].shape, 0, 0)[:2]
+    rows, inputs = (*data.sources[name].arrays[name].shape, 0)[0], data.width
     slots, total = _slots(projection.part, role, data.heads, rows // dim)
-    heads = f"{data.heads['q']} heads of q and {data.heads['k']} of k, of {dim} each"
+    heads = f"{data.heads['q']} heads of q and {data.heads['k']} of k, of {dim}; width {inputs}"
     reader = data.reader(name, [(total * dim, inputs)], heads)
     factor, shift = data.norm(
         projection.layer, INPUT_NORMS, [(inputs,)], f"inputs of {short(name)}"

@@ -225,6 +225,7 @@ class Heads:
     rotary_dim: int
     rotary_offset: int
     layout: str  #: The layout of its weights.
+    hidden_size: int | None  #: Width of the attention's input, where the file says.
 
 
 def heads_of(model: Model, layer: str | None = None) -> Heads:
@@ -266,4 +267,5 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
         rotary_dim=rotary_dim,
         rotary_offset=rotary_offset,
         layout=layout,
+        hidden_size=keys.integer("attention_hidden_size") or keys.integer("hidden_size"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.analyses.cache import CachedKeys, MixedKeys, QuantizedKeys, ShiftedKeys
+from ropecli.analyses.cache import SAFE, CachedKeys, MixedKeys, QuantizedKeys, ShiftedKeys
 from ropecli.arrays import Array
 from ropecli.render import Table, View
 from ropecli.render.console import Screen, paragraphs
@@ -16,7 +16,6 @@ from ropecli.render.table import spread
 from ropecli.results import Figure
 from ropecli.rotary import Rotary
 
-SAFE = 0.01  #: Error of keys up to which shifts are called safe: that of a cache in int8, about.
 INSTEAD = {
     "shift": "Instead: keep keys unrotated and rotate them when they are read, or shift each time "
     "from a float32 copy.",
@@ -28,9 +27,10 @@ INSTEAD = {
 #: Fields of the document, with the same keys in every mode.
 DOCUMENT = (
     *("mode", *ENCODING, "valid as allowed", "reason", "key_error", "score_error_rms"),
-    *("by_pair", "distance", "by_distance"),
+    *("attention_error", "by_pair", "distance", "by_distance"),
     ("shifts", lambda result: getattr(result, "shifts", [])),
     ("by_shifts", lambda result: getattr(result, "by_shifts", [])),
+    ("safe_shifts", lambda result: getattr(result, "safe_shifts", None)),
 )
 
 
@@ -57,7 +57,11 @@ def page(result: CachedKeys, screen: Screen) -> list[str]:
     """Return the answer, and the errors by pair, and by number of shifts or distance."""
     answer, heading = _sentences(result)
     blocks = [[answer], [heading, curve_label(result)]]
+    if isinstance(result, ShiftedKeys | QuantizedKeys) and result.hadamard:
+        blocks[-1].append("a Hadamard matrix mixes the channels before they are quantized")
     if result.key_error:
+        share = f"{100 * result.attention_error:.2g} % of attention moves to other keys"
+        blocks[-1].append(f"{share} (scores of standard deviation 1)")
         if screen.braille and len(result.by_pair) > 1:
             blocks.append([_plot(result, screen.width)])
         blocks += [screen.align(_rows(result.rope, *curve)) for curve in _curves(result)]
@@ -70,18 +74,18 @@ def page(result: CachedKeys, screen: Screen) -> list[str]:
 def _sentences(result: CachedKeys) -> tuple[str, str]:
     """Return the answer, and the heading of the numbers: what is compared with what."""
     if isinstance(result, ShiftedKeys):
-        times = f"{quantity(result.times, 'shift')} of {result.shift:,}"
-        off = f"keys are off by {_part(result.key_error)} their rms"
-        error = f"after {times} in {result.dtype}, {off}."
-        answer = f"{'Safe' if result.key_error <= SAFE else 'Not safe'}: {error}"
+        answer = _safe_shifts(result)
         if not result.valid:
-            answer = f"No plain shift: {result.reason}. Apart from that, {error}"
+            answer = (
+                f"No plain shift: {result.reason}. Apart from that, {answer[0].lower()}{answer[1:]}"
+            )
         keys = "Keys rotated again and again, against keys rotated once"
         return answer, f"{keys}; seed {result.seed}"
     off = f"scores are off by {_part(result.score_error_rms)} their rms"
     if isinstance(result, MixedKeys):
         off = "Scores have no error" if result.valid else off.capitalize()
-        keys = f"keys cached at length {result.prefill:,} meet a query at {result.decode:,}"
+        since = " and decoded since" if result.decoded else ""
+        keys = f"keys cached at length {result.prefill:,}{since} meet a query at {result.decode:,}"
         heading = "Keys of one length under queries of another, against keys of the new length"
         return f"{off} where {keys}: {result.reason}.", heading
     assert isinstance(result, QuantizedKeys)
@@ -92,6 +96,17 @@ def _sentences(result: CachedKeys) -> tuple[str, str]:
         f"{result.format} per {result.per}{group}, {result.when} rotation: {off}.",
         f"Quantized keys against exact ones; {count}, {keys}",
     )
+
+
+def _safe_shifts(result: ShiftedKeys) -> str:
+    """Return how many shifts keep scores within 1 %, and the error after all of them."""
+    safe, times = result.safe_shifts, result.times
+    count = (
+        ("At least " if safe == times > 1 else "") + quantity(safe, "shift") if safe else "No shift"
+    )
+    keep = f"by {result.shift:,} keep{'s' if safe < 2 else ''} scores within {100 * SAFE:g} %"
+    after = f"after {times:,} the error is {_part(result.score_error_rms)} their rms"
+    return f"{count} {keep} ({result.dtype}); {after}."
 
 
 def _part(error: float) -> str:

@@ -37,20 +37,23 @@ def _heads_as_json(result: Usage) -> list[dict[str, Any]]:
 
 DOCUMENT = (
     *(("label", curve_label), "layers", "tokens", "rope.diagonal_inv_freq as inv_freq"),
-    *("q_norms", "k_norms", "share", "peak", "half_pairs", "thirds", ("heads", _heads_as_json)),
+    *("context_length", "q_norms", "k_norms", "q_massive", "k_massive", "share", "peak"),
+    *("peak_turns", "half_pairs", "thirds", ("heads", _heads_as_json)),
 )
 
 
 def table(result: Usage) -> Table:
     """Return a row for each pair of each head of q, then of k."""
     theta = result.rope.diagonal_inv_freq.tolist()
+    of_each = (("q", result.q_norms, result.q_massive), ("k", result.k_norms, result.k_massive))
     rows = [
-        (vector, result.layers[layer], head, pair, theta[pair], float(norms[layer, head, pair]))
-        for vector, norms in (("q", result.q_norms), ("k", result.k_norms))
-        for layer, head, pair in np.ndindex(norms.shape)
+        (vector, result.layers[at[0]], *at[1:], theta[at[-1]], float(norms[at]))
+        + (() if massive is None else (int(massive[at]),))
+        for vector, norms, massive in of_each
+        for at in np.ndindex(norms.shape)
     ]
-    names = ("vector", "layer", "head", "pair", "inv_freq", "mean_norm")
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    names = ("vector", "layer", "head", "pair", "inv_freq", "mean_norm", "massive")
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=False))
 
 
 def page(result: Usage, screen: Screen) -> list[str]:
@@ -107,15 +110,26 @@ def _values(result: Usage, means: list[NDArray[np.float64]], screen: Screen) -> 
 
 def _thirds(result: Usage, screen: Screen) -> list[str]:
     """Return the share of fast, middle and slow pairs, mean and range over heads."""
-    rows = [["third", "pairs", "longest wavelength", "mean share", "least", "most"]]
+    massive = _massive(result)
+    columns = [] if massive is None else ["massive q, k"]
+    rows = [["third", "pairs", "longest wavelength", "mean share", "least", "most", *columns]]
     for name, pairs, share in zip(
         THIRDS, result.third_pairs, np.moveaxis(result.thirds, -1, 0), strict=True
     ):
         wavelength = result.rope.wavelength[pairs].max()
         shares = (f"{value:.1%}" for value in (share.mean(), share.min(), share.max()))
-        rows.append([name, f"{len(pairs):,}", f"{wavelength:,.4g}", *shares])
+        counts = ", ".join(f"{each[..., pairs].sum():,}" for each in massive or ())
+        row = [name, f"{len(pairs):,}", f"{wavelength:,.4g}", *shares]
+        rows.append([*row, counts] if columns else row)
     title = "Share of each third of the pairs by frequency, over all heads:"
     return [title, "", *screen.align(rows)]
+
+
+def _massive(result: Usage) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return the massive coordinates of q and of k; None of weights."""
+    if result.q_massive is None or result.k_massive is None:
+        return None
+    return result.q_massive, result.k_massive
 
 
 def _heads(result: Usage, screen: Screen) -> list[str]:
@@ -124,15 +138,31 @@ def _heads(result: Usage, screen: Screen) -> list[str]:
     _, heads, _ = share.shape
     largest = share.max(axis=-1)
     order = np.lexsort((-largest.ravel(), half.ravel()))[:MOST_HEADS]
-    rows = [["layer", "head", "pairs for half", "largest pair", "its wavelength", "its share"]]
+    turns, massive = result.peak_turns, _massive(result)
+    rows = [["layer", "head", "pairs for half", "largest pair", "wavelength", "share"]]
+    rows[0] += [] if turns is None else ["turns"]
+    rows[0] += [] if massive is None else ["massive"]
     for where in (divmod(int(index), heads) for index in order):
         pair = int(peak[where])
         counts = (result.layers[where[0]], where[1], half[where], pair)
         wavelength = f"{result.rope.wavelength[pair]:,.4g}"
-        rows.append([*(f"{n:,}" for n in counts), wavelength, f"{largest[where]:.1%}"])
+        row = [*(f"{n:,}" for n in counts), wavelength, f"{largest[where]:.1%}"]
+        row += [] if turns is None else [f"{turns[where]:,.4g}"]
+        if massive is not None:
+            q, k = massive
+            row.append(f"{q[where].sum() + k[where[0], where[1] // result.group].sum():,}")
+        rows.append(row)
     of = f", {len(order)} of {half.size:,}" if len(order) < half.size else ""
     title = f"Heads by how few pairs hold half of the sum of |q_i||k_i|{of}:"
-    return [title, "", *screen.align(rows)]
+    lines = [title, "", *screen.align(rows)]
+    if turns is not None:
+        fewer = quantity(int((turns < 1).sum()), "head")
+        length = f"{result.context_length:,} positions of training"
+        lines += [
+            "",
+            f"In {fewer} of {turns.size:,} the largest pair turns less than once in the {length}",
+        ]
+    return lines
 
 
 def _plot(means: list[NDArray[np.float64]], width: int) -> str:

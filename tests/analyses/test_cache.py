@@ -21,6 +21,8 @@ from ropecli import (
     rope,
     rotate,
 )
+from ropecli.analyses.cache import ShiftingCache
+from ropecli.analyses.quantization import Quantization
 from ropecli.arrays import DTYPES
 
 PLAIN = Rotary(128)
@@ -135,6 +137,68 @@ def test_the_growth_of_xpos_is_a_part_of_its_shift() -> None:
     assert "if a shift scales pairs too" in result.reason
 
 
+@for_each("dtype, times", [("float16", 300), ("bfloat16", 100), ("q8_0", 20), ("float32", 40)])
+def test_safe_shifts_are_all_that_keep_scores_within_a_hundredth(dtype: str, times: int) -> None:
+    encoding, start = Rotary(32), np.arange(256) + times
+    kind = DTYPES.get(dtype, np.dtype("f4"))
+    blocks = Quantization.of(32, dtype) if dtype == "q8_0" else None
+    white = np.random.default_rng(0).standard_normal((256, 32)).astype(kind)
+    cache = ShiftingCache(rope=encoding, white=white, start=start, shift=-1, blocks=blocks)
+    keys, safe = cache.store(rotate(white, encoding, start)), 0
+    while safe < times:
+        keys = cache.shift_again(keys, 1)
+        if cache.errors(keys, safe + 1)["score_error_rms"] > 0.01:
+            break
+        safe += 1
+    assert cache_shift(encoding, times=times, dtype=dtype).safe_shifts == safe
+    assert (safe == times) == (dtype == "float32")
+
+
+def hadamard(size: int) -> np.ndarray[Any, Any]:
+    """Return the matrix of Sylvester: the sign at (i, j) is the parity of the bits of i & j."""
+    signs = [[(-1) ** (i & j).bit_count() for j in range(size)] for i in range(size)]
+    return np.asarray(np.array(signs) / np.sqrt(size))
+
+
+def plain_blocks(row: np.ndarray[Any, Any], format: str) -> list[np.float32]:
+    """Return 32 numbers as ggml stores them, one by one."""
+    one = np.float32
+    largest = max(row, key=abs)
+    scale = abs(largest) / one(127) if format == "q8_0" else largest / one(-8)
+    levels = []
+    for x in row:
+        y = x * (one(1) / scale) if scale else one(0)
+        if format == "q8_0":
+            levels.append(math.copysign(math.floor(abs(float(y)) + 0.5), y))
+        else:
+            levels.append(min(15, math.floor(y + one(8.5))) - 8)
+    return [one(level) * one(np.float16(scale)) for level in levels]
+
+
+@for_each("dim, mixes", [(32, None), (64, None), (64, False), (96, True)])
+@for_each("format", ["q8_0", "q4_0"])
+def test_shifts_of_blocks_are_those_of_llama_cpp(format: str, dim: int, mixes: Any) -> None:
+    """Dequantize, mix, rotate, mix, quantize, each time; channels of 96 are mixed in 32."""
+    encoding = Rotary(dim, layout="half")
+    size = {32: 1, 64: 1 if mixes is False else 64, 96: 32}[dim]
+    mixing = np.kron(np.eye(dim // size), hadamard(size)).astype(np.float32)
+    white = np.random.default_rng(0).standard_normal((256, dim)).astype(np.float32)
+
+    def store(keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        rows = (keys @ mixing).reshape(-1, 32)
+        return np.array([plain_blocks(row, format) for row in rows]).reshape(-1, dim) @ mixing
+
+    keys = store(rotate(white, encoding, np.arange(256) + 6))
+    for _ in range(2):
+        keys = store(rotate(keys, encoding, np.full(256, -3)))
+    exact = rotate(white.astype(float), encoding)
+    expected = np.linalg.norm(keys - exact) / np.linalg.norm(exact)
+    result = cache_shift(encoding, shift=-3, times=2, dtype=format, hadamard=mixes)
+    # Sums in another order move some numbers, of which there are 8,192 and more, to the next level.
+    assert result.key_error == pytest.approx(expected, rel=1e-3)
+    assert result.hadamard == (size > 1)
+
+
 def test_coordinates_in_no_pair_have_no_error() -> None:
     partial = cache_shift(Rotary(16, rotary_dim=4))
     assert partial.by_pair.shape == (2,)
@@ -173,6 +237,26 @@ def test_errors_of_lengths_are_those_of_sampled_scores(
     assert (np.diff(result.distance) > 0).all()
 
 
+@for_each("encoding", [NARROW, LONGROPE])
+def test_keys_decoded_since_the_prefill_have_the_table_of_their_length(encoding: Rotary) -> None:
+    count, prefill, decode = 4000, 12, 100
+    q, k = np.random.default_rng(0).standard_normal((2, count, 1, encoding.head_dim))
+    long = encoding.at_length(decode)
+    query = rotate(q, long, [decode - 1])
+    got, exact = np.empty((2, decode, count))
+    for n in range(decode):
+        own = encoding.at_length(max(prefill, n + 1))
+        got[n], exact[n] = ((rotate(k, x, [n]) * query).sum(axis=(1, 2)) for x in (own, long))
+    by_key = ((got - exact) ** 2).mean(axis=1) / (exact**2).mean()
+    result = cache_mix(encoding, prefill=prefill, decode=decode, decoded=True)
+    parts = [np.sqrt(p.mean()) for p in np.array_split(by_key, len(result.distance))]
+    # As above; the last key is that of the query, whose table is right.
+    assert_within("rms", got=result.by_distance, expected=parts[::-1], tolerance=0.12)
+    assert result.by_distance[0] < 0.03 < result.by_distance.max()
+    assert result.distance[0] < 1
+    assert result.score_error_rms == pytest.approx(np.sqrt(by_key.mean()), abs=0.05)
+
+
 def test_errors_of_pairs_in_extended_precision() -> None:
     encoding = rope("dynamic", head_dim=8, factor=2.0, max_position_embeddings=64)
     with mp.workdps(40):
@@ -208,19 +292,20 @@ def test_lengths_of_one_table_may_be_mixed(encoding: Rotary, decode: int, reason
 
 def plainly_quantized(x: np.ndarray[Any, Any], form: str) -> np.ndarray[Any, Any]:
     """Return the numbers that share a scale, each as its nearest level."""
-    if form == "fp8":
-        fractions = np.arange(8, 16) * 2.0 ** np.arange(-9, 6)[:, None]
-        levels = np.unique([0.0, *(np.arange(8) * 2.0**-9), *fractions.ravel()])
-        levels = levels[levels <= 448] * np.abs(x).max() / 448
+    if form.startswith("fp8"):
+        parts, least, most, largest = (4, -16, 14, 57344) if "e5" in form else (8, -9, 6, 448)
+        fractions = np.arange(parts, 2 * parts) * 2.0 ** np.arange(least, most)[:, None]
+        levels = np.unique([0.0, *(np.arange(parts) * 2.0**least), *fractions.ravel()])
+        levels = levels[levels <= largest] * np.abs(x).max() / largest
         levels = np.union1d(-levels, levels)
     else:
-        levels = np.linspace(x.min(), x.max(), {"int8": 256, "int4": 16}[form])
+        levels = np.linspace(x.min(), x.max(), 2 ** int(form[3:]))
     return np.asarray(levels[np.abs(x[..., None] - levels).argmin(axis=-1)])
 
 
 @for_each("when", ["before", "after"])
 @for_each("per", ["channel", "token", "group"])
-@for_each("form", ["int8", "int4", "fp8"])
+@for_each("form", ["int8", "int4", "int3", "int2", "fp8", "fp8_e5m2"])
 def test_quantized_keys_are_the_nearest_levels(form: str, per: str, when: str) -> None:
     k = np.random.default_rng(1).standard_normal((2, 12, 8)) + np.arange(8)
     exact = rotate(k, SMALL)
@@ -277,6 +362,50 @@ def test_white_keys_and_groups_by_default() -> None:
     assert (given.tokens, given.group, given.seed) == (3, None, None)
 
 
+@for_each("format", ["q8_0", "q4_0"])
+def test_blocks_are_those_of_ggml(format: str) -> None:
+    k = np.random.default_rng(0).standard_normal((20, 32)).astype(np.float32)
+    k[0], k[1, :3] = 0, [8, -8, 8]  # no scale, and two of the largest magnitude
+    read = np.array([plain_blocks(row, format) for row in k])
+    exact, rotated = rotate(k.astype(float), Rotary(32)), rotate(read.astype(float), Rotary(32))
+    result = cache_quantize(Rotary(32), k, format=format, when="before")
+    expected = np.linalg.norm(rotated - exact) / np.linalg.norm(exact)
+    assert result.key_error == pytest.approx(expected, rel=1e-12)
+    assert (result.per, result.group, result.hadamard) == ("group", 32, False)
+
+
+@for_each("format, dim, usual", [("q8_0", 64, True), ("q4_0", 32, False), ("int4", 64, False)])
+def test_channels_are_mixed_where_llama_cpp_does(format: str, dim: int, usual: bool) -> None:
+    assert cache_quantize(Rotary(dim), format=format).hadamard is usual
+    k = np.random.default_rng(0).standard_normal((64, dim)).astype(np.float32)
+    mixed, plain = (
+        cache_quantize(Rotary(dim), keys, format=format, hadamard=each, when="before").key_error
+        for keys, each in ((k, True), (k @ hadamard(dim), False))
+    )
+    assert mixed == pytest.approx(plain, rel=1e-3)
+
+
+# Attention.
+
+
+@for_each("dtype, times", [("float16", 1000), ("bfloat16", 300), ("q4_0", 2)])
+def test_the_share_of_attention_that_moves_is_that_of_sampled_softmax(
+    dtype: str, times: int
+) -> None:
+    """Errors of a few pairs are not quite normal, and 256 keys are not many: 5 %."""
+    white = np.random.default_rng(5).standard_normal((256, 128)).astype(DTYPES.get(dtype, "f4"))
+    blocks = Quantization.of(128, dtype) if dtype == "q4_0" else None
+    start = np.arange(256) + times
+    cache = ShiftingCache(rope=PLAIN, white=white, start=start, shift=-1, blocks=blocks)
+    keys = cache.shift_again(cache.store(rotate(white, PLAIN, start)), times).astype(float)
+    q = np.random.default_rng(6).standard_normal((500, 128))
+    weights = [np.exp(q @ k.T / 128**0.5) for k in (keys, rotate(white.astype(float), PLAIN))]
+    got, exact = (each / each.sum(axis=1, keepdims=True) for each in weights)
+    expected = np.abs(got - exact).sum(axis=1).mean() / 2
+    result = cache_shift(PLAIN, times=times, dtype=dtype, seed=5)
+    assert result.attention_error == pytest.approx(expected, rel=0.05)
+
+
 # Refusals.
 
 
@@ -289,19 +418,47 @@ def test_white_keys_and_groups_by_default() -> None:
         (lambda: cache_shift(SMALL, seed=-1), "seed must be at least 0, got -1"),
         (
             lambda: cache_shift(SHIFTABLE["xpos"], shift=100_000, times=1, dtype="float16"),
-            "keys up to position 100,255 overflow float16; take fewer shifts",
+            "keys up to position 100,255 overflow float16 by shift 1",
         ),
         (lambda: cache_mix(SMALL, prefill=0, decode=3), "prefill must be from 1 to 1,048,576"),
         (lambda: cache_mix(SMALL, prefill=4, decode=3), "decode must be at least prefill, 4, got"),
         (
             lambda: cache_quantize(SMALL, format="int5"),
-            "quantization format must be one of int8, int4, fp8",
+            "quantization format must be one of int8, int4, int3, int2, fp8, fp8_e5m2, q8_0, q",
         ),
         (lambda: cache_quantize(SMALL, per="head"), "per must be one of channel, token, group"),
         (lambda: cache_quantize(SMALL, when="never"), "when must be before or after, got 'never'"),
         (lambda: cache_quantize(SMALL, group=4), "group has no effect on scales per channel"),
         (lambda: cache_quantize(SMALL, per="group"), "group must divide the head dim, 8, got 32"),
         (lambda: cache_quantize(SMALL, per="group", group=0), "group must be at least 1, got 0"),
+        (
+            lambda: cache_shift(SMALL, dtype="q8_0"),
+            "head dim must be a multiple of 32 for q8_0, got 8",
+        ),
+        (
+            lambda: cache_shift(SMALL, hadamard=True),
+            "hadamard has no effect on bfloat16; expected q8_0 or q4_0",
+        ),
+        (
+            lambda: cache_shift(PLAIN, dtype="q4_0", hadamard=False),
+            "keys up to position 1,255 overflow q4_0 by shift",
+        ),
+        (
+            lambda: cache_mix(SMALL, prefill=1, decode=2**15 + 2, decoded=True),
+            "decoded keys must be at most 2^15, got 32,769",
+        ),
+        (
+            lambda: cache_quantize(PLAIN, format="q8_0", per="token"),
+            "per has no effect on q8_0, whose blocks have 32",
+        ),
+        (
+            lambda: cache_quantize(PLAIN, format="q8_0", group=64),
+            "group has no effect on q8_0, whose blocks have 32",
+        ),
+        (
+            lambda: cache_quantize(PLAIN, np.full((3, 128), 1e9), format="q8_0"),
+            "k overflows q8_0, whose scale is a float16",
+        ),
         (lambda: cache_quantize(SMALL, np.ones((3, 4))), "k must have shape (..., tokens, 8), got"),
         (lambda: cache_quantize(SMALL, np.full((3, 8), np.nan)), "k must be finite"),
         (lambda: cache_quantize(SMALL, np.zeros((3, 8))), "k must not be all zeros"),

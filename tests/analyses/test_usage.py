@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ropecli.arrays import BFLOAT16
 
 ROPE = Rotary(head_dim=16)
 HALF = Rotary(head_dim=16, layout="half")
+PAIRED = [[0, 1], [2, 3], [4, 7], [8, 9], [10, 11], [12, 13], [14, 15], [5, 6]]
 RANDOM = np.random.default_rng(0)
 Q, K = RANDOM.standard_normal((2, 3, 4, 50, 16))  # layers, heads, tokens
 
@@ -95,10 +97,75 @@ def test_narrow_numbers_are_averaged_in_float64(dtype: Any) -> None:
     assert (usage(ROPE, x, x).q_norms == 5).all()
 
 
+def test_massive_values_are_those_of_jin_et_al() -> None:
+    """A coordinate is massive if its norm over the tokens is above 5 times the mean of the head."""
+    q = np.ones((1, 2, 40, 16))
+    q[0, 0, :, 5] = 9  # 9 > 5 * (15 + 9) / 16
+    q[0, 1, :, 5] = 6  # 6 < 5 * (15 + 6) / 16
+    q[0, 0, ::2] *= -1
+    k = q[:, :1].copy()
+    k[0, 0, :, 5:7] = 7  # in two pairs of ROPE
+    k[0, 0, :, 5:7] *= 5
+    result = usage(ROPE, q, k)
+    assert result.q_massive is not None
+    assert result.q_massive.tolist() == [[[0, 0, 1, 0, 0, 0, 0, 0], [0] * 8]]
+    assert result.k_massive is not None
+    assert result.k_massive.tolist() == [[[0, 0, 1, 1, 0, 0, 0, 0]]]
+    both = usage(Rotary(head_dim=16, pairs_in=PAIRED), k, k).q_massive
+    assert both is not None
+    assert both[0, 0].tolist() == [0, 0, 0, 0, 0, 0, 0, 2]
+
+
+def test_massive_values_of_few_tokens_count_by_their_square() -> None:
+    q = np.ones((1, 1, 100, 16))
+    q[..., 0, 3] = 81  # a norm of 81.6 to 10: its mean magnitude, 1.8, is not massive
+    assert usage(ROPE, q, q).q_massive.sum() == 1  # type: ignore[union-attr]
+
+
+def test_massive_values_count_coordinates_that_are_not_rotated_in_the_mean() -> None:
+    partial = Rotary(head_dim=16, rotary_dim=4)
+    q = np.ones((1, 1, 10, 16))
+    q[..., 1] = 9
+    assert usage(partial, q, q).q_massive.tolist() == [[[1, 0]]]  # type: ignore[union-attr]
+    q[..., 8:] = 9
+    assert usage(partial, q, q).q_massive.tolist() == [[[0, 0]]]  # type: ignore[union-attr]
+
+
+def test_massive_values_of_a_batch_are_those_of_all_its_tokens() -> None:
+    q = np.ones((2, 1, 10, 16))
+    q[0, ..., 3] = 10  # an rms of 7.1 > 5 * 1.38 over both, where the mean magnitude is 5.5
+    got = usage(ROPE, q, q, average=[0]).q_massive
+    joined = usage(ROPE, q.reshape(1, 1, 20, 16), q.reshape(1, 1, 20, 16)).q_massive
+    assert got is not None
+    assert got.sum() == 1
+    assert got.tolist() == joined.tolist()  # type: ignore[union-attr]
+
+
+def test_a_head_counts_the_massive_values_of_its_own_keys() -> None:
+    q, k = np.ones((1, 4, 10, 16)), np.ones((1, 2, 10, 16))
+    k[0, 1, :, 3] = q[0, 3, :, 3] = 9
+    text = str(usage(ROPE, q, k))
+    rows = [line.split() for line in text.splitlines() if re.fullmatch(r" +0 +\d .*%.*", line)]
+    assert {row[1]: row[-1] for row in rows} == {"0": "0", "1": "0", "2": "1", "3": "2"}
+
+
+def test_turns_of_the_largest_pair_in_training() -> None:
+    q = np.ones((1, 2, 3, 16))
+    q[0, 0, :, 0], q[0, 1, :, 14] = 10, 10
+    assert usage(ROPE, q, q).peak_turns is None
+    turns = usage(ROPE, q, q, context_length=4096).peak_turns
+    slow = 4096 * 10_000 ** (-14 / 16) / (2 * np.pi)  # 0.2: it never completes one
+    assert turns is not None
+    assert_within("turns", got=turns, expected=[[4096 / (2 * np.pi), slow]], tolerance=1e-9)
+    still = Rotary(head_dim=16).with_inv_freq(np.zeros(8))
+    assert usage(still, q, q, context_length=4096).peak_turns.tolist() == [[0, 0]]  # type: ignore[union-attr]
+
+
 def test_vectors_of_zero_carry_nothing() -> None:
     result = usage(ROPE, np.zeros((2, 16)), np.ones((2, 16)))
     assert not result.share.any()
     assert result.half_pairs.tolist() == [[8]]
+    assert not result.q_massive.any()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

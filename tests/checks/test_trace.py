@@ -389,6 +389,12 @@ def test_pair_lengths_are_those_of_all_calls() -> None:
     seen = seen_of(HALF, layers=3, wrong={1: None}, scale=0.25)
     result = seen.usage(HALF)
     assert (result.layers, result.tokens) == ((0, 2), (39, 39))
+    for norms, massive in (
+        (result.q_norms, result.q_massive),
+        (result.k_norms, result.k_massive),
+    ):
+        assert massive is not None
+        assert massive.shape == norms.shape
     for role, norms in (("query", result.q_norms), ("key", result.k_norms)):
         own = [v for v in seen.vectors if v.module == "layers.2.attn" and v.role == role]
         x = np.concatenate([v.before for v in own], axis=1).astype(np.float64)

@@ -46,10 +46,12 @@ PAGES = {
     ],
     "cache": [
         "--dim 8 --shift -1 --times 100",
+        "--dim 32 --shift -1 --times 2 --dtype q4_0 --hadamard",
         "--dim 8 --rope-type yarn --set factor=16 --set original_max_position_embeddings=4096 "
         "--shift -256 --times 1 --dtype float32",
         "--dim 8 --rope-type dynamic --set factor=2 --context 64 --shift -1 --times 2",
-        "--dim 8 --rope-type dynamic --set factor=1 --context 64 --prefill 64 --decode 128",
+        "--dim 8 --rope-type dynamic --set factor=1 --context 64 --prefill 64 --decode 128 "
+        "--decoded",
         "--dim 8 --prefill 64 --decode 128",
         "--dim 8 --quantize int4 --per group --group 4 --when before",
         "--dim 8 --quantize fp8 --k keys.npy -q",
@@ -145,7 +147,7 @@ PAGES = {
         "--encodings all --model-dim 8 --heads 2 --length 4 --causal",
         "--encodings nope,rope --model-dim 8 --heads 2 --length 4 -q",
     ],
-    "usage": ["rows.npy rows.npy", "thirds.npy thirds.npy"],
+    "usage": ["rows.npy rows.npy", "thirds.npy thirds.npy --context 50"],
     "verify": [
         "--dim 2 --dtype float32 --seed 41",
         "--dim 4 --dtype float64 --layout half -q",

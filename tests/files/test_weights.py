@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_they_are_the_means_of_white_input(tmp_path: Path, layout: str) -> None:
     rope = Rotary(head_dim=DIM, layout=layout, rotary_dim=6)
     found = of_weights(tmp_path, PLAIN, rope=rope)
     assert (found.layers, found.tokens, found.q_norms.shape) == ((0,), None, (1, HEADS, 3))
+    assert (found.q_massive, found.k_massive, found.peak_turns) == (None, None, None)
     assert_close(found, X @ Q.T, X @ K.T)
 
 
@@ -96,6 +98,14 @@ def test_a_head_that_relies_on_one_pair_is_found(tmp_path: Path) -> None:
     found = of_weights(tmp_path, {**PLAIN, f"{ATTENTION}q_proj.weight": q})
     assert found.peak[0, 2] == 3
     assert found.half_pairs[0].tolist()[2] == 1
+    turns = of_weights(tmp_path, {**PLAIN}, context_length=628).peak_turns
+    assert turns is not None
+    assert_within(
+        "turns",
+        got=turns,
+        expected=628 / ROPE.wavelength[of_weights(tmp_path, PLAIN).peak],
+        tolerance=1e-9,
+    )
     assert found.thirds[0, 2, 2] == found.share[0, 2, 3] > 0.9
     assert_within(
         "thirds", got=found.thirds.sum(axis=-1), expected=np.ones((1, 4)), tolerance=1e-15
@@ -144,8 +154,75 @@ def test_layers_of_several_files_in_their_order(tmp_path: Path) -> None:
     assert found.layers == (2, 7, 10)
     first = found.q_norms / np.array([2, 7, 10])[:, None, None]
     assert_within("layers", got=first, expected=first[[0, 0, 0]], tolerance=1e-12)
-    some = usage_of_weights(ROPE, tmp_path, heads=HEADS, kv_heads=KV_HEADS, layers=[0, 7])
+    some = usage_of_weights(ROPE, tmp_path, heads=HEADS, kv_heads=KV_HEADS, layers=[7])
     assert (some.layers, some.q_norms.tolist()) == ((7,), found.q_norms[1:2].tolist())
+    with pytest.raises(FileError, match="has no queries and keys of layer 0"):
+        usage_of_weights(ROPE, tmp_path, heads=HEADS, kv_heads=KV_HEADS, layers=[0, 1, 7])
+
+
+NORM = f"{ATTENTION}k_norm.weight"
+SHARDS = {
+    "model-1.safetensors": PLAIN,
+    "model-2.safetensors": {NORM: np.arange(1.0, DIM + 1)},
+}
+INDEX = "model.safetensors.index.json"
+
+
+def write_shards(folder: Path, **changes: str) -> None:
+    """Write two files, the second with a norm of the first one's keys, and the list of both."""
+    for name, tensors in SHARDS.items():
+        (folder / name).write_bytes(serialize(tensors))
+    where = {tensor: name for name, tensors in SHARDS.items() for tensor in tensors}
+    (folder / INDEX).write_text(json.dumps({"weight_map": where | changes}))
+
+
+def of_shards(path: Path) -> Usage:
+    return usage_of_weights(ROPE, path, heads=HEADS, kv_heads=KV_HEADS)
+
+
+def test_shards_are_those_of_the_index(tmp_path: Path) -> None:
+    write_shards(tmp_path)
+    (tmp_path / "model-copy.safetensors").write_bytes(serialize(PLAIN))
+    norm = SHARDS["model-2.safetensors"]
+    assert_within(
+        "k",
+        got=of_shards(tmp_path).k_norms,
+        expected=of_weights(tmp_path, PLAIN | norm).k_norms,
+        tolerance=0,
+    )
+
+
+def test_a_shard_that_the_index_lists_must_be_there(tmp_path: Path) -> None:
+    write_shards(tmp_path)
+    (tmp_path / "model-2.safetensors").unlink()
+    with pytest.raises(FileError, match=rf"{INDEX} lists model-2\.safetensors, which is missing"):
+        of_shards(tmp_path)
+
+
+def test_a_tensor_that_the_index_lists_must_be_there(tmp_path: Path) -> None:
+    write_shards(tmp_path, **{f"{ATTENTION}q_norm.weight": "model-1.safetensors"})
+    with pytest.raises(FileError, match=r"lists \S+q_norm\.weight in model-1\.safetensors, which"):
+        of_shards(tmp_path)
+
+
+def test_one_shard_is_not_read_without_a_norm_in_another(tmp_path: Path) -> None:
+    write_shards(tmp_path)
+    with pytest.raises(FileError, match=r"k_norm\.weight is in model-2\.safetensors: give the fol"):
+        of_shards(tmp_path / "model-1.safetensors")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[]", "{}", '{"weight_map": [1]}', '{"weight_map": {"a": 1}}', "[" * 10**5, "\xff"),
+        '{"weight_map": {"a": "../model-1.safetensors"}}',
+    ],
+)
+def test_an_index_that_is_refused(tmp_path: Path, text: str) -> None:
+    write_shards(tmp_path)
+    (tmp_path / INDEX).write_bytes(text.encode("latin-1"))
+    with pytest.raises(FileError, match=r"index\.json must have a weight_map, from names of"):
+        of_shards(tmp_path)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", BFLOAT16])
@@ -187,8 +264,19 @@ def test_expected_lengths_of_known_distributions() -> None:
         (PLAIN, {"kv_heads": 1}, "has shape (16, 32); expected (8, 32): 4 heads of q and 1 of k"),
         (PLAIN, {"heads": 3}, "heads must be a multiple of kv heads, got 3 and 2"),
         (PLAIN, {"kv_heads": 0}, "kv_heads must be at least 1, got 0"),
+        (
+            PLAIN | {f"{ATTENTION}k_proj.weight": K[:, :9], f"{LAYER}ln_1.weight": Q[0]},
+            {},
+            "k_proj.weight has shape (16, 9); expected (16, 32): 4 heads of q and 2 of k, of 8; ",
+        ),
+        (
+            PLAIN,
+            {"hidden_size": 64},
+            "expected (32, 64): 4 heads of q and 2 of k, of 8; width 64",
+        ),
+        (PLAIN, {"hidden_size": 0}, "hidden_size must be at least 1, got 0"),
         ({"h.0.qkv_proj.weight": Q}, {}, "has shape (32, 32); expected (64, 32)"),
-        (PLAIN | {f"{ATTENTION}q_proj.weight": Q[0]}, {}, "has shape (32,); expected (32, 0)"),
+        (PLAIN | {f"{ATTENTION}q_proj.weight": Q[0]}, {}, "has shape (32,); expected (32, 32)"),
         (PLAIN | {f"{ATTENTION}q_proj.bias": Q[0, :5]}, {}, "has shape (5,); expected (32,)"),
         (PLAIN | {f"{ATTENTION}q_norm.weight": Q[0, :5]}, {}, "expected (8,) or (4, 8) or (32,)"),
         (PLAIN | {f"{LAYER}ln_1.weight": Q[0, :5]}, {}, "expected (32,): inputs of model.layers.0"),

@@ -146,10 +146,13 @@ class Recording:
                 "all layers must have as many heads; choose some of them with `layers`"
             )
         places = [indices[module] for module in chosen]
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("q_norms", "k_norms", "q_massive", "k_massive")
+        }
         return replace(
             parts[0],
-            q_norms=np.concatenate([part.q_norms for part in parts]),
-            k_norms=np.concatenate([part.k_norms for part in parts]),
+            **joined,
             layers=tuple(row if place is None else place for row, place in enumerate(places)),
         )
 
