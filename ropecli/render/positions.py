@@ -103,7 +103,8 @@ def _answer(result: PositionIds) -> str:
         return f"FAIL  {wrong}{unknown}: {cause}"
     if not uncertain:
         return f"PASS  all {all_of_them} are right: {held}"
-    right = f"{result.tokens - uncertain:,} of {all_of_them} are right, {uncertain:,} are not shown"
+    right = f"{result.tokens - uncertain:,} of {all_of_them} are right, "
+    right += f"{uncertain:,} {'is' if uncertain == 1 else 'are'} not shown"
     if result.axes and result.error is not None:
         shown = _by_axis(result, np.isfinite(result.error))
         by_axis = (f"{axis} of {each[result.counted].sum():,}" for axis, each in shown.items())

@@ -124,7 +124,7 @@ def test_wrong_positions_on_several_axes_are_named(axes: int, where: str) -> Non
     found = recover_positions(rope, x, rotate(x, rope, points))
     judged = ropecli.positions(found)
     assert str(judged.cause).startswith(f"off by one in {where} from token 9 on, too large")
-    assert len(judged.table()) == 3 + 2 * axes
+    assert len(judged.table()) == 2 + 3 * axes
     assert judged.figure().axes
     same = ropecli.positions(recover_positions(rope, x, x))
     assert str(same.cause).startswith("all of them are 0")
@@ -135,12 +135,21 @@ def test_uncertain_positions_are_neither_right_nor_wrong() -> None:
     y[:, 5] = 0
     found = recover_positions(PLAIN, x, y)
     judged = ropecli.positions(found, lengths=[8])
-    assert (judged.wrong, judged.uncertain, judged.passed) == (0, 1, False)
-    assert str(judged).startswith("FAIL  1 of 8 positions are uncertain")
-    y[:, 5] = y[:, 6]
-    y[:, 1:4] = 0
-    found = recover_positions(PLAIN, x, y)
-    judged = ropecli.positions(found, lengths=[8])
+    assert (judged.wrong, judged.uncertain, judged.unexplained, judged.passed) == (0, 1, 0, True)
+    assert str(judged).startswith("PASS  7 of 8 positions are right, 1 is not shown by vectors")
+    strict = ropecli.positions(found, lengths=[8], all_shown=True)
+    assert not strict.passed
+    assert str(strict).startswith("FAIL  7 of 8 positions are right, 1 is not shown by vectors")
+    with pytest.raises(ArgumentError, match="the vectors show no position"):
+        ropecli.positions(recover_positions(PLAIN, x, np.zeros_like(y)), lengths=[8])
+
+
+def test_vectors_of_another_rope_are_unexplained() -> None:
+    x, y = turned(PLAIN, np.arange(8))
+    y[:, 1:6] = x[:, 1:6, ::-1]
+    judged = ropecli.positions(recover_positions(PLAIN, x, y), lengths=[8])
+    assert (judged.wrong, judged.uncertain, judged.unexplained, judged.passed) == (0, 5, 5, False)
+    assert str(judged).startswith("FAIL  no position explains the vectors of 5 of 8 positions")
     assert "ropecli identify BEFORE AFTER" in str(judged)
 
 

@@ -153,8 +153,8 @@ def positions(
     Args:
         ids: Position ids, whole numbers of any dtype, (tokens,) or (rows, tokens); of grids
             (axes, tokens), (axes, rows, tokens), or with the axes last. A fourth axis is the text's
-            count, first, as in Transformers, or zeros, last, as in llama.cpp. Or what
-            `recover_positions` returns; such a position is wrong if it is off by more than its error.
+            count, first, as in Transformers, or zeros, last, as in llama.cpp. What
+            `recover_positions` returns is wrong where it is off by more than its error.
         lengths: Tokens of each document of one packed row, or a list of them for each row.
         cu_seqlens: The same as cumulative lengths, [0, 5, 8, 16].
         row_length: Tokens of each row of lengths or cu_seqlens, with the padding at its end.

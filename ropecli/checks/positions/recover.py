@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ SIGMAS = 5.0  #: Standard deviations within which a position, or what it leaves,
 #: Most noise that an angle may have, in radians: int4 has less. More is another rotation.
 NOISIEST = 0.1
 STEPS = 256  #: Levels of noise that are tried.
+LEAST = 1e-3  #: Share of an angle that counts as nothing.
 FAINT = 1e9  #: Standard error of the angle of a vector that is 0.
 MISFIT = 9.0  #: A row that leaves so many times what may be left is not this rotation's.
 ODDS = 36.0  #: Twice the logarithm of the odds against a position, beyond which it is ruled out.
@@ -127,7 +129,7 @@ def _angles(rope: Rotary, before: NDArray[Any], after: NDArray[Any]) -> tuple[Ar
 
     The vectors are (rows, heads, tokens, head_dim). Errors of a head are in proportion to the
     length of the pair, as of roundings, or of the vector, channel or tensor, as of integers with a
-    scale for each. Heads share those of cos and sin, which turn a pair by sin(2 angle) units.
+    scale for each. Heads may share those of cos and sin, which turn a pair by sin(2 angle) units.
     """
     with np.errstate(all="ignore"):
         x, y = as_complex(before, rope.pairs_in), as_complex(after, rope.pairs_out)
@@ -135,12 +137,14 @@ def _angles(rope: Rotary, before: NDArray[Any], after: NDArray[Any]) -> tuple[Ar
         x, y = np.where(seen, x, 0), np.where(seen, y, 0)
         joined = (y * x.conj()).sum(axis=1)
         angle = np.angle(joined) * (1 if rope.direction == "forward" else -1)
-        size, axes = np.square(np.abs(y)), ((), -1, (0, 2), (0, 1, 2, 3))
+        of_x, of_y = np.square(np.abs(x)), np.square(np.abs(y))
+        # Noise lengthens what it outweighs, so that a pair counts as no longer than it was before.
+        stretch = np.sqrt(of_y.sum(axis=(1, 3)) / of_x.sum(axis=(1, 3)))[..., None]
+        length = np.minimum(np.abs(joined), stretch * of_x.sum(axis=1))
         spreads = []
-        for axis in axes:
-            of_heads = np.square(np.abs(x)) * size.mean(axis=axis, keepdims=True)
-            own = of_heads.sum(axis=1) / np.square(np.abs(joined))
-            spread = np.sqrt(own + np.square(np.sin(2 * angle)))
+        for axis, shared in product(((), (-1,), (0, 2), (0, 1, 2, 3)), (1, 0)):
+            own = (of_x * of_y.mean(axis=axis, keepdims=True)).sum(axis=1) / np.square(length)
+            spread = np.sqrt(own + shared * np.square(np.sin(2 * angle)))
             spreads.append(np.where(np.isfinite(spread), spread, np.inf))
     pairs = len(rope.pairs_in)
     return angle.reshape(-1, pairs), [each.reshape(-1, pairs) for each in spreads]
@@ -170,9 +174,16 @@ class _Fit:
         return np.asarray(np.isfinite(self.sigma) & (self.angle != 0))
 
     @property
+    def share(self) -> Array:
+        """What the position leaves of the error of each angle: little of one that decides it."""
+        variance = np.square(np.minimum(self.sigma, FAINT)) + np.square(self.rounding)
+        weight = np.square(self.inv_freq) / variance
+        return np.asarray(self.shown * (1 - weight / weight.sum(axis=1, keepdims=True)))
+
+    @property
     def freedom(self) -> Array:
         """Angles of each row beyond the one that gives the position."""
-        return np.asarray(np.maximum(self.shown.sum(axis=1) - 1.0, 0.0))
+        return np.asarray(self.share.sum(axis=1))
 
     @property
     def is_measure(self) -> bool:
@@ -180,7 +191,7 @@ class _Fit:
 
         By chance, d/2 ln(other / square) of d degrees of freedom has the exponential distribution.
         """
-        used = self.freedom > 0
+        used = self.freedom > LEAST
         square = np.maximum(self.square, self.freedom * SINGLE**2)[used]
         gain = np.log(np.maximum(self.other[used], TINY) / square) * self.freedom[used] / 2
         return bool(used.any() and gain.sum() > 3 * len(gain) + 20)
@@ -300,19 +311,17 @@ def _noise(fits: Sequence[_Fit], spreads: Sequence[Array], least: float) -> dict
     measures = [fit for fit in fits if fit.is_measure]
     if not measures:
         return dict.fromkeys(range(len(spreads)), NOISIEST)
-    angle, left, rounding, shown = (
+    angle, left, rounding, share = (
         np.concatenate([getattr(fit, name) for fit in measures], axis=1)
-        for name in ("angle", "left", "rounding", "shown")
+        for name in ("angle", "left", "rounding", "share")
     )
-    freedom = sum(fit.freedom for fit in measures) / np.maximum(shown.sum(axis=1), 1)
-    total = np.square(left * shown).sum(axis=1)
-    used = (freedom > 0) & (total <= OUTLYING * np.median(total[freedom > 0]))
-    shown &= used[:, None]
+    total, measured = np.square(left * (share > 0)).sum(axis=1), share.sum(axis=1) > LEAST
+    used = measured & (total <= OUTLYING * np.median(total[measured]))
+    shown = (share > 0) & used[:, None]
     pairs = np.concatenate([fit.pairs for fit in measures])
-    share = np.broadcast_to(freedom[:, None], shown.shape)[shown]
     angle, left, rounding = (np.square(each[shown]) for each in (angle, left, rounding))
     found = [
-        _level(angle, left, rounding, np.square(each[:, pairs][shown]), share, least)
+        _level(angle, left, rounding, np.square(each[:, pairs][shown]), share[shown], least)
         for each in spreads
     ]
     least_loss = min(loss for loss, _ in found)
@@ -339,7 +348,7 @@ def _level(
         enough = (part * left / (noise + rounding)).sum() < count * chance
         low, high = (low, middle) if enough else (middle + 1, high)
     variance = levels[low] ** 2 * spread + rounding
-    return float((left / variance + np.log(variance)).sum()), float(levels[low])
+    return float((left / variance + share * np.log(variance)).sum()), float(levels[low])
 
 
 def _whole_turns(angle: Array) -> Array:
