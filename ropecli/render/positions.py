@@ -107,8 +107,8 @@ def _answer(result: PositionIds) -> str:
     right += f"{uncertain:,} {'is' if uncertain == 1 else 'are'} not shown"
     if result.axes and result.error is not None:
         shown = _by_axis(result, np.isfinite(result.error))
-        by_axis = (f"{axis} of {each[result.counted].sum():,}" for axis, each in shown.items())
-        right = f"what is shown of {all_of_them} is right, {', '.join(by_axis)},"
+        by_axis = (f"{axis} in {each[result.counted].sum():,}" for axis, each in shown.items())
+        right = f"right where shown ({', '.join(by_axis)} of {all_of_them})"
     noise = f"by vectors with a noise of {result.noise:.1g} radians"
     return f"{'PASS' if result.passed else 'FAIL'}  {right} {noise}: {held}"
 

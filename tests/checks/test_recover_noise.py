@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import ropecli
-from ropecli import Rotary, recover_positions, rotate
+from ropecli import Rotary, recover_positions
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {"float32": np.dtype("float32"), "float16": np.dtype("float16"), "bfloat16": BFLOAT16}
@@ -116,9 +116,9 @@ def test_an_axis_that_is_not_shown_leaves_the_others() -> None:
     judged = ropecli.positions(found)
     assert judged.passed
     assert str(judged).startswith(
-        "PASS  what is shown of 40 positions is right, time of 40, height of 40, width of 0,"
+        "PASS  right where shown (time in 40, height in 40, width in 0 of 40 positions) by vectors"
     )
-    moved = points + [[0, 1, 0]]
+    moved = points + np.array([0, 1, 0])
     judged = ropecli.positions(recover_positions(rope, x, rotated_by_code(x, rope, moved)))
     assert str(judged.cause).startswith("off by one in height, too large: expected 0 at token 0, h")
     assert judged.first_wrong is not None
