@@ -7,7 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from helpers import read_json, read_refusal
+from helpers import read_json, assert_refused
 
 import ropecli
 
@@ -17,9 +17,7 @@ SECTIONS = ("--set", "mrope_section=[4,6,6]")
 
 def save(folder: Path, points: Any, dtype: Any = "float32", **parameters: Any) -> tuple[str, ...]:
     """Write vectors before and after, and return the command."""
-    rope = ropecli.rope(
-        "default", head_dim=32, rope_theta=1e6, layout="half", **parameters
-    )
+    rope = ropecli.rope("default", head_dim=32, rope_theta=1e6, layout="half", **parameters)
     x = np.random.default_rng(0).standard_normal((len(points), 32)).astype(dtype)
     np.save(folder / "x.npy", x.astype("float32"))
     np.save(folder / "y.npy", ropecli.rotate(x, rope, points).astype("float32"))
@@ -56,7 +54,7 @@ def test_whole_positions_are_written_as_integers(here: Path) -> None:
 
 def test_an_assumed_encoding_fails_nothing(here: Path) -> None:
     command = save(here, np.arange(100, 140))
-    said = read_refusal(*command)
+    said = assert_refused(*command)
     assert "no position explains the vectors of 40 of 40 tokens" in said
     assert "assumed: base 10000, layout interleaved; give the encoding with --model" in said
     read_json(*command, "--base", "1e4", "--layout", "half", code=1)
