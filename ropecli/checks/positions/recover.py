@@ -38,7 +38,7 @@ NOISIEST = 0.1
 STEPS = 256  #: Levels of noise that are tried.
 LEAST = 1e-3  #: Share of an angle that counts as nothing.
 FAINT = 1e9  #: Standard error of the angle of a vector that is 0.
-MISFIT = 9.0  #: A row that leaves so many times what may be left is not this rotation's.
+MISFIT = 4.0  #: A row that leaves so many times what may be left is not this rotation's.
 ODDS = 36.0  #: Twice the logarithm of the odds against a position, beyond which it is ruled out.
 OUTLYING = 100.0  #: A row that leaves so many times the median of squares shows no noise.
 
@@ -108,10 +108,11 @@ def recover_positions(
     fits = _fit_axes(rope, angle[some], NOISIEST * spreads[0][some], limit)
     noise = _noise([*fits.values()], [each[some] for each in spreads], least)
     sigma = np.max([level * spreads[kind] for kind, level in noise.items()], axis=0)
+    most = max(noise.values())
     positions = np.full((len(angle), rope.axes), np.nan)
     error = np.full(positions.shape, np.inf)
     for axis, fit in _fit_axes(rope, angle, sigma, limit).items():
-        positions[:, axis], error[:, axis] = fit.position, fit.error()
+        positions[:, axis], error[:, axis] = fit.position, fit.error(most)
     away = np.abs(positions - np.round(positions))
     is_whole = away <= error
     positions = np.where(is_whole, np.round(positions) + 0.0, positions)
@@ -120,7 +121,7 @@ def recover_positions(
         positions=np.where(np.isfinite(error), positions, np.nan).reshape(shape),
         error=(error + np.where(is_whole, away, 0)).reshape(shape),
         axes=rope.axes,
-        noise=max(noise.values()),
+        noise=most,
     )
 
 
@@ -196,8 +197,8 @@ class _Fit:
         gain = np.log(np.maximum(self.other[used], TINY) / square) * self.freedom[used] / 2
         return bool(used.any() and gain.sum() > 3 * len(gain) + 20)
 
-    def error(self) -> Array:
-        """Return how far each position may be off."""
+    def error(self, level: float) -> Array:
+        """Return how far each position may be off; NaN where none explains the angles."""
         inv_freq = np.abs(self.inv_freq)
         variance = np.square(np.minimum(self.sigma, FAINT))
         weight = inv_freq / (variance + np.square(self.rounding))
@@ -208,7 +209,7 @@ class _Fit:
         turned = (error[:, :-1] * inv_freq[1:] < np.pi).all(axis=1)
         most = _most(len(inv_freq))
         known = self.alone & turned & (self.square <= most) & (error[:, -1] < 0.5)
-        misfit = turned & (self.square > MISFIT * most)
+        misfit = (turned | (level >= NOISIEST)) & (self.square > MISFIT * most)
         return np.where(known, error[:, -1], np.where(misfit, np.nan, np.inf))
 
 
