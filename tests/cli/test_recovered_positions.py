@@ -18,7 +18,7 @@ SECTIONS = ("--set", "mrope_section=[4,6,6]")
 def save(folder: Path, points: Any, dtype: Any = "float32", **parameters: Any) -> tuple[str, ...]:
     """Write vectors before and after, and return the command."""
     rope = ropecli.rope("default", head_dim=32, rope_theta=1e6, layout="half", **parameters)
-    x = np.random.default_rng(0).standard_normal((len(points), 32)).astype(dtype)
+    x = np.random.default_rng(0).standard_normal((4, len(points), 32)).astype(dtype)
     np.save(folder / "x.npy", x.astype("float32"))
     np.save(folder / "y.npy", ropecli.rotate(x, rope, points).astype("float32"))
     return ("positions", "--before", "x.npy", "--after", "y.npy")

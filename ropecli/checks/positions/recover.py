@@ -38,7 +38,7 @@ NOISIEST = 0.1
 STEPS = 256  #: Levels of noise that are tried.
 LEAST = 1e-3  #: Share of an angle that counts as nothing.
 FAINT = 1e9  #: Standard error of the angle of a vector that is 0.
-MISFIT = 4.0  #: A row that leaves so many times what may be left is not this rotation's.
+MISFIT = 9.0  #: A row that leaves so many times what may be left is not this rotation's.
 ODDS = 36.0  #: Twice the logarithm of the odds against a position, beyond which it is ruled out.
 OUTLYING = 100.0  #: A row that leaves so many times the median of squares shows no noise.
 
@@ -105,7 +105,7 @@ def recover_positions(
     least = max(SINGLE, *(UNIT.get(str(dtype_name(each.dtype)), SINGLE) for each in (x, y))) / 2
     angle, spreads = _angles(rope, *(each.reshape((1, 1, *each.shape)[-4:]) for each in (x, y)))
     some = np.unique(np.linspace(0, len(angle) - 1, SAMPLE).astype(np.int64))
-    fits = _fit_axes(rope, angle[some], NOISIEST * spreads[0][some], limit)
+    fits = _fit_axes(rope, angle[some], NOISIEST * np.max(spreads, axis=0)[some], limit)
     noise = _noise([*fits.values()], [each[some] for each in spreads], least)
     sigma = np.max([level * spreads[kind] for kind, level in noise.items()], axis=0)
     most = max(noise.values())
@@ -322,15 +322,19 @@ def _noise(fits: Sequence[_Fit], spreads: Sequence[Array], least: float) -> dict
     pairs = np.concatenate([fit.pairs for fit in measures])
     angle, left, rounding = (np.square(each[shown]) for each in (angle, left, rounding))
     found = [
-        _level(angle, left, rounding, np.square(each[:, pairs][shown]), share[shown], least)
+        _level(angle, left, rounding, np.square(each[:, pairs][shown]), share[shown])
         for each in spreads
     ]
     least_loss = min(loss for loss, _ in found)
-    return {kind: level for kind, (loss, level) in enumerate(found) if loss < least_loss + ODDS}
+    return {
+        kind: max(level, least)
+        for kind, (loss, level) in enumerate(found)
+        if loss < least_loss + ODDS
+    }
 
 
 def _level(
-    angle: Array, left: Array, rounding: Array, spread: Array, share: Array, least: float
+    angle: Array, left: Array, rounding: Array, spread: Array, share: Array
 ) -> tuple[float, float]:
     """Return how badly a spread explains what is left of angles, and the least noise that does.
 
@@ -338,7 +342,7 @@ def _level(
     and not at all if it is lost in it: a vector that is turned by less than it is rounded by comes
     back as it was. What is left is taken to be as little of the noise as chance allows.
     """
-    levels = np.geomspace(least, NOISIEST, STEPS)
+    levels = np.geomspace(SINGLE / 64, NOISIEST, STEPS)
     low, high = 0, STEPS - 1
     while low < high:
         middle = (low + high) // 2
