@@ -154,3 +154,10 @@ def test_float32_positions_are_compared_within_their_error(scale: float) -> None
     found = recover_positions(rope, x, rotated_by_code(x, rope, ids[chosen]))
     np.testing.assert_array_equal(found.positions, ids[chosen])
     assert found.error.max() < 0.2
+
+
+def test_a_position_is_wrong_if_it_is_off_by_more_than_its_error() -> None:
+    known: dict[str, Any] = {"positions": np.array([0, 1.02, 2]), "axes": 1, "noise": 0.01}
+    for error, wrong in ((0.05, 0), (0.01, 1)):
+        found = ropecli.RecoveredPositions(error=np.full(3, error), **known)
+        assert ropecli.positions(found, lengths=[3]).wrong == wrong
