@@ -28,4 +28,4 @@ found
 rope = ropecli.Rotary(head_dim=64)
 q = np.random.default_rng(0).standard_normal((8, 2048, 64)).astype("float32")
 recovered = ropecli.recover_positions(rope, q, ropecli.rotate(q, rope, ids))
-ropecli.positions(recovered.positions, lengths=lengths, error=recovered.error)
+ropecli.positions(recovered, lengths=lengths)

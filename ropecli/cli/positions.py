@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ropecli.cli.command import Help, Section, argument, command, option, whole
+from ropecli.cli.command import Help, Section, argument, command, flag, option, whole
+from ropecli.cli.encoding import BASE, LAYOUT
 from ropecli.cli.options import EncodingOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
     from ropecli.checks.positions.check import PositionIds
+    from ropecli.cli.encoding import NamedRotary
 
 #: Headings of the options in the help.
 HELD = "What the rows hold"
@@ -41,9 +43,10 @@ class IdsOptions(OutputOptions):
 
         if self._suffix != ".npy":
             return super()._content(result, parameters, options)
-        array = result.ids if result.error is None else result.got
-        assert array is not None
-        return npy(array)
+        if result.error is None or result.got is None:
+            return npy(result.ids)
+        whole_numbers = (result.got == result.got.round()).all()
+        return npy(result.got.astype("int64") if whole_numbers else result.got)
 
 
 @command(
@@ -57,6 +60,7 @@ class IdsOptions(OutputOptions):
         "before": "after",
         "after": "before",
         "sequence_axis": "before",
+        "all_shown": "before",
         "tensor": "before",
         **dict.fromkeys(("dim", "base", "layout", "rotary_dim", "rope_type"), "before"),
     },
@@ -136,6 +140,9 @@ def positions(
     sequence_axis: int | None = option(
         "N", "Axis of the tokens. [default: the one before the last]", under=VECTORS
     ),
+    all_shown: bool = flag(
+        "--all-shown", "Fail if the vectors do not show a position.", under=VECTORS
+    ),
     rope: Annotated[
         EncodingOptions,
         Section("Encoding"),
@@ -156,7 +163,8 @@ def positions(
       ropecli positions --before q.npy --after q_rot.npy --model config.json
 
     Make position ids, check them, or recover them from vectors. Rows are packed or padded, shared
-    by ranks, chunks of a prefill, or have images in them. Exit code 1 if an id is wrong.
+    by ranks, chunks of a prefill, or have images in them. Exit code 1 if an id is wrong; not where
+    vectors do not show a position, unless --all-shown is given.
     """
     from ropecli.checks.positions.check import positions as judge
     from ropecli.files.load import read_layers, read_tensor
@@ -191,6 +199,7 @@ def positions(
         "divide": divide,
         "chunk_from": start,
         "chunk_to": stop,
+        "all_shown": all_shown,
     }
     if before is None or after is None:
         result = judge(read(ids), **asked)
@@ -204,11 +213,31 @@ def positions(
         named = rope.encoding(dim=x.shape[-1])
         output.note(*named.notes)
         with output.working():
-            longest = max(LONGEST, named.context or 0)
+            longest = rope.context or max(LONGEST, named.context or 0)
             found = recover_positions(named.rope, x, y, longest=longest)
-        result = judge(found.positions, error=found.error, **asked)
+        result = judge(found, **asked)
+        assumed = _assumed(rope, named)
+        if assumed and (result.unexplained or 0) > result.wrong:
+            raise ArgumentError(
+                f"no position explains the vectors of {result.unexplained:,} of {result.tokens:,} "
+                f"tokens; assumed: {assumed}",
+                "give the encoding with `model`, or `base` and `layout`",
+            )
+        if assumed and not rope.model:
+            output.note(f"assumed: {assumed}; --model, or --base and --layout, give the encoding")
     output.show(result, output.parameters(mrope=mrope))
     return result.passed
+
+
+def _assumed(rope: EncodingOptions, named: NamedRotary) -> str:
+    """Return what nobody said of the encoding."""
+    if named.layer is not None:
+        return "; ".join(named.layer.settings.assumed)
+    free = {
+        f"base {BASE:.0f}": rope.base is None and rope.inv_freq is None,
+        f"layout {LAYOUT}": rope.layout is None,
+    }
+    return ", ".join(name for name, is_free in free.items() if is_free)
 
 
 def _numbers(name: str, text: str | None) -> list[int] | None:

@@ -25,7 +25,7 @@ def as_json(result: PositionIds) -> dict[str, Any]:
     return {
         "tokens": result.tokens,
         "right": result.tokens - result.wrong - (result.uncertain or 0),
-        **fields(result, "wrong", "uncertain", "first_wrong", "cause"),
+        **fields(result, "wrong", "uncertain", "unexplained", "noise", "first_wrong", "cause"),
         **fields(result, "assumed", "reading", "scores_change", "notes"),
         "documents": [
             {"row": a, "start": b, "length": c, "right": not wrong}
@@ -38,23 +38,26 @@ def table(result: PositionIds) -> Table:
     """Return a row for each token, without padding."""
     row, token = np.nonzero(result.counted)
     columns: dict[str, Any] = {"row": row, "token": token}
-    for kind, by_axis in _ids(result).items():
+    errors = {} if result.error is None else {"error": _by_axis(result, result.error)}
+    for kind, by_axis in (_ids(result) | errors).items():
         for axis, ids in by_axis.items():
             columns["_".join(f"{kind} {axis}".split())] = ids[result.counted]
-    if result.error is not None:
-        columns["error"] = result.error[result.counted]
     return columns
 
 
 def _ids(result: PositionIds) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return expected ids and those given by axis, (rows, tokens); an only axis has no name."""
-    shape = result.expected.shape
-    names = result.axes or ("",)
+    """Return expected ids and those given by axis, (rows, tokens)."""
     return {
-        kind: dict(zip(names, np.moveaxis(ids.reshape(*shape[:2], -1), -1, 0), strict=True))
+        kind: _by_axis(result, ids)
         for kind, ids in (("expected", result.expected), ("got", result.got))
         if ids is not None
     }
+
+
+def _by_axis(result: PositionIds, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return values by axis, (rows, tokens); an only axis has no name."""
+    columns = np.moveaxis(values.reshape(*result.counted.shape, -1), -1, 0)
+    return dict(zip(result.axes or ("",), columns, strict=True))
 
 
 def page(result: PositionIds, screen: Screen) -> list[str]:
@@ -64,9 +67,9 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
         hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
     elif result.assumed:
         hints = screen.offer(f"Say what the rows hold, to judge them: {_what_to_say(result)}")
-    elif not result.passed:
+    elif result.wrong:
         hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
-    certainty = [] if result.error is None else [_certainty(result.error, result.uncertain)]
+    certainty = [] if result.error is None else [_certainty(result, result.error)]
     said = [*certainty, *_meaning(result), *result.notes]
     return paragraphs([_answer(result)], said, _documents(result, screen), hints)
 
@@ -80,24 +83,34 @@ def _answer(result: PositionIds) -> str:
         held += f", {padding:,} of padding"
     if result.reading:
         held += f"; {result.reading}"
+    if result.called_with and result.called_with > result.tokens:
+        held += f"; {result.tokens:,} of {result.called_with:,} tokens looked at"
     if result.got is None:
         ids = result.expected[result.counted]
         span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
         return f"{quantity(result.tokens, 'position id')} {span}: {held}"
-    what = "id" if result.error is None else "position"
     if result.assumed:
         return _runs(result)
-    if result.passed:
-        return f"PASS  all {quantity(result.tokens, what)} are right: {held}"
-    uncertain = result.uncertain or 0
-    if uncertain > result.wrong:
-        some = f"{uncertain:,} of {quantity(result.tokens, what)}"
-        more = f", and {result.wrong:,} wrong" if result.wrong else ""
-        return f"FAIL  {some} are uncertain{more}: none or several explain these vectors"
-    cause = result.cause or f"no mistake that is known gives these: {describe(result)}"
-    wrong = f"{result.wrong:,} of {quantity(result.tokens, what)}"
-    unknown = f", and {uncertain:,} uncertain" if uncertain else ""
-    return f"FAIL  {wrong} {'is' if result.wrong == 1 else 'are'} wrong{unknown}: {cause}"
+    all_of_them = quantity(result.tokens, "id" if result.error is None else "position")
+    uncertain, unexplained = result.uncertain or 0, result.unexplained or 0
+    wrong = f"{result.wrong:,} of {all_of_them} {'is' if result.wrong == 1 else 'are'} wrong"
+    if unexplained > result.wrong:
+        more = f", and {wrong}" if result.wrong else ""
+        return f"FAIL  no position explains the vectors of {unexplained:,} of {all_of_them}{more}"
+    if result.wrong:
+        cause = result.cause or f"no mistake that is known gives these: {describe(result)}"
+        unknown = f", and {uncertain:,} uncertain" if uncertain else ""
+        return f"FAIL  {wrong}{unknown}: {cause}"
+    if not uncertain:
+        return f"PASS  all {all_of_them} are right: {held}"
+    right = f"{result.tokens - uncertain:,} of {all_of_them} are right, "
+    right += f"{uncertain:,} {'is' if uncertain == 1 else 'are'} not shown"
+    if result.axes and result.error is not None:
+        shown = _by_axis(result, np.isfinite(result.error))
+        by_axis = (f"{axis} in {each[result.counted].sum():,}" for axis, each in shown.items())
+        right = f"right where shown ({', '.join(by_axis)} of {all_of_them})"
+    noise = f"by vectors with a noise of {result.noise:.1g} radians"
+    return f"{'PASS' if result.passed else 'FAIL'}  {right} {noise}: {held}"
 
 
 def _runs(result: PositionIds) -> str:
@@ -145,11 +158,13 @@ def _meaning(result: PositionIds) -> list[str]:
     return said
 
 
-def _certainty(error: NDArray[np.float64], uncertain: int | None) -> str:
+def _certainty(result: PositionIds, error: NDArray[np.float64]) -> str:
     known = error[np.isfinite(error)]
     said = [f"Positions are known to {known.max():.2g}"] if known.size else []
-    if uncertain:
+    if result.unexplained:
         said.append("Which RoPE rotated the others? `ropecli identify BEFORE AFTER`")
+    elif result.uncertain:
+        said.append("Fewer candidates (--context N) or more heads may show the others")
     return ". ".join(said)
 
 

@@ -17,20 +17,27 @@ MOST = 16  #: Positions that the page lists.
 
 def table(result: RecoveredPositions) -> Table:
     """Return a row for each token."""
-    values = result.positions.reshape(result.error.size, -1)
-    names = ["position"] if values.shape[1] == 1 else [f"axis_{i}" for i in range(values.shape[1])]
-    return {**dict(zip(names, values.T, strict=True)), "error": result.error.ravel()}
+    names = [f"_{axis}" for axis in range(result.axes)] if result.axes > 1 else [""]
+    both = {"axis" if result.axes > 1 else "position": result.positions, "error": result.error}
+    return {
+        kind + name: values.reshape(-1, result.axes)[:, axis]
+        for kind, values in both.items()
+        for axis, name in enumerate(names)
+    }
 
 
 def page(result: RecoveredPositions, _: Screen) -> list[str]:
     """Return how certain the positions are, and the first of them."""
-    known = np.isfinite(result.error)
-    answer = f"{np.count_nonzero(known):,} of {known.size:,} positions recovered"
+    known = np.isfinite(result.error).reshape(-1, result.axes)
+    answer = f"{len(known) - result.uncertain:,} of {len(known):,} positions recovered"
+    if result.uncertain and result.axes > 1:
+        by_axis = (f"axis {axis} of {count:,}" for axis, count in enumerate(known.sum(axis=0)))
+        answer += f" on all axes, {', '.join(by_axis)}"
     if known.any():
-        answer += f", known to {result.error[known].max():.2g}"
-    first = result.positions.reshape(result.error.size, -1)[:MOST]
+        answer += f", known to {result.error[np.isfinite(result.error)].max():.2g}"
+    first = result.positions.reshape(-1, result.axes)[:MOST]
     listed = ", ".join(" ".join(f"{each:.15g}" for each in row) for row in first)
-    return [answer, "", listed + (", ..." if known.size > MOST else "")]
+    return [answer, "", listed + (", ..." if len(known) > MOST else "")]
 
 
 VIEW = View(page=page, table=table)

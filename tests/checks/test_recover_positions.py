@@ -84,7 +84,7 @@ def test_other_rotations_are_uncertain() -> None:
     assert recover_positions(Rotary(head_dim=64, layout="half"), x, y).uncertain == 50
     assert recover_positions(Rotary(head_dim=64, base=20_000.0), x, y).uncertain == 50
     assert recover_positions(PLAIN, x, np.zeros_like(y)).uncertain == 50
-    y[0, 3] = np.nan
+    y[:, 3] = np.nan
     assert np.isinf(recover_positions(PLAIN, x, y).error).nonzero()[0].tolist() == [3]
 
 
@@ -109,7 +109,7 @@ def test_text_has_one_position_on_all_axes() -> None:
     x = np.random.default_rng(1).standard_normal((20, 64))
     found = recover_positions(rope, x, rotate(x, rope, np.repeat(np.arange(20)[:, None], 3, 1)))
     for lengths in (None, [20]):
-        judged = ropecli.positions(found.positions, error=found.error, lengths=lengths)
+        judged = ropecli.positions(found, lengths=lengths)
         assert judged.passed
         assert judged.expected.shape == (1, 20, 3)
 
@@ -122,11 +122,11 @@ def test_wrong_positions_on_several_axes_are_named(axes: int, where: str) -> Non
     points[9:, 1] += axes == 3
     x = np.random.default_rng(1).standard_normal((16, 64))
     found = recover_positions(rope, x, rotate(x, rope, points))
-    judged = ropecli.positions(found.positions, error=found.error)
+    judged = ropecli.positions(found)
     assert str(judged.cause).startswith(f"off by one in {where} from token 9 on, too large")
-    assert len(judged.table()) == 3 + 2 * axes
+    assert len(judged.table()) == 2 + 3 * axes
     assert judged.figure().axes
-    same = ropecli.positions(np.repeat(np.arange(16)[:, None], axes, 1) * 0.0, error=found.error)
+    same = ropecli.positions(recover_positions(rope, x, x))
     assert str(same.cause).startswith("all of them are 0")
 
 
@@ -134,13 +134,22 @@ def test_uncertain_positions_are_neither_right_nor_wrong() -> None:
     x, y = turned(PLAIN, np.arange(8))
     y[:, 5] = 0
     found = recover_positions(PLAIN, x, y)
-    judged = ropecli.positions(found.positions, lengths=[8], error=found.error)
-    assert (judged.wrong, judged.uncertain, judged.passed) == (0, 1, False)
-    assert str(judged).startswith("FAIL  1 of 8 positions are uncertain")
-    y[:, 5] = y[:, 6]
-    y[:, 1:4] = 0
-    found = recover_positions(PLAIN, x, y)
-    judged = ropecli.positions(found.positions, lengths=[8], error=found.error)
+    judged = ropecli.positions(found, lengths=[8])
+    assert (judged.wrong, judged.uncertain, judged.unexplained, judged.passed) == (0, 1, 0, True)
+    assert str(judged).startswith("PASS  7 of 8 positions are right, 1 is not shown by vectors")
+    strict = ropecli.positions(found, lengths=[8], all_shown=True)
+    assert not strict.passed
+    assert str(strict).startswith("FAIL  7 of 8 positions are right, 1 is not shown by vectors")
+    with pytest.raises(ArgumentError, match="the vectors show no position"):
+        ropecli.positions(recover_positions(PLAIN, x, np.zeros_like(y)), lengths=[8])
+
+
+def test_vectors_of_another_rope_are_unexplained() -> None:
+    x, y = turned(PLAIN, np.arange(8))
+    y[:, 1:6] = x[:, 1:6, ::-1]
+    judged = ropecli.positions(recover_positions(PLAIN, x, y), lengths=[8])
+    assert (judged.wrong, judged.uncertain, judged.unexplained, judged.passed) == (0, 5, 5, False)
+    assert str(judged).startswith("FAIL  no position explains the vectors of 5 of 8 positions")
     assert "ropecli identify BEFORE AFTER" in str(judged)
 
 
@@ -148,11 +157,11 @@ def test_recovered_positions_are_judged() -> None:
     positions = np.arange(64)
     positions[17:] += 1
     found = recover_positions(PLAIN, *turned(PLAIN, positions))
-    judged = ropecli.positions(found.positions, lengths=[64], error=found.error)
+    judged = ropecli.positions(found, lengths=[64])
     assert str(judged.cause).startswith("off by one from token 17 on, too large")
     assert judged.uncertain == 0
     scaled = recover_positions(PLAIN, *turned(PLAIN, np.arange(64) / 4))
-    judged = ropecli.positions(scaled.positions, lengths=[64], error=scaled.error)
+    judged = ropecli.positions(scaled, lengths=[64])
     assert str(judged.cause).startswith("positions are multiplied by 0.25")
 
 

@@ -121,7 +121,7 @@ PAGES = {
         "ids.npy --lengths 2",
         "ids.npy -q",
         "--grid 1,4,6 --text 3,2 --mrope qwen2-vl",
-        "--before before.npy --after after.npy --dim 4",
+        "--before before.npy --after after.npy --base 1e4 --layout interleaved --context 99",
     ],
     "precision": [
         "--dim 8 --context 70000",

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.arrays import Index, Mask
+from ropecli.arrays import Array, Index, Mask
 from ropecli.checks.positions.parts import Part
 from ropecli.checks.positions.rows import Held, count_tokens
 
@@ -30,31 +30,33 @@ def cause_of(
     asked: Held,
     part: Part,
     axes: tuple[str, ...],
+    error: Array,
 ) -> str | None:
     """Return what went wrong with ids; None if no mistake that is known gives them.
 
-    `document` numbers the documents of tokens, counted on from row to row; -1 for padding.
+    `document` numbers the documents of tokens, counted on from row to row; -1 for padding. `error`
+    is that of each id.
     """
     counted = document >= 0
-    wrong = counted & differ(got, expected)
+    wrong = counted & differ(got, expected, error)
     rows = wrong.any(axis=1)
     everywhere, named, by_document = list[str](), list[str](), dict[int, str]()
     faulty = np.unique(document[wrong])
     for sentence, ids in _mistakes(expected, asked, part):
-        apart = counted & differ(got, ids)
+        apart = counted & differ(got, ids, error)
         if not apart[rows].any():
             (named if apart.any() else everywhere).append(sentence)
         for number in np.setdiff1d(faulty, document[apart]).tolist():
             by_document.setdefault(number, sentence)
     if named := everywhere or named:
         return named[0] if len(named) == 1 else _either(named)
-    form = _form(got[rows], expected[rows], document[rows], axes)
+    form = _form(got[rows], expected[rows], document[rows], axes, error[rows])
     if form is not None or len(faulty) < 2:
         return form
     for number in faulty.tolist():
         row = (document == number).any(axis=1)
         own = np.where(document[row] == number, document[row], -1)
-        said = by_document.get(number) or _form(got[row], expected[row], own, axes)
+        said = by_document.get(number) or _form(got[row], expected[row], own, axes, error[row])
         if said is None:
             return None
         by_document[number] = said
@@ -81,12 +83,12 @@ def _by_document(causes: dict[int, str]) -> str | None:
     return "; ".join(said)
 
 
-def differ(a: NDArray[Any], b: NDArray[Any]) -> Mask:
-    """Return True for tokens whose ids differ on any axis, (rows, tokens).
+def differ(a: NDArray[Any], b: NDArray[Any], error: Array | float = 0.0) -> Mask:
+    """Return True for tokens whose ids differ on any axis by more than their error, (rows, tokens).
 
     Ids of b without axes are the same on all of them.
     """
-    apart = np.not_equal(a, b if b.ndim == a.ndim else b[..., None])
+    apart = np.abs(a - (b if b.ndim == a.ndim else b[..., None])) > error
     return np.asarray(apart.reshape(*apart.shape[:2], -1).any(axis=2))
 
 
@@ -112,26 +114,33 @@ def _mistakes(
 
 
 def _form(
-    got: NDArray[Any], expected: NDArray[Any], document: Index, axes: tuple[str, ...]
+    got: NDArray[Any],
+    expected: NDArray[Any],
+    document: Index,
+    axes: tuple[str, ...],
+    error: Array,
 ) -> str | None:
     """Return what wrong ids are next to the right ones, if a sentence has it."""
     counted = document >= 0
-    wrong = counted & differ(got, expected)
+    wrong = counted & differ(got, expected, error)
     return (
-        _boundaries(got, expected, document)
-        or _held(got[counted], expected[counted])
-        or _same_difference(got - expected, wrong, axes)
-        or _same_ratio(got[wrong], expected[wrong])
+        _boundaries(got, expected, document, error)
+        or _held(got[counted], expected[counted], error[counted])
+        or _same_difference(got - expected, wrong, axes, error)
+        or _same_ratio(got[wrong], expected[wrong], error[wrong])
     )
 
 
-def _boundaries(got: NDArray[Any], expected: NDArray[Any], document: Index) -> str | None:
+def _boundaries(
+    got: NDArray[Any], expected: NDArray[Any], document: Index, error: Array
+) -> str | None:
     """Return which documents do not begin with 0, or what else does, if ids count in ones."""
     counted = document >= 0
     if got.ndim > 2 or not counted.all():
         return None
     begins = got == 0
-    if not begins[:, 0].all() or differ(got, count_tokens(np.cumsum(begins, axis=1))).any():
+    count = count_tokens(np.cumsum(begins, axis=1))
+    if not begins[:, 0].all() or differ(got, count, error).any():
         return None
     missed, more = np.argwhere(~begins & (expected == 0)), np.argwhere(begins & (expected != 0))
     said = []
@@ -144,35 +153,39 @@ def _boundaries(got: NDArray[Any], expected: NDArray[Any], document: Index) -> s
     return ", and ".join(said) or None
 
 
-def _held(got: NDArray[Any], expected: NDArray[Any]) -> str | None:
+def _held(got: NDArray[Any], expected: NDArray[Any], error: Array) -> str | None:
     """Return at what ids are held, if all beyond it are the same."""
-    most = got.max()
-    if (got != np.minimum(expected, most)).any() or (got == most).sum() < 2:
+    most = np.nanmax(got)
+    off = np.abs(got - np.minimum(expected, most)) > error
+    if off.any() or (got == most).sum() < 2:
         return None
     return f"ids are held at {most:,.15g}, the largest"
 
 
-def _same_ratio(got: NDArray[Any], expected: NDArray[Any]) -> str | None:
+def _same_ratio(got: NDArray[Any], expected: NDArray[Any], error: Array) -> str | None:
     """Return the factor that is between ids and the right ones, where there is one."""
-    theirs, right = got.ravel(), expected.ravel().astype(np.float64)
-    moved = right != 0
-    if len(np.unique(right)) < 2 or (theirs[~moved] != 0).any():
+    shown = np.isfinite(got)
+    theirs, right = got[shown], expected[shown].astype(np.float64)
+    if len(np.unique(right)) < 2:
         return None
-    ratio = theirs[moved] / right[moved]
-    factor = float(np.median(ratio))
-    # Recovered positions are known to a hundredth of one or so, of at least 1.
-    if np.abs(ratio - factor).max() > 0.01 * abs(factor) or abs(factor - 1) < 0.01:
+    factor = float(np.median(theirs[right != 0] / right[right != 0]))
+    off = np.abs(theirs - factor * right)
+    if (off > 0.01 * np.abs(factor * right) + error[shown]).any() or abs(factor - 1) < 0.01:
         return None
     return f"positions are multiplied by {factor:.4g}"
 
 
-def _same_difference(apart: NDArray[Any], wrong: Mask, axes: tuple[str, ...]) -> str | None:
+def _same_difference(
+    apart: NDArray[Any], wrong: Mask, axes: tuple[str, ...], error: Array
+) -> str | None:
     """Return by how much ids are off, if all that are wrong are off by the same, and where."""
-    off = apart.reshape(*wrong.shape, -1)[wrong]
-    moved = np.flatnonzero(off[0])
-    if (off != off[0]).any() or np.ptp(off[0, moved]):
+    off, error = (each.reshape(*wrong.shape, -1)[wrong] for each in (apart, error))
+    shown = [each[np.isfinite(each)] for each in off.T]
+    steps = np.array([np.median(each) if each.size else 0 for each in shown])
+    moved = np.flatnonzero(steps)
+    if (np.abs(off - steps) > error).any() or np.ptp(steps[moved]):
         return None
-    step = float(off[0, moved[0]])
+    step = float(steps[moved[0]])
     size = "one" if abs(step) == 1 else f"{abs(step):,.15g}"
     sense = "too large" if step > 0 else "too small"
     on = f" in {', '.join(axes[axis] for axis in moved)}" if len(moved) < off.shape[1] else ""

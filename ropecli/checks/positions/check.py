@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import Index, as_array
+from ropecli.arrays import Index, Mask, as_array
 from ropecli.checks.positions.causes import cause_of, differ
 from ropecli.checks.positions.parts import DIVIDED, WHOLE, Chunk, Part, Share, parts_of
+from ropecli.checks.positions.recover import RecoveredPositions
 from ropecli.checks.positions.rows import (
     Documents,
     Held,
@@ -52,7 +53,11 @@ class PositionIds(Drawable, view="positions"):
     documents: Documents  #: In the order of rows and tokens.
     wrong_in: NDArray[np.int64]  #: Tokens of each document whose id is wrong.
     cause: str | None  #: What went wrong, with the first wrong id; None if nothing, or not known.
-    error: NDArray[np.float64] | None = None  #: Of recovered positions, inf where uncertain.
+    #: Of recovered positions, in the shape of `got`; infinite or NaN where not shown.
+    error: NDArray[np.float64] | None = None
+    noise: float | None = None  #: Of the vectors that positions were recovered from, in radians.
+    all_shown: bool = False  #: True if a position that is not shown fails.
+    called_with: int | None = None  #: Tokens of a model's calls, of which some were looked at.
     assumed: bool = False  #: Documents begin where ids are 0, since nothing says where they do.
     reading: str | None = None  #: What nobody said, where ids show it: how ranks or engines count.
     scores_change: bool | None = None  #: Whether distances inside documents are wrong.
@@ -76,15 +81,22 @@ class PositionIds(Drawable, view="positions"):
 
     @property
     def passed(self) -> bool:
-        """True if no id is wrong or uncertain."""
-        return self.wrong == 0 and not self.uncertain
+        """True if no id is wrong or unexplained, nor uncertain if all must be shown."""
+        return not (self.wrong or self.unexplained or (self.all_shown and self.uncertain))
 
     @property
     def uncertain(self) -> int | None:
-        """Tokens whose position the vectors do not show, neither right nor wrong; else None."""
-        if self.error is None:
-            return None
-        return int(np.count_nonzero(self.counted & ~np.isfinite(self.error)))
+        """Tokens whose position the vectors do not show on some axis, none of it wrong; or None."""
+        return None if self.error is None else self._count(~np.isfinite(self.error))
+
+    @property
+    def unexplained(self) -> int | None:
+        """Those of them whose vectors no position explains, as of another encoding; or None."""
+        return None if self.error is None else self._count(np.isnan(self.error))
+
+    def _count(self, where: Mask) -> int:
+        some = where.reshape(*self.counted.shape, -1).any(axis=2)
+        return int(np.count_nonzero(some & self.counted & ~self.is_wrong))
 
     @property
     def first_wrong(self) -> WrongId | None:
@@ -92,8 +104,11 @@ class PositionIds(Drawable, view="positions"):
         if self.got is None or not self.wrong:
             return None
         row, token = np.unravel_index(int(self.is_wrong.argmax()), self.is_wrong.shape)
-        got, expected = (np.atleast_1d(ids[row, token]) for ids in (self.got, self.expected))
-        axis = int((got != expected).argmax())
+        error = np.zeros(self.got.shape) if self.error is None else self.error
+        got, expected, most = (
+            np.atleast_1d(ids[row, token]) for ids in (self.got, self.expected, error)
+        )
+        axis = int((np.abs(got - expected) > most).argmax())
         return WrongId(
             row=int(row),
             token=int(token),
@@ -104,7 +119,7 @@ class PositionIds(Drawable, view="positions"):
 
 
 def positions(
-    ids: ArrayLike | None = None,
+    ids: ArrayLike | RecoveredPositions | None = None,
     *,
     lengths: Sequence[int] | Sequence[Sequence[int]] | None = None,
     cu_seqlens: ArrayLike | None = None,
@@ -125,7 +140,7 @@ def positions(
     divide: str | None = None,
     chunk_from: int | None = None,
     chunk_to: int | None = None,
-    error: NDArray[np.float64] | None = None,
+    all_shown: bool = False,
 ) -> PositionIds:
     """Make the position ids that rows of tokens ask for, and judge those that are given.
 
@@ -138,7 +153,8 @@ def positions(
     Args:
         ids: Position ids, whole numbers of any dtype, (tokens,) or (rows, tokens); of grids
             (axes, tokens), (axes, rows, tokens), or with the axes last. A fourth axis is the text's
-            count, first, as in Transformers, or zeros, last, as in llama.cpp.
+            count, first, as in Transformers, or zeros, last, as in llama.cpp. What
+            `recover_positions` returns is wrong where it is off by more than its error.
         lengths: Tokens of each document of one packed row, or a list of them for each row.
         cu_seqlens: The same as cumulative lengths, [0, 5, 8, 16].
         row_length: Tokens of each row of lengths or cu_seqlens, with the padding at its end.
@@ -161,10 +177,10 @@ def positions(
         divide: What ranks share: each of the "documents", or the "row".
         chunk_from: First token of a chunk of each row.
         chunk_to: First token after it; the end of the row by default.
-        error: Of positions from `recover_positions`, in the shape of ids.
+        all_shown: Whether recovered positions fail where the vectors do not show them.
 
     Raises:
-        ArgumentError: Values that do not fit each other.
+        ArgumentError: Values that do not fit each other, or vectors that show no position at all.
         ArgumentTypeError: Not whole numbers.
     """
     for name, is_given, other, value in (
@@ -198,47 +214,52 @@ def positions(
     )
     if grids is not None:
         made = vision(grids, mrope, asked, text=text, seconds=seconds, config=config, stack=stack)
-        readings = made.readings(stack, None if ids is None else np.shape(ids))
+        readings = made.readings(stack, None if ids is None else _shape(ids))
         notes = made.notes(given_seconds=seconds != 1, has_config=config is not None)
-        return _first_that_fits(ids, readings, parts, error, notes)
+        return _first_that_fits(ids, readings, parts, notes, all_shown)
     if asked is not None:
         notes = asked.notes() if mask is not None and tokens is None else ()
-        return _first_that_fits(ids, [(asked, None)], parts, error, notes)
+        return _first_that_fits(ids, [(asked, None)], parts, notes, all_shown)
     if ids is None:
         raise ArgumentError(
             "nothing says what the rows hold",
             "give lengths, cu_seqlens, mask, tokens or grids, or ids to judge",
         )
-    shape = np.shape(as_array("ids", ids) if error is None else error)
+    shape = _shape(ids)[: 2 if isinstance(ids, RecoveredPositions) else None]
     if len(shape) not in (1, 2) or not np.prod(shape):
         raise ArgumentError(
             f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
         )
     count, held = (1, *shape)[-2:]
-    if parts == [WHOLE] and error is None:
+    if parts == [WHOLE] and not isinstance(ids, RecoveredPositions):
         runs = of_runs(np.atleast_2d(whole("ids", ids)))
         if runs is not None:
             return replace(judge(ids, runs), assumed=True)
     start = parts[0].start if isinstance(parts[0], Chunk) else 0
     asked = one_document(count, parts[0].row_length(held), start)
     notes = ("assumed: each row is one document",)
-    return _first_that_fits(ids, [(asked, None)], parts, error, notes)
+    return _first_that_fits(ids, [(asked, None)], parts, notes, all_shown)
 
 
 Readings = Sequence[tuple[Rows, str | None]]
 
 
 def _first_that_fits(
-    ids: ArrayLike | None,
+    ids: ArrayLike | RecoveredPositions | None,
     rows: Readings,
     parts: Sequence[Part],
-    error: NDArray[np.float64] | None,
     notes: tuple[str, ...],
+    all_shown: bool,
 ) -> PositionIds:
     """Judge ids by each reading of the rows and of the part, until one fits; else by the first.
 
     The reading is named where it is not the only one that makes a difference.
     """
+    if isinstance(ids, RecoveredPositions) and np.isinf(ids.error).all():
+        raise ArgumentError(
+            f"the vectors show no position: their angles have a noise of {ids.noise:.1g} radians",
+            "look among fewer positions (longest, --context), or at more heads",
+        )
     found: list[PositionIds] = []
     refused: ArgumentError | None = None
     for part, (asked, name) in product(parts, rows):
@@ -246,13 +267,13 @@ def _first_that_fits(
         if divide == DIVIDED[0] and asked.is_one:
             continue  # the same as the row
         try:
-            made = judge(ids, asked, part, error=error)
+            made = judge(ids, asked, part)
         except ArgumentError as refusal:
             refused = refusal
             continue
         said = [f"{_DIVIDED[divide]} is divided"] if divide and not asked.is_one else []
         reading = ", and ".join(said + ([name] if name else [])) or None
-        found.append(replace(made, reading=reading, notes=notes))
+        found.append(replace(made, reading=reading, notes=notes, all_shown=all_shown))
         if made.passed:
             return found[-1]
     if not found:
@@ -265,24 +286,24 @@ _DIVIDED = {"documents": "each document", "row": "the row"}
 
 
 def judge(
-    ids: ArrayLike | None,
-    asked: Held,
-    part: Part = WHOLE,
-    *,
-    error: NDArray[np.float64] | None = None,
+    ids: ArrayLike | RecoveredPositions | None, asked: Held, part: Part = WHOLE
 ) -> PositionIds:
     """Compare ids with those that rows ask for; arguments as in `positions`."""
     index = part.index(asked)
     document, expected = asked.document[index], asked.ids[index]
     counted = document >= 0
     is_wrong = np.zeros_like(counted)
-    got = None
-    if ids is not None:
-        got, expected = _match_shapes(ids, expected, error)
-        is_wrong = counted & differ(got, expected)
-    if error is not None:
-        error = _as_tokens(error, counted.shape)
-        is_wrong &= np.isfinite(error)
+    got, error, noise = None, np.zeros(1), None
+    if isinstance(ids, RecoveredPositions):
+        noise, (got, error) = ids.noise, ids.by_row
+        if expected.ndim == 2 and ids.axes > 1:  # text has the same position on all axes
+            expected = np.repeat(expected[..., None], ids.axes, axis=-1)
+        if got.shape != expected.shape:
+            raise ArgumentError(f"positions must have shape {expected.shape}, got {got.shape}")
+    elif ids is not None:
+        got, expected = _match_shapes(ids, expected)
+    if got is not None:
+        is_wrong = counted & differ(got, expected, error)
     axes = axis_names(asked, expected)
     documents = asked.documents
     number = np.where(counted, document + np.searchsorted(documents.row, _rows_of(document)), -1)
@@ -295,16 +316,21 @@ def judge(
         documents=documents,
         wrong_in=np.bincount(number[is_wrong], minlength=len(documents.row)),
         cause=None,
-        error=error,
+        error=None if noise is None else error,
+        noise=noise,
     )
     if got is None or not found.wrong:
         return found
-    shown = number if error is None else np.where(np.isfinite(error), number, -1)
-    cause = cause_of(got, expected, shown, asked, part, axes)
+    error = np.broadcast_to(error, got.shape)
+    shown = np.isfinite(error).reshape(*counted.shape, -1)
+    some, every = (np.where(each, number, -1) for each in (shown.any(axis=2), shown.all(axis=2)))
+    cause = cause_of(got, expected, some, asked, part, axes, error)
     return replace(
         found,
         cause=None if cause is None else f"{cause}: {describe(found)}",
-        scores_change=_scores_change(got - expected, shown) if part == WHOLE else None,
+        scores_change=_scores_change(got - expected, every)
+        if part == WHOLE and (every >= 0).any()
+        else None,
     )
 
 
@@ -342,16 +368,16 @@ def axis_names(asked: Held, expected: NDArray[Any]) -> tuple[str, ...]:
     return AXES if count == len(AXES) else tuple(f"axis {axis}" for axis in range(count))
 
 
-def _match_shapes(
-    ids: ArrayLike, expected: Index, error: NDArray[np.float64] | None
-) -> tuple[NDArray[Any], Index]:
+def _shape(ids: ArrayLike | RecoveredPositions) -> tuple[int, ...]:
+    """Return the shape of ids; recovered ones are (rows, tokens), or (rows, tokens, axes)."""
+    if isinstance(ids, RecoveredPositions):
+        return ids.by_row[0].shape
+    return as_array("ids", ids).shape
+
+
+def _match_shapes(ids: ArrayLike, expected: Index) -> tuple[NDArray[Any], Index]:
     """Return ids and expected ones in one shape: the axes of ids may be first or last."""
-    array = as_array("ids", ids)
-    if error is None and expected.dtype.kind == "i":
-        array = whole("ids", ids)
-    if error is not None and expected.ndim == 2 and array.ndim > error.ndim:
-        # Text has the same position on all axes.
-        expected = np.repeat(expected[..., None], array.shape[-1], axis=-1)
+    array = whole("ids", ids) if expected.dtype.kind == "i" else as_array("ids", ids)
     given, last = array.shape, expected.shape
     rows, tokens, *axes = last
     first = [(*axes, rows, tokens), *[(*axes, tokens)] * (rows == 1)]
@@ -366,11 +392,3 @@ def _match_shapes(
             f"give them as (axes, rows, tokens), {(*axes, rows, tokens)}",
         )
     return readings[0], expected
-
-
-def _as_tokens(error: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return errors as (rows, tokens)."""
-    found = np.asarray(error, np.float64)
-    if found.size != np.prod(shape):
-        raise ArgumentError(f"error must have shape {shape}, got {found.shape}")
-    return found.reshape(shape)

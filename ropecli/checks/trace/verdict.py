@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ropecli.checks.identify.precision import FULL
 from ropecli.checks.identify.recover import Identification, identify_rows
 from ropecli.checks.positions.check import PositionIds
 from ropecli.checks.positions.check import judge as judge_positions
-from ropecli.checks.positions.recover import recover_positions
+from ropecli.checks.positions.recover import RecoveredPositions, recover_positions
 from ropecli.checks.positions.rows import Called
 from ropecli.checks.trace.differences import EXPECTED, differences_of
 from ropecli.checks.trace.tensors import (
@@ -33,6 +34,7 @@ from ropecli.checks.trace.tensors import (
 )
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.models.architectures import architecture
+from ropecli.models.load import load_model
 from ropecli.models.model import Layer, Model
 from ropecli.models.parts import parts
 from ropecli.results import Result
@@ -83,13 +85,14 @@ class Recording:
         """
         return judge(self, expected)
 
-    def positions(self, expected: Rotary | Model) -> dict[str, PositionIds]:
+    def positions(self, expected: Any) -> dict[str, PositionIds]:
         """Recover the positions that queries and keys were rotated by, next to those of the calls.
 
         They are named after the module that scores them, as "layers.0.self_attn.query".
 
         Args:
-            expected: The encoding of all layers, or a model from `load_model`.
+            expected: The encoding of all layers, a model from `load_model`, or the watched model
+                itself, if it has the `config` of a model of Transformers.
 
         Raises:
             ArgumentError: Nothing was seen, or no layer rotates.
@@ -202,29 +205,39 @@ class Trace(Result, view="trace"):
         return not self.faults and all(layer.agrees is not False for layer in self.layers)
 
 
-def recovered_positions(seen: Recording, expected: Rotary | Model) -> dict[str, PositionIds]:
+def recovered_positions(seen: Recording, expected: object) -> dict[str, PositionIds]:
     """Recover the positions of each layer; arguments as in `Recording.positions`."""
     judgement = _Judgement(seen=seen, expected=_check_expected(expected))
-    found = {}
+    total, found = sum(call.sequences * call.count for call in seen.calls), {}
     for module, both in seen._rotated_vectors().items():
         rope = judgement.rope_of(judgement.kinds(layer_index(module), None)[0])
         if rope is None:
             continue
         for role, vectors in both.items():
             calls = judgement.calls(vectors)
-            each_call = [
-                recover_positions(rope.at_length(call.length), *join_vectors([each], rope))
-                for each, call in zip(vectors, calls, strict=True)
-            ]
-            found[f"{module}.{role}".lstrip(".")] = judge_positions(
-                np.concatenate([each.positions for each in each_call]),
-                Called(
-                    ids=join_positions(calls).astype(np.int64)[None],
-                    calls=_number_sequences(calls),
-                ),
-                error=np.concatenate([each.error for each in each_call]),
+            asked = Called(
+                ids=join_positions(calls).astype(np.int64)[None], calls=_number_sequences(calls)
             )
+            judged = judge_positions(_recover(rope, vectors, calls), asked)
+            found[f"{module}.{role}".lstrip(".")] = replace(judged, called_with=total)
     return found
+
+
+def _recover(
+    rope: Rotary, vectors: Sequence[Vectors], calls: Sequence[ModelCall]
+) -> RecoveredPositions:
+    """Recover the positions of calls in a row, all together where they have the same table."""
+    tables = [rope.at_length(call.length) for call in calls]
+    parts = [
+        recover_positions(table, *join_vectors([vectors[i] for i in each], rope))
+        for table, each in groupby(range(len(calls)), key=tables.__getitem__)
+    ]
+    return replace(
+        parts[0],
+        positions=np.concatenate([each.positions for each in parts]),
+        error=np.concatenate([each.error for each in parts]),
+        noise=max(each.noise for each in parts),
+    )
 
 
 def _number_sequences(calls: Sequence[ModelCall]) -> NDArray[np.int64]:
@@ -233,7 +246,9 @@ def _number_sequences(calls: Sequence[ModelCall]) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(lengths)), lengths)
 
 
-def _check_expected(expected: object) -> Rotary | Model:
+def _check_expected(expected: Any) -> Rotary | Model:
+    if hasattr(getattr(expected, "config", None), "to_dict"):
+        return load_model(expected.config.to_dict())
     if isinstance(expected, Rotary | Model):
         return expected
     raise ArgumentTypeError(f"expected must be a Rotary or a Model, got {type(expected).__name__}")
