@@ -229,7 +229,7 @@ def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
     out, _ = read_output(*words, code=code, FORCE_COLOR="1", NO_COLOR="1")
     assert not re.search(r"\x1b\[[\d;]*[349]\d", out)  # bold is not a colour
     out, _ = read_output(*words, code=code, FORCE_COLOR="1")
-    has_verdict = command in {"verify", "check", "permute", "positions", "scores", "trace"}
+    has_verdict = command in {"verify", "check", "permute", "positions", "trace"}
     assert ("\x1b[" in out) == has_verdict
 
 

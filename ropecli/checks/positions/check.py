@@ -53,8 +53,7 @@ class PositionIds(Drawable, view="positions"):
     documents: Documents  #: In the order of rows and tokens.
     wrong_in: NDArray[np.int64]  #: Tokens of each document whose id is wrong.
     cause: str | None  #: What went wrong, with the first wrong id; None if nothing, or not known.
-    #: Of recovered positions, in the shape of `got`; infinite or NaN where not shown.
-    error: NDArray[np.float64] | None = None
+    error: NDArray[np.float64] | None = None  #: Of recovered positions; not finite where not shown.
     noise: float | None = None  #: Of the vectors that positions were recovered from, in radians.
     all_shown: bool = False  #: True if a position that is not shown fails.
     called_with: int | None = None  #: Tokens of a model's calls, of which some were looked at.

@@ -45,13 +45,13 @@ OUTLYING = 100.0  #: A row that leaves so many times the median of squares shows
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecoveredPositions(Result, view="recovered"):
-    """Positions that vectors were rotated by."""
+    """Positions that vectors were rotated by.
 
-    #: (tokens,) or (rows, tokens), with several axes these last; NaN where vectors do not show it.
-    positions: NDArray[np.float64]
-    #: How far each may be off, in the same shape: infinite where several positions explain the
-    #: vectors, NaN where none does.
-    error: NDArray[np.float64]
+    Errors are infinite where several positions explain the vectors, and NaN where none does.
+    """
+
+    positions: NDArray[np.float64]  #: (tokens,) or (rows, tokens), with axes last; NaN: not shown.
+    error: NDArray[np.float64]  #: How far each may be off, in the same shape.
     axes: int  #: Coordinates of a position.
     noise: float  #: Standard error of the angles of all vectors, in radians.
 
