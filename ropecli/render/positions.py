@@ -119,12 +119,12 @@ def _runs(result: PositionIds) -> str:
     padding = result.counted.size - result.tokens
     padded = f", and the {padding:,} tokens of 0 or 1 around them are padding" if padding else ""
     first = int(result.expected.flat[0])
+    tokens = quantity(result.tokens, "id" if result.error is None else "position")
     if first and not padding:
-        tokens = quantity(result.tokens, "id")
         return f"{tokens} that count from {first:,}: right if this is a chunk from there on"
     if count == rows:
         each = "the row is" if rows == 1 else "each row is"
-        held = f"{quantity(result.tokens, 'id')} that count from 0 in {quantity(rows, 'row')}"
+        held = f"{tokens} that count from 0 in {quantity(rows, 'row')}"
         return f"{held}: right if {each} one document{padded}"
     begins = [f"{each:,}" for each in result.documents.start[:MOST_DOCUMENTS].tolist()]
     where = f"at tokens {', '.join(begins)}" + (", ..." if count > len(begins) else "")

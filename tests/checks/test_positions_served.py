@@ -157,12 +157,24 @@ def test_ids_alone_are_asked_about() -> None:
     one = ropecli.positions(np.arange(4))
     assert one.assumed
     assert "4 ids that count from 0 in 1 row: right if the row is one document" in str(one)
-    chunk = ropecli.positions([[7, 8, 9]] * 2)
+    chunk = ropecli.positions([[2, 3, 4]] * 2)
     assert chunk.assumed
-    assert "6 ids that count from 7: right if this is a chunk from there on" in str(chunk)
+    assert "6 ids that count from 2: right if this is a chunk from there on" in str(chunk)
     assert not ropecli.positions([0, 1, 3, 4]).assumed
     assert not ropecli.positions([[7, 8], [8, 9]]).assumed
     assert not ropecli.positions(PACKED, lengths=LENGTHS).assumed
+
+
+def test_vectors_of_a_packed_row_are_asked_about() -> None:
+    """Right vectors do not fail because nobody says where documents begin."""
+    rope, x = ropecli.Rotary(head_dim=64), np.random.default_rng(0).standard_normal((4, 16, 64))
+    found = ropecli.recover_positions(rope, x, ropecli.rotate(x, rope, np.array(PACKED)))
+    judged = ropecli.positions(found)
+    assert judged.assumed
+    assert judged.passed
+    assert "3 runs that start at 0" in str(judged)
+    chunk = ropecli.recover_positions(rope, x, ropecli.rotate(x, rope, np.arange(5, 21)))
+    assert "16 positions that count from 5" in str(ropecli.positions(chunk))
 
 
 @pytest.mark.parametrize(

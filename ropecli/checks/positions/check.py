@@ -230,10 +230,10 @@ def positions(
             f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
         )
     count, held = (1, *shape)[-2:]
-    if parts == [WHOLE] and not isinstance(ids, RecoveredPositions):
-        runs = of_runs(np.atleast_2d(whole("ids", ids)))
+    if parts == [WHOLE] and (numbers := _whole_ids(ids)) is not None:
+        runs = of_runs(numbers)
         if runs is not None:
-            return replace(judge(ids, runs), assumed=True)
+            return replace(judge(ids, runs, Chunk(start=runs.start)), assumed=True)
     start = parts[0].start if isinstance(parts[0], Chunk) else 0
     asked = one_document(count, parts[0].row_length(held), start)
     notes = ("assumed: each row is one document",)
@@ -372,6 +372,16 @@ def _shape(ids: ArrayLike | RecoveredPositions) -> tuple[int, ...]:
     if isinstance(ids, RecoveredPositions):
         return ids.by_row[0].shape
     return as_array("ids", ids).shape
+
+
+def _whole_ids(ids: ArrayLike | RecoveredPositions) -> Index | None:
+    """Return ids as (rows, tokens); None of recovered ones that are not all whole."""
+    if not isinstance(ids, RecoveredPositions):
+        return np.atleast_2d(whole("ids", ids))
+    numbers = ids.by_row[0]
+    if ids.axes > 1 or (numbers != np.round(numbers)).any():
+        return None
+    return numbers.astype(np.int64)
 
 
 def _match_shapes(ids: ArrayLike, expected: Index) -> tuple[NDArray[Any], Index]:
