@@ -352,3 +352,10 @@ def test_wrong_parameters_are_refused(name: str, parameters: dict[str, Any], mes
         rope(name, **({"head_dim": 64} | parameters))
     assert isinstance(caught.value, ArgumentError | ArgumentTypeError)
     assert message in str(caught.value)
+
+
+def test_yarn_divides_all_but_the_first_pair_where_its_ramp_has_no_width() -> None:
+    """Both ends of the ramp are pair 0, as where no pair turns once in training."""
+    table = rope("yarn", head_dim=8, factor=4.0, original_max_position_embeddings=2)
+    plain = 10000.0 ** -(np.arange(4) / 4)
+    np.testing.assert_allclose(table.inv_freq, plain / [1, 4, 4, 4], rtol=1e-15)
