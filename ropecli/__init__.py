@@ -16,7 +16,7 @@ def _declared_homes() -> dict[str, str]:
 
 _HOMES = _declared_homes()
 __all__ = list(_HOMES)
-_RENAMED = {"Seen": "Recording"}
+_RENAMED = {"Seen": "Recording", "coverage": "frequency_table"}
 
 
 def __getattr__(name: str) -> object:

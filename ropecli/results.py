@@ -32,11 +32,19 @@ class Result:
     def __init_subclass__(cls, *, view: str | None = None) -> None:
         super().__init_subclass__()
         cls.view = view or cls.__module__.rpartition(".")[2]
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]  # before a dataclass has its own
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {str(self).partition(chr(10))[0]}>"
 
     def __str__(self) -> str:
         from ropecli import render
 
         return render.text(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """Show the page in IPython, as `print` does."""
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

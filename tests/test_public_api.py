@@ -8,8 +8,10 @@ import dataclasses
 import doctest
 import html
 import inspect
+import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -83,6 +85,8 @@ def test_unknown_name_is_an_attribute_error(name: str) -> None:
 def test_a_name_that_is_gone_says_the_new_one() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Seen'; it is Recording now"):
         _ = ropecli.Seen  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'coverage'; it is frequency_table now"):
+        _ = ropecli.coverage  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("value", [128, "example:llama-3.1-8b"])
@@ -275,6 +279,10 @@ def test_every_result_prints_a_page_and_has_a_table_and_a_picture(tmp_path: Path
         name = type(result).__name__
         assert str(result).startswith(begin), name
         assert result._repr_html_() == f"<pre>{html.escape(str(result))}</pre>"
+        assert repr(result) == f"<{name}: {str(result).splitlines()[0]}>"
+        printer = io.StringIO()
+        result._repr_pretty_(SimpleNamespace(text=printer.write), False)
+        assert printer.getvalue() == str(result)
         assert not re.search(r" --\w| -\w ", str(result)), "an option of the command line"
         table = result.table()
         assert len({len(column) for column in table.values()}) == 1, name

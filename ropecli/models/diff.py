@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import LARGEST_POSITION
 from ropecli.errors import ArgumentError, ArgumentTypeError
+from ropecli.models.load import load_model
 from ropecli.models.model import Layer, Model
 from ropecli.models.stacks.llama_cpp import EXTRA
 from ropecli.results import Drawable
@@ -73,26 +75,27 @@ class Difference(Drawable):
         return all(layer.same for layer in self.layers)
 
 
-def diff(a: Model, b: Model, *, positions: Sequence[int] | None = None) -> Difference:
+def diff(
+    a: Model | str | os.PathLike[str],
+    b: Model | str | os.PathLike[str],
+    *,
+    positions: Sequence[int] | None = None,
+) -> Difference:
     """Compare what two models do with positions.
 
     Kinds of layers are matched by name; the only kind of one is compared with every kind of the
     other. A config.json and a GGUF whose layouts differ are the same: the weights were permuted.
 
     Args:
-        a: From `load_model`.
-        b: From `load_model`; the same file in another reading, or another file.
+        a: A model, or what `load_model` takes as a path.
+        b: The same; the same file in another reading, or another file.
         positions: Positions of the phase; powers of 16 and both context lengths by default.
 
     Raises:
         ArgumentError: A position beyond 2^53.
         ArgumentTypeError: Not models, or a position that is not an integer.
     """
-    for name, model in {"a": a, "b": b}.items():
-        if not isinstance(model, Model):
-            raise ArgumentTypeError(
-                f"{name} must be a Model from load_model, got {type(model).__name__}"
-            )
+    a, b = (_model(name, each) for name, each in (("a", a), ("b", b)))
     places = None if positions is None else _check_positions(positions)
     permuted = a.format != b.format
     return Difference(
@@ -103,6 +106,14 @@ def diff(a: Model, b: Model, *, positions: Sequence[int] | None = None) -> Diffe
             for first, second in _match_layers(a, b)
         ),
     )
+
+
+def _model(name: str, given: object) -> Model:
+    if isinstance(given, str | os.PathLike):
+        return load_model(given)
+    if isinstance(given, Model):
+        return given
+    raise ArgumentTypeError(f"{name} must be a Model or a path, got {type(given).__name__}")
 
 
 def _check_positions(positions: Sequence[int]) -> tuple[int, ...]:

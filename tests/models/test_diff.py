@@ -133,12 +133,14 @@ def test_float32_tables_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(LLAMA_31 | {"rope_theta": 500_000.1}))  # 2e-7 of the base
     assert against(LLAMA_31, json.loads(path.read_text())).same
+    assert diff(load_model(LLAMA_31), path).same
+    assert diff(str(path), str(path)).same
     assert not against(LLAMA_31, LLAMA_31 | {"rope_theta": 500_010}).same
 
 
 def test_what_is_refused() -> None:
     model = load_model(LLAMA_31)
-    with pytest.raises(ArgumentTypeError, match="b must be a Model from load_model, got dict"):
+    with pytest.raises(ArgumentTypeError, match="b must be a Model or a path, got dict"):
         diff(model, LLAMA_31)  # type: ignore[arg-type]
     with pytest.raises(ArgumentTypeError, match=r"positions must be integers, got 0\.5"):
         diff(model, model, positions=[0.5])  # type: ignore[list-item]
