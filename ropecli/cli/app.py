@@ -45,16 +45,22 @@ COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 
 #: Names by which people look for an option, and that of the commands that have it.
 GUESSES = {
+    "--column": "--tensor",
+    "--config": "--model",
     "--context-length": "--context",
     "--dtype": "--policy",
     "--from": "--original",
     "--head-dim": "--dim",
+    "--plot": "--output",
     "--rope-theta": "--base",
     "--stack": "--as",
     "--stacks": "--as",
+    "--strict": "--fail-on",
     "--theta": "--base",
     "--to": "--context",
 }
+#: What people look for that is no option of any command, and where it is.
+ELSEWHERE = {"--threads": "NUMBA_NUM_THREADS=N in the environment sets the threads"}
 #: Commands of old versions, and what they are now.
 RENAMED = {
     "bound": "decay --q --k",
@@ -264,6 +270,9 @@ def _usage(error: Any) -> str:
         instead = DROPPED.get((error.ctx.info_name, error.option_name))
         if instead is not None:
             return f"{error.ctx.info_name} has no {error.option_name} any more: {instead}"
+        if error.option_name in ELSEWHERE:
+            name = error.ctx.info_name
+            return f"{name} has no {error.option_name}: {ELSEWHERE[error.option_name]}"
         known = {name for each in error.ctx.command.params for name in each.opts}
         guess = GUESSES.get(error.option_name)
         error.possibilities = [guess] if guess in known else error.possibilities
