@@ -257,7 +257,7 @@ def _first_that_fits(
     if isinstance(ids, RecoveredPositions) and np.isinf(ids.error).all():
         raise ArgumentError(
             f"the vectors show no position: their angles have a noise of {ids.noise:.1g} radians",
-            "look among fewer positions (longest, --context), or at more heads",
+            "look among fewer positions, or at more heads",
         )
     found: list[PositionIds] = []
     refused: ArgumentError | None = None
