@@ -230,7 +230,7 @@ def positions(
 
 
 def _assumed(rope: EncodingOptions, named: NamedRotary) -> str:
-    """Return what nobody said of the encoding."""
+    """Return the defaults that the encoding has for what was not given."""
     if named.layer is not None:
         return "; ".join(named.layer.settings.assumed)
     free = {

@@ -58,7 +58,7 @@ class PositionIds(Drawable, view="positions"):
     all_shown: bool = False  #: True if a position that is not shown fails.
     called_with: int | None = None  #: Tokens of a model's calls, of which some were looked at.
     assumed: bool = False  #: Documents begin where ids are 0, since nothing says where they do.
-    reading: str | None = None  #: What nobody said, where ids show it: how ranks or engines count.
+    reading: str | None = None  #: How ranks or engines count, where only ids show it.
     scores_change: bool | None = None  #: Whether distances inside documents are wrong.
     notes: tuple[str, ...] = ()  #: What was assumed, and what had no effect.
 
@@ -146,7 +146,7 @@ def positions(
     Positions count from 0 in each document. One of lengths, cu_seqlens, mask, seq_idx and tokens
     says where documents are, and grids what images they hold; tokens may have a mask of padding.
     Without any, ids that count from 0 again and again are taken for documents, and the result says
-    that this is assumed. What nobody says and stacks do in two ways (`divide`, `stack`) is tried
+    that this is assumed. What is not given and differs between stacks (`divide`, `stack`) is tried
     both ways, and `reading` is the one that ids show.
 
     Args:

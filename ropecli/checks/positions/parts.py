@@ -54,7 +54,7 @@ class Share:
         return np.arange(rows)[:, None], np.stack(tokens)
 
     def _tokens(self, what: str, length: int, pieces: Sequence[int]) -> Index:
-        """Return which of so many tokens are in pieces, as the scheme cuts them."""
+        """Return which of `length` tokens are in pieces, as the scheme cuts them."""
         count = SCHEMES[self.scheme] * self.ranks
         if length % count:
             raise ArgumentError(

@@ -39,7 +39,7 @@ class Rows:
 
     @property
     def is_one(self) -> bool:
-        """Whether each row is one document, without padding."""
+        """True if each row is one document, without padding."""
         return not self.document.any()
 
     @property

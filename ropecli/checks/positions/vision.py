@@ -101,7 +101,7 @@ class Vision(Rows):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What the coordinates of a position are called."""
+        """Names of the coordinates of a position."""
         return IMAGE_AXES if FAMILIES[self.family].numbers_images else FORMS[self.form]
 
     @property
