@@ -360,3 +360,9 @@ def test_refusals() -> None:
             base_bound(Rotary(head_dim=4), **arguments)
     with pytest.raises(ArgumentError, match="xPos changes lengths"):
         base_bound(rope("xpos", head_dim=4))
+
+
+def test_a_scan_tells_how_many_of_its_bases_are_done() -> None:
+    done: list[tuple[int, int]] = []
+    base_scan(context_length=20, head_dim=16, grid=3, progress=lambda *counts: done.append(counts))
+    assert done == [(1, 3), (2, 3), (3, 3)]
