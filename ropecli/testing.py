@@ -62,26 +62,21 @@ def assert_rope(
         )
     from ropecli.checks.implementation.check import check
     from ropecli.files.function import files_named
-    from ropecli.render import check_reports
     from ropecli.render.check import page
+    from ropecli.render.check_reports import report
     from ropecli.render.console import Screen
-    from ropecli.render.save import write_output
+    from ropecli.render.problems import check_files, write_reports
 
-    reports = {
-        Path(file): make
-        for file, make in ((junit, check_reports.junit), (sarif, check_reports.sarif))
-        if file is not None
-    }
+    files = {name: Path(file) for name, file in (("junit", junit), ("sarif", sarif)) if file}
     sources = files_named(target) if isinstance(target, str) else []
-    check_reports.check_files(reports, sources=sources, force=force)
+    check_files(files.values(), sources=sources, force=force)
     verdict = check(target, expect=expect, model=model, force=force, **options)
     name = _name(target, options.get("command"))
-    for file, make in reports.items():
-        write_output(file, make(verdict, name, target), force=force)
+    made = report(verdict, name, target)
+    write_reports(made, junit=files.get("junit"), sarif=files.get("sarif"), force=force)
     if not verdict.passed:
-        annotations = check_reports.github_annotations(verdict, name, target)
         text = "\n".join(page(verdict, Screen(), target=name))
-        raise NotThisRope(text, verdict, tuple(annotations))
+        raise NotThisRope(text, verdict, tuple(made.annotations()))
     return verdict
 
 

@@ -73,6 +73,7 @@ RENAMED = {
 DROPPED = {
     ("decay", "--axes"): "multiply vectors of ones that ropecli.rotate has turned",
     ("encode", "--resume"): "repeat the command, whose output is whole or not there",
+    ("lint", "--output-format"): "--json, --github, --sarif FILE or --junit FILE",
     ("linear", "--cost"): "time both forms on the machine that will run them",
 }
 

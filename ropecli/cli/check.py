@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import make_dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from ropecli.checks.implementation.options import CALLED, EXPECTED, JUDGED, OUTPUT, Options
 from ropecli.cli.command import Help, Section, argument, command, flag, option
 from ropecli.cli.options import ROPE_TYPES, EncodingOptions, PageOptions
+from ropecli.cli.reports import ReportOptions
 from ropecli.errors import ArgumentError
 from ropecli.names import choices
 
@@ -82,8 +81,7 @@ def check(
     rope: Annotated[EncodingOptions, Section(EXPECTED), ANY],
     expected: Expected,
     judged: Judged,
-    junit: Path | None = option("FILE", "Write JUnit XML for CI.", under=OUTPUT),
-    sarif: Path | None = option("FILE", "Write SARIF 2.1.0 for code hosts.", under=OUTPUT),
+    reports: ReportOptions,
     written: Written,
     page: PageOptions,
 ) -> bool:
@@ -107,15 +105,11 @@ def check(
     from ropecli.checks.implementation.check import check as judge
     from ropecli.cli.progress import progress_line
     from ropecli.files.function import files_named
-    from ropecli.render import console
+    from ropecli.render import check_reports
 
     save_failure, force = written.save_failure, written.force
-    outputs = [each for each in (junit, sarif, save_failure) if each is not None]
     sources = files_named(target, calling.apply_with, *(calling.command or "").split())
-    if outputs:
-        from ropecli.render.check_reports import check_files
-
-        check_files(outputs, sources=sources, force=force)
+    reports.refuse(filter(None, [save_failure]), sources=sources, force=force)
     options = {
         **_given(calling, CALLED),
         **_given(expected, EXPECTED),
@@ -146,16 +140,7 @@ def check(
         page.note(*error.adapter.splitlines(), kind="adapter")
         raise
     page.show(result, page.parameters(result), target=name, model=rope.model)
-    on_github = os.environ.get("GITHUB_ACTIONS") == "true"
-    if junit or sarif or on_github:
-        from ropecli.render import check_reports
-        from ropecli.render.save import write_output
-
-        for path, make in ((junit, check_reports.junit), (sarif, check_reports.sarif)):
-            if path is not None:
-                write_output(path, make(result, name), force=force)
-        if on_github:
-            console.annotate(check_reports.github_annotations(result, name))
+    reports.write(lambda: check_reports.report(result, name), force=force)
     return result.passed is True
 
 

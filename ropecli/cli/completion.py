@@ -21,7 +21,6 @@ VALUES = {
     "lint.ignore": "ropecli.models.lint.rule:rules",
     "explain": "ropecli.models.lint.rule:rules",
     "fail_on": "ropecli.models.lint.rule:LEVELS",
-    "output_format": "ropecli.cli.lint:FORMATS",
     "check.select": "ropecli.checks.implementation.laws:LAWS",
     "check.ignore": "ropecli.checks.implementation.laws:LAWS",
     "check.form": "ropecli.checks.implementation.convention:FORMS",

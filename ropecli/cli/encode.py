@@ -57,6 +57,11 @@ def encode(
     scheduler: str | None = option(
         "ADDRESS", "Dask scheduler whose workers rotate: tcp://HOST:PORT."
     ),
+    dry_run: bool = flag(
+        "--dry-run",
+        "Write nothing; show what would be written: names, bytes, time, memory.",
+        under="Output",
+    ),
     force: Force = False,
     page: PageOptions,
 ) -> bool:
@@ -68,6 +73,7 @@ def encode(
       ropecli encode queries.npy --model config.json
       ropecli encode 'dump/*.safetensors' --tensor '*.q' -o out/
       ropecli encode queries.npy --check engine_output.npy
+      ropecli encode big.npy --dry-run
       ropecli encode vector.npy --offset 5
 
     Rotate a file of embeddings by their positions. The file may be larger than memory; the output
@@ -100,12 +106,16 @@ def encode(
         writing: dict[str, object] = {
             "-o": output,
             "--scheduler": scheduler,
+            "--dry-run": dry_run,
             "--force": force,
         }
         _refuse_with_check(inputs, writing, positions_continue=positions_continue)
         return run.check(inputs[0], check)
     target = None if output is None else Path(output)
-    if _several(input, inputs, output):
+    several = _several(input, inputs, output)
+    if dry_run:
+        run.dry(inputs, target, several=several)
+    elif several:
         run.many(inputs, target, positions_continue=positions_continue)
     else:
         run.one(inputs[0], target)
@@ -200,7 +210,7 @@ class _Run:
             notes = self._notes(opened) + copy_notes(opened, target)
             self.page.note(*notes)
             with _messages_off_stdout(target, quiet=self.page.quiet):
-                self._show_plan(opened)
+                self._show_plan(opened, target)
 
         with open_rotation(input, self._rope_for, **self.rotation) as opened:
             with self._progress(opened.source.path.name) as progress:
@@ -240,9 +250,8 @@ class _Run:
             notes = self._notes(opened) + copy_notes(opened, target)
             parameters = self._parameters(opened)
             self.page.note(*notes)
-            self._show_plan(
-                opened, *more_files(len(inputs) - 1, positions_continue=positions_continue)
-            )
+            more = more_files(len(inputs) - 1, positions_continue=positions_continue)
+            self._show_plan(opened, target, *more)
 
         with self._progress(quantity(len(inputs), "file")) as progress:
             result = encode_files(
@@ -266,6 +275,34 @@ class _Run:
         show_failures(result.failures, _option)
         if result.failures:
             raise typer.Exit(2)
+
+    def dry(self, inputs: list[Path], target: Path | None, *, several: bool) -> None:
+        """Show what the outputs would be, and what they would cost."""
+        from ropecli.files.dry_run import dry_run
+        from ropecli.files.encode import default_output
+        from ropecli.files.many import outputs_of
+
+        one = [default_output(inputs[0]) if target is None else target]
+        outputs = outputs_of(inputs, target) if several else one
+        parameters: dict[str, Any] = {}
+        plan: list[str] = []
+
+        def start(opened: OpenInput) -> None:
+            nonlocal parameters, plan
+            self.page.note(*self._notes(opened))
+            parameters = self._parameters(opened)
+            plan = self._plan(opened)
+
+        result = dry_run(
+            list(zip(inputs, outputs, strict=True)),
+            self._rope_for,
+            sources=list(named_files(self.rope.model)),
+            start=start,
+            makes_folder=several and target is not None,
+            **self.writing,
+            **self.rotation,
+        )
+        self.page.show(result, parameters, plan=plan)
 
     def check(self, input: Path, output: Path) -> bool:
         """Compare a file with the rotation of another; return whether it is that."""
@@ -330,15 +367,21 @@ class _Run:
             shape=self.rotation["shape"],
         )
 
-    def _show_plan(self, opened: OpenInput, *more: str) -> None:
+    def _show_plan(self, opened: OpenInput, target: Path | None = None, *more: str) -> None:
         """Show the axes and the encoding of an input, unless --json or --quiet is given."""
         from ropecli.render.console import Screen, show
-        from ropecli.render.encode import plan_lines
 
         if not (self.page.json or self.page.quiet):
-            positions, offset = self.rotation["positions"], self.rotation["offset"]
-            plan = plan_lines(opened.axes, opened.rope, positions=positions, offset=offset)
-            show([*plan, *more], Screen())
+            show([*self._plan(opened, target), *more], Screen())
+
+    def _plan(self, opened: OpenInput, target: Path | None = None) -> list[str]:
+        """Return the axes and the encoding of an input, and where it is written."""
+        from ropecli.render.encode import plan_lines
+
+        positions, offset = self.rotation["positions"], self.rotation["offset"]
+        return plan_lines(
+            opened.axes, opened.rope, target=target, positions=positions, offset=offset
+        )
 
     def _progress(self, name: str) -> contextlib.AbstractContextManager[Any]:
         from ropecli.cli.progress import progress_bar

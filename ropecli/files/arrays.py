@@ -45,10 +45,10 @@ def choose(source: Source, pattern: str | None) -> list[str]:
     if names == [""]:
         raise FileError(f"{source.path} holds one array without a name, got name {pattern!r}")
     if not names:
-        raise FileError(f"{source.path} holds no tensor")
+        raise FileError(f"{source.path} holds no tensor{source.instead}")
     if pattern is None:
         raise FileError(
-            f"{source.path} holds {len(names)} tensors, name one of {list_names(names)}"
+            f"{source.path} holds {len(names)} tensors, name one of {_describe(source, names)}"
         )
     matching = [name for name in names if name == pattern] or [
         name for name in names if fnmatchcase(name, pattern)
@@ -73,6 +73,13 @@ def read_whole(reader: Reader) -> NDArray[Any]:
     if stored.nbytes > LARGEST:
         raise FileError(f"{stored.label} has {stored.nbytes:,} bytes; expected at most {LARGEST:,}")
     return read_part(reader, whole(stored))
+
+
+def _describe(source: Source, names: Iterable[str]) -> str:
+    """Return the first few names with their shapes, for messages."""
+    arrays = {name: source.arrays[name] for name in sorted(names)}
+    shown = [f"{short(name)} {arrays[name].shape}" for name in [*arrays][:_SHOWN]]
+    return ", ".join(shown) + (", ..." if len(arrays) > _SHOWN else "")
 
 
 def list_names(names: Iterable[str]) -> str:

@@ -173,9 +173,15 @@ def plan_output(
     positions = opened.options.get("positions")
     if scheduler is not None:
         check_shareable(opened.input, output, positions, scheduler)
-    format = _format_of(opened, output)
     of_positions = [Path(positions)] if isinstance(positions, str | os.PathLike) else []
+    planned = output_arrays(opened, output)
     check_output(output, force=force, sources=[as_path(opened.input), *of_positions, *sources])
+    return planned
+
+
+def output_arrays(opened: OpenInput, output: str | os.PathLike[str]) -> tuple[Format, list[Stored]]:
+    """Return the format and the arrays of an output, or refuse what it cannot hold."""
+    format = _format_of(opened, output)
     count = len(opened.arrays)
     if count > 1 and not format.named:
         raise FileError(

@@ -73,6 +73,8 @@ def encode_files(
     begin = time.perf_counter()
     paths = [Path(path) for path in inputs]
     outputs = outputs_of(paths, folder)
+    if folder is not None:
+        _make(Path(folder))
     check_encoding(rope)
     if not isinstance(rope, Rotary):
         rope = functools.cache(rope)  # most files are alike
@@ -226,6 +228,14 @@ def _is_of_arrays(path: Path) -> bool:
     return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
 
 
+def _make(folder: Path) -> None:
+    """Make a folder if it is not there."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot write {folder}: {error.strerror}") from None
+
+
 def _sort_by_number(paths: Iterable[Path]) -> list[Path]:
     def key(path: Path) -> list[tuple[int, int | str]]:
         parts = re.split(r"(\d+)", str(path))
@@ -236,7 +246,7 @@ def _sort_by_number(paths: Iterable[Path]) -> list[Path]:
 
 
 def outputs_of(paths: list[Path], folder: str | os.PathLike[str] | None) -> list[Path]:
-    """Return the outputs of several files, after making their folder if it is not there."""
+    """Return the outputs of several files."""
     if folder is None:
         return [default_output(path) for path in paths]
     if is_pipe(folder) or Path(folder).suffix.lower() in _SUFFIXES:
@@ -249,8 +259,4 @@ def outputs_of(paths: list[Path], folder: str | os.PathLike[str] | None) -> list
             )
         seen[path.name] = path
     resolve_target(folder)  # refuses a NUL
-    try:
-        Path(folder).mkdir(exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot write {os.fspath(folder)}: {error.strerror}") from None
     return [Path(folder) / path.name for path in paths]

@@ -60,8 +60,24 @@ def name_of(source: str | os.PathLike[str]) -> str:
 
 
 def expand(sources: Iterable[str]) -> list[str]:
-    """Return the sources, patterns such as "models/*/config.json" replaced by what they match."""
-    return [found for name in sources for found in expand_pattern(name)]
+    """Return the sources, with what they match for patterns, and what it holds for a folder.
+
+    A folder that is not a model's stands for the models in it and in its folders.
+    """
+    return [found for name in sources for each in expand_pattern(name) for found in models_in(each)]
+
+
+def models_in(source: str) -> list[str]:
+    """Return the models in a folder that is not a model's; otherwise the source."""
+    folder = Path(source)
+    if not folder.is_dir() or (folder / "config.json").is_file():
+        return [source]
+    found: list[str] = []
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        names = (each for each in files if each == "config.json" or each.endswith(".gguf"))
+        found += [str(Path(path, each)) for each in sorted(names)]
+    return found or [source]
 
 
 def locate(source: str | os.PathLike[str]) -> Path:

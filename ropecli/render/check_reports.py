@@ -6,58 +6,53 @@ import ast
 import contextlib
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
-from ropecli.errors import ArgumentError
-from ropecli.files.atomic import check_target, resolve_target
-from ropecli.render import problems
 from ropecli.render.console import visible
-from ropecli.render.problems import Problem
+from ropecli.render.problems import Case, Problem, Report
 
 PAGE = "docs/commands/check.md#the-checks"  #: Describes all laws, in the documentation.
 
 
-def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool) -> None:
-    """Refuse files that can't be written before the implementation runs."""
-    seen, sources = set(), list(sources)
-    for path in outputs:
-        check_target(path, force=force, sources=sources)
-        if resolve_target(path) in seen:
-            raise ArgumentError(f"two outputs are the same file: {path}")
-        seen.add(resolve_target(path))
-
-
-def junit(result: Verdict, target: str, _code: Any = None) -> bytes:
-    """Return JUnit XML: a test case for each law in each dtype."""
+def report(result: Verdict, target: str, code: Any = None) -> Report:
+    """Return a verdict as a report: a rule for each law, a case for each law in each dtype."""
     by_case: dict[str, list[Check]] = {}
     for check in result.checks:
         by_case.setdefault(f"{check.name} ({check.dtype})", []).append(check)
-    cases = [(name, *_outcome(checks)) for name, checks in by_case.items()]
+    cases = [_case(name, target, checks) for name, checks in by_case.items()]
     if result.unfinished:
-        cases.append(("budget", "error", "budget", result.unfinished))
+        stopped = {"outcome": "error", "kind": "budget", "message": result.unfinished}
+        cases.append(Case(name="budget", target=target, **stopped))
     lines = [*result.findings, *result.notes, *result.loosened, result.diagnosis or ""]
-    output = "\n".join(visible(line) for line in lines if line)
-    return problems.junit("ropecli check", target, cases, seconds=result.seconds, output=output)
+    return Report(
+        command="ropecli check",
+        rules=_rules(result),
+        problems=tuple(_problems(result, target, code)),
+        cases=cases,
+        seconds=result.seconds,
+        output="\n".join(visible(line) for line in lines if line),
+    )
 
 
-def _outcome(checks: Sequence[Check]) -> tuple[str, str, str]:
-    """Return outcome, type and message of a law in a dtype, as JUnit has them."""
+def _case(name: str, target: str, checks: Sequence[Check]) -> Case:
+    """Return a law in a dtype as JUnit has it."""
     failed = [check for check in checks if check.passed is False]
     if failed:
-        return "failure", failed[0].name, _message(failed[0])
+        kind, message = failed[0].name, _message(failed[0])
+        return Case(name=name, target=target, outcome="failure", kind=kind, message=message)
     if all(check.passed is None for check in checks):
-        return "skipped", "", visible(checks[0].note or "")
-    return "", "", ""
+        note = visible(checks[0].note or "")
+        return Case(name=name, target=target, outcome="skipped", message=note)
+    return Case(name=name, target=target)
 
 
-def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
-    """Return SARIF: a rule for each law, a result for each failure and finding."""
-    rules: list[dict[str, Any]] = [
+def _rules(result: Verdict) -> list[dict[str, Any]]:
+    """Return a rule of SARIF for each law, for findings, and for the budget."""
+    laws: list[dict[str, Any]] = [
         {
             "id": _slug(check.name),
             "shortDescription": {"text": check.name},
@@ -65,17 +60,8 @@ def sarif(result: Verdict, target: str, code: Any = None) -> bytes:
         }
         for check in {check.name: check for check in result.checks}.values()
     ]
-    rules.append({"id": "finding", "shortDescription": {"text": "unusual, and yet correct"}})
-    rules.append({"id": "budget", "shortDescription": {"text": "the budget ended the run"}})
-    return problems.sarif(rules, _problems(result, target, code)).encode()
-
-
-def github_annotations(result: Verdict, target: str, code: Any = None) -> list[str]:
-    """Return the lines that mark code on GitHub: failures as errors, findings as notices."""
-    found = _problems(result, target, code)
-    return problems.github(
-        replace(each, place=each.place or (1,)) if each.file else each for each in found
-    )
+    others = {"finding": "unusual, and yet correct", "budget": "the budget ended the run"}
+    return laws + [{"id": id, "shortDescription": {"text": text}} for id, text in others.items()]
 
 
 def _problems(result: Verdict, target: str, code: Any) -> Iterator[Problem]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ropecli.arrays import dtype_name
 from ropecli.errors import RopecliError
 from ropecli.files.array_axes import Axes
+from ropecli.files.dry_run import DryRun, PlannedFile
 from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
+from ropecli.files.formats.stored import short
 from ropecli.render import View, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.labels import frequencies, quantity, with_unit
+from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
@@ -21,15 +24,60 @@ RATED = 10**8  #: Bytes above which the rate means something: below, starting up
 
 
 def page(
-    result: Encoded | EncodedFiles, _: Screen, *, where: str = "", **_others: object
+    result: Encoded | EncodedFiles, screen: Screen, *, where: str = "", **_others: object
 ) -> list[str]:
     """Return what was written, where if that is given, and how fast."""
-    if isinstance(result, EncodedFiles):
-        target = quantity(len(result.files), "file")
-    else:
-        target = console.visible(_name(result.output))
     speed = f"{result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
-    return [f"{target} written{console.visible(where)} in {speed}"]
+    if isinstance(result, EncodedFiles):
+        count = quantity(len(result.files), "file")
+        return [f"{count} written{console.visible(where)} in {speed}"]
+    target = console.visible(_name(result.output))
+    if not screen.brief:
+        return [f"{target} written in {speed}"]
+    heads = f"{quantity(result.heads, 'head')} of {result.head_dim}"
+    first, last = result.positions or (None, None)
+    ends = f"positions {first:,.10g} to {last:,.10g}" if result.positions else "no positions"
+    what = console.visible(str(result.input))
+    if len(result.arrays) > 1:
+        what = f"{len(result.arrays)} tensors of {what}"
+    return [f"{target} written: {what} at {ends}, {heads}, {result.layout}, in {speed}"]
+
+
+def _dry_page(result: DryRun, _: Screen, *, plan: Sequence[str] = ()) -> list[str]:
+    """Return what would be written, and at which cost."""
+    several = len(result.files) > 1
+    target = f"{len(result.files)} files" if several else _name(result.files[0].output)
+    size, memory = _size(result.bytes), _size(result.memory)
+    answer = f"Would write {console.visible(target)}, {size}: {_time(result.seconds)} of rotation "
+    answer += f"besides reading and writing, {memory} of memory"
+    rows = [
+        (console.visible(_name(each.input)), "to", console.visible(_name(each.output)), _of(each))
+        for each in result.files[:LISTED]
+    ]
+    more = len(result.files) - len(rows)
+    listed = [*align(rows, left=4), *([f"and {more:,} more, all in --json"] if more else [])]
+    names = several or len(result.files[0].arrays) > 1 or result.files[0].kept
+    return console.paragraphs([answer], plan, listed if names else [])
+
+
+def _of(planned: PlannedFile) -> str:
+    """Return the names of what would be rotated, copied and left out of a file."""
+    named = {"": planned.arrays, "copied: ": planned.kept, "left out: ": planned.left_out}
+    return "; ".join(
+        f"{how}{', '.join(map(short, names[:LISTED]))}{', ...' if len(names) > LISTED else ''}"
+        for how, names in named.items()
+        if any(names)
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 0.1:
+        return "less than 0.1 s"
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
+
+
+def _size(count: int) -> str:
+    return with_unit(count, ("bytes", "kB", "MB", "GB", "TB"))
 
 
 def _document(
@@ -51,10 +99,13 @@ def _document(
 
 
 VIEW = View(page=page, document=_document)
+DRY_RUN = View(page=_dry_page, document=("files", "bytes", "seconds", "memory"))
 
 
-def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int) -> list[str]:
-    """Return the axes and the encoding, which are shown before the work begins."""
+def plan_lines(
+    axes: Axes, rope: Rotary, *, target: Path | None, positions: Path | None, offset: int
+) -> list[str]:
+    """Return input, output, axes and encoding, which are shown before the work begins."""
     file, label = axes.stored, console.visible(axes.stored.label)
     heads = f"{quantity(axes.heads, 'head')} of {axes.head_dim}"
     start = f"from {offset}" if positions is None else f"from {console.visible(positions.name)}"
@@ -65,9 +116,9 @@ def plan_lines(axes: Axes, rope: Rotary, *, positions: Path | None, offset: int)
     along = f"positions along axis {axes.sequence_axis} ({axes.sequence:,} long), {start}"
     if axes.sequence_axis is None:
         along = "one vector at position " + start.removeprefix("from ")
-    size = with_unit(file.nbytes, ("bytes", "kB", "MB", "GB", "TB"))
+    into = label if target is None else f"{label} into {console.visible(_name(target))}"
     return [
-        f"{label}  {file.shape} {dtype_name(file.dtype)}  {size}",
+        f"{into}: {file.shape} {dtype_name(file.dtype)}, {_size(file.nbytes)}",
         f"{along}{shifted}, {heads}",
         f"{_layout(rope)}, {_frequencies(rope)}{partial}",
     ]

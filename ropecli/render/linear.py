@@ -63,12 +63,13 @@ def page(result: Linear, _: Screen) -> list[str]:
 
 
 def _answer(result: Linear) -> str:
-    """Return how many terms are negative, and what that makes of rows."""
+    """Return whether the weights are a distribution, as those of softmax are."""
     both, causal = result.bidirectional, result.causal
-    said = f"{both.negative_fraction:.2%} of the terms are negative".replace("%", " %")
+    negative = f"{both.negative_fraction:.2%}".replace("%", " %")
+    said = f"{negative} of the weights are negative; a row sums to {both.row_sum.mean:.3g}"
     lost = max(both.undefined_rows, causal.undefined_rows)
-    rows = f"{lost:,} of {result.sequence_length:,} rows have no output"
-    return f"{said}; {rows if lost else 'every row has an output'}"
+    rows = f"; {lost:,} of {result.sequence_length:,} rows have no output" if lost else ""
+    return f"{said} on average, not 1{rows}"
 
 
 VIEW = View(page=page, document=DOCUMENT, table=table)

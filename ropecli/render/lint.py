@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ropecli.models.lint.report import LintReport
+from ropecli.models.lint.report import LintedFile, LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, rules
-from ropecli.models.source import name_of
-from ropecli.render import View, fields, problems
-from ropecli.render.console import Screen, visible, wrap_text
+from ropecli.models.source import EXAMPLE
+from ropecli.render import View, fields
+from ropecli.render.console import Screen, paragraphs, visible, wrap_text
 from ropecli.render.labels import quantity
-from ropecli.render.problems import Problem
+from ropecli.render.problems import Case, Problem, Report
 from ropecli.render.table import align
 from ropecli.results import ResultGroup
 
@@ -35,7 +35,7 @@ def page(result: LintReport, screen: Screen) -> list[str]:
     """Return the findings of each file, errors first."""
     lines: list[str] = []
     for file in result.files:
-        name = "standard input" if file.path is None else visible(name_of(file.source))
+        name = _name(file)
         if screen.brief:
             lines += [f"{name}{_colons(file.place(f))}: {_summary(f)}" for f in file.findings]
             continue
@@ -43,21 +43,51 @@ def page(result: LintReport, screen: Screen) -> list[str]:
         lines += [f"{name}: {count(file.findings)}", *([""] if file.findings else [])]
         for each in file.findings:
             lines += _block(each, screen.folded, file.place(each))
-    if result.fixed is not None:
-        none = "No finding has a safe automatic fix: nothing is written."
-        fixed = f"Fixed: {', '.join(result.fixed.rules)}"
-        lines += ["", fixed if result.fixed.diff else none, *map(visible, result.fixed.diff)]
-    return lines
+    if result.fixed is None:
+        return lines
+    return paragraphs([_what_is_fixed(result)], [*map(visible, result.fixed.diff)], lines)
 
 
-def github(report: LintReport) -> str:
-    """Return the lines by which GitHub Actions marks the findings, with a line break at the end."""
-    return "".join(f"{line}\n" for line in problems.github(_problems(report)))
+def _what_is_fixed(result: LintReport) -> str:
+    """Return what was written, and how much of the file's findings it leaves."""
+    fixed = result.fixed
+    assert fixed is not None
+    name = _name(result.files[0])
+    if not fixed.diff:
+        return f"Nothing is written: no finding of {name} has a safe automatic fix"
+    left = f"; left: {count(fixed.findings)}" if fixed.findings else ""
+    return f"{visible(str(fixed.output))} written: {name} without {', '.join(fixed.rules)}{left}"
 
 
-def sarif(report: LintReport) -> str:
-    """Return the SARIF document of a report."""
-    return problems.sarif([_sarif_rule(each) for each in rules().values()], _problems(report))
+def _name(file: LintedFile) -> str:
+    if file.path is None:
+        return "standard input"
+    return visible(file.source if file.source.startswith(EXAMPLE) else str(file.path))
+
+
+def report(result: LintReport, fail_on: str) -> Report:
+    """Return the findings as a report: a case for each that fails, or for a file without one."""
+    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on in LEVELS else ()
+    problems, cases, others = [], [], []
+    for file in result.files:
+        name = _name(file)
+        found = [*_problems(file)]
+        wrong = [each for each in found if each.level in failing]
+        problems += found
+        for each in wrong:
+            failure = {"outcome": "failure", "kind": each.rule, "message": visible(each.message)}
+            cases.append(Case(name=visible(f"{each.rule} {each.key}"), target=name, **failure))
+        if not wrong:
+            cases.append(Case(name=count(file.findings), target=name))
+        passing = (each for each in file.findings if each.level not in failing)
+        others += [f"{name}: {_summary(each)}" for each in passing]
+    return Report(
+        command="ropecli lint",
+        rules=[_sarif_rule(each) for each in rules().values()],
+        problems=problems,
+        cases=cases,
+        output="\n".join(map(visible, others)),
+    )
 
 
 def _sarif_rule(rule: Rule) -> dict[str, Any]:
@@ -71,18 +101,17 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _problems(report: LintReport) -> Iterator[Problem]:
-    for file in report.files:
-        for finding in file.findings:
-            yield Problem(
-                rule=finding.rule,
-                level=finding.level,
-                message=f"{finding.message} {finding.hint}",
-                title=f"{finding.rule} {rules()[finding.rule].title}",
-                file=None if file.path is None else str(file.path),
-                place=file.place(finding) or (),
-                key=finding.key,
-            )
+def _problems(file: LintedFile) -> Iterator[Problem]:
+    for finding in file.findings:
+        yield Problem(
+            rule=finding.rule,
+            level=finding.level,
+            message=f"{finding.message} {finding.hint}",
+            title=f"{finding.rule} {rules()[finding.rule].title}",
+            file=None if file.path is None else str(file.path),
+            place=file.place(finding) or (),
+            key=finding.key,
+        )
 
 
 def _list_rules(group: ResultGroup, _: Screen) -> list[str]:

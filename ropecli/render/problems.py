@@ -6,13 +6,16 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from ropecli._version import __version__
+from ropecli.errors import ArgumentError
+from ropecli.files.atomic import check_target, resolve_target
 from ropecli.render.console import visible
+from ropecli.render.save import write_output
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: Levels of lint and SARIF as GitHub Actions calls them.
@@ -32,22 +35,103 @@ class Problem:
     key: str = ""  #: Dotted path of a key in the file.
 
 
-def sarif(rules: Sequence[Mapping[str, Any]], problems: Iterable[Problem]) -> str:
-    """Return SARIF 2.1.0 of problems by these rules, with a line break at its end."""
-    ids = [rule["id"] for rule in rules]
-    results = [
-        {
-            "ruleId": problem.rule,
-            "ruleIndex": ids.index(problem.rule),
-            "level": problem.level,
-            "message": {"text": problem.message},
-            **({"locations": [location]} if (location := _location(problem)) else {}),
-        }
-        for problem in problems
-    ]
-    driver = {"name": "ropecli", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A test case of JUnit."""
+
+    name: str
+    target: str  #: The code or the file that is judged.
+    outcome: str = ""  #: "failure", "error", "skipped", or "" if it passed.
+    kind: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a command found, in the forms that CI reads."""
+
+    command: str
+    rules: Sequence[Mapping[str, Any]]  #: As SARIF describes them.
+    problems: Sequence[Problem]
+    cases: Sequence[Case]
+    seconds: float = 0.0
+    output: str = ""  #: What is said beside the cases.
+
+    def sarif(self) -> bytes:
+        """Return SARIF 2.1.0, with a line break at its end."""
+        ids = [rule["id"] for rule in self.rules]
+        results = [
+            {
+                "ruleId": problem.rule,
+                "ruleIndex": ids.index(problem.rule),
+                "level": problem.level,
+                "message": {"text": problem.message},
+                **({"locations": [location]} if (location := _location(problem)) else {}),
+            }
+            for problem in self.problems
+        ]
+        driver = {"name": "ropecli", "version": __version__, "rules": self.rules}
+        run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+        document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+        return (json.dumps(document, indent=2) + "\n").encode()
+
+    def junit(self) -> bytes:
+        """Return JUnit XML of one suite, with a line break at its end."""
+        root = ET.Element("testsuites")
+        suite = ET.SubElement(root, "testsuite", name=self.command, time=f"{self.seconds:.3f}")
+        counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+        for each in self.cases:
+            case = ET.SubElement(
+                suite, "testcase", classname=visible(each.target), name=each.name, time="0"
+            )
+            counts["tests"] += 1
+            if each.outcome:
+                counts[each.outcome if each.outcome == "skipped" else f"{each.outcome}s"] += 1
+                entry = ET.SubElement(case, each.outcome, message=each.message)
+                if each.kind:
+                    entry.set("type", each.kind)
+                if each.outcome == "failure":
+                    entry.text = each.message
+        suite.attrib.update({name: str(count) for name, count in counts.items()})
+        root.attrib.update(suite.attrib)
+        if self.output:
+            ET.SubElement(suite, "system-out").text = self.output
+        ET.indent(root)
+        document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+        return document + b"\n"
+
+    def annotations(self) -> list[str]:
+        """Return the workflow commands by which GitHub Actions marks lines of files."""
+        lines = []
+        for problem in self.problems:
+            properties = {} if problem.file is None else {"file": problem.file}
+            place = problem.place or ((1,) if problem.file else ())
+            properties |= dict(zip(("line", "col"), map(str, place), strict=False))
+            properties["title"] = problem.title
+            escaped = (
+                f"{name}={_escape(text).replace(':', '%3A').replace(',', '%2C')}"
+                for name, text in properties.items()
+            )
+            kind = ANNOTATIONS[problem.level]
+            lines.append(f"::{kind} {','.join(escaped)}::{_escape(problem.message)}")
+        return lines
+
+
+def check_files(outputs: Iterable[Path], *, sources: Iterable[Path], force: bool) -> None:
+    """Refuse files that can't be written."""
+    seen, sources = set(), list(sources)
+    for path in outputs:
+        check_target(path, force=force, sources=sources)
+        if resolve_target(path) in seen:
+            raise ArgumentError(f"two outputs are the same file: {path}")
+        seen.add(resolve_target(path))
+
+
+def write_reports(report: Report, *, junit: Path | None, sarif: Path | None, force: bool) -> None:
+    """Write a report in the forms that a file is given for."""
+    for path, content in ((junit, report.junit), (sarif, report.sarif)):
+        if path is not None:
+            write_output(path, content(), force=force)
 
 
 def _location(problem: Problem) -> dict[str, Any]:
@@ -68,53 +152,7 @@ def _uri(file: str) -> str:
     return f"file://{name}" if path.is_absolute() else name
 
 
-def github(problems: Iterable[Problem]) -> list[str]:
-    """Return the workflow commands by which GitHub Actions marks lines of files."""
-    lines = []
-    for problem in problems:
-        properties = {} if problem.file is None else {"file": problem.file}
-        properties |= dict(zip(("line", "col"), map(str, problem.place), strict=False))
-        properties["title"] = problem.title
-        escaped = (
-            f"{name}={_escape(text).replace(':', '%3A').replace(',', '%2C')}"
-            for name, text in properties.items()
-        )
-        kind = ANNOTATIONS[problem.level]
-        lines.append(f"::{kind} {','.join(escaped)}::{_escape(problem.message)}")
-    return lines
-
-
 def _escape(text: str) -> str:
     """Return text as a command holds it, with escapes for control characters of a file's name."""
     text = "".join(c if c in "\r\n" else visible(c) for c in text)
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def junit(
-    suite: str, target: str, cases: Iterable[Sequence[str]], *, seconds: float, output: str
-) -> bytes:
-    """Return JUnit XML of one suite.
-
-    A case is its name, its outcome ("failure", "error", "skipped", or "" if it passed), and the
-    type and the message of that.
-    """
-    root = ET.Element("testsuites")
-    below = ET.SubElement(root, "testsuite", name=suite, time=f"{seconds:.3f}")
-    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    for name, outcome, kind, message in cases:
-        case = ET.SubElement(below, "testcase", classname=visible(target), name=name, time="0")
-        counts["tests"] += 1
-        if outcome:
-            counts[outcome if outcome == "skipped" else f"{outcome}s"] += 1
-            entry = ET.SubElement(case, outcome, message=message)
-            if kind:
-                entry.set("type", kind)
-            if outcome == "failure":
-                entry.text = message
-    below.attrib.update({name: str(count) for name, count in counts.items()})
-    root.attrib.update(below.attrib)
-    if output:
-        ET.SubElement(below, "system-out").text = output
-    ET.indent(root)
-    document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return document + b"\n"

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers import (
     assert_refused,
@@ -15,6 +16,7 @@ from helpers import (
     read_output,
     read_stdout,
 )
+from pyarrow.parquet import write_table
 from safetensors.numpy import load_file, save_file
 
 from ropecli import Rotary, encode_files, rotate
@@ -160,15 +162,68 @@ def test_files_with_names_that_are_no_text() -> None:
     Path(f"p{name}.npy").write_bytes(Path("p.npy").read_bytes())
     words = [f"{name}.npy", "--positions", f"p{name}.npy"]
     out, _ = read_output("encode", *words)
-    assert_spelt_out(out, 3)  # input, positions and output
+    assert_spelt_out(out, 4)  # input, positions, and the output before and after
     out, _ = read_output("encode", *words, "--check", f"{name}.rope.npy")
     assert_spelt_out(out, 4)
     Path(name).mkdir()
     out, _ = read_output("encode", f"{name}.npy", "a.npy", "-o", name)
-    assert_spelt_out(out, 2)
+    assert_spelt_out(out, 4)
     _, err = read_output("encode", f"{name}.npy", "a.npy", "-o", name, code=2)
     assert_spelt_out(err, err.count(SHOWN))
     assert err.count("\n") == 2
+
+
+def test_a_dry_run_writes_nothing_and_says_what_would_be_written() -> None:
+    before = sorted(Path().rglob("*"))
+    words = ["encode", "dump", "--tensor", "h.[qk]", "-o", "out", "--dry-run"]
+    out, err = read_output(*words)
+    assert err == ""
+    first = out.splitlines()[0]
+    assert re.fullmatch(
+        r"Would write 3 files, 960 bytes: less than 0\.1 s of rotation besides reading and "
+        r"writing, \d+ MB of memory",
+        first,
+    )
+    assert "dump/2.safetensors   to  out/2.safetensors   h.k, h.q; copied: h.v" in out
+    result = json.loads(read_stdout(*words, "--json"))["result"]
+    assert [each["output"] for each in result["files"]] == [
+        f"out/{n}.safetensors" for n in (1, 2, 10)
+    ]
+    assert result["bytes"] == sum(rows * 2 * 8 * 4 for rows in (4, 6, 5))
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a.npy", "-o", "b.npy"], "b.npy exists; pass --force to replace it"),
+        (["a.npy", "-o", "no/new.npy"], "there is no folder"),
+        (["dump/1.safetensors", "--tensor", "h.?", "-o", "x.npy"], "it holds one tensor, got 3"),
+        (["a.npy", "odd.npy", "--dim", "8", "-o", "no/new"], "there is no folder"),
+        (["a.npy", "--check", "b.npy"], "--check writes nothing: leave --dry-run out"),
+    ],
+)
+def test_a_dry_run_refuses_what_would_be_refused(words: list[str], message: str) -> None:
+    assert message in assert_refused("encode", *words, "--dry-run")
+
+
+def test_a_file_that_a_library_packs_is_in_memory_twice() -> None:
+    def memory(name: str) -> int:
+        text = read_stdout("encode", name, "--dry-run", "--json")
+        return int(json.loads(text)["result"]["memory"])
+
+    x = random_array(1_000_000, 8)
+    np.save("x.npy", x)
+    np.savez("x.npz", x=x)
+    assert memory("x.npz") - memory("x.npy") > 1.5 * x.nbytes
+
+
+def test_the_columns_of_a_table_without_vectors_are_named() -> None:
+    table = pa.table({"id": pa.array([1, 2]), "text": pa.array(["a", "b"])})
+    write_table(table, "t.parquet")
+    assert assert_refused("encode", "t.parquet") == (
+        "t.parquet holds no tensor; expected a column of vectors, got id int64, text string"
+    )
 
 
 def test_the_command_that_is_proposed_has_the_options_it_needs() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from helpers import assert_refused, read_stdout, run_here
@@ -33,14 +34,14 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sarif_in_a_file_beside_the_words() -> None:
-    text = read_stdout("lint", "wrong", "--sarif", "-o", "out.sarif", code=1)
+    text = read_stdout("lint", "wrong", "--sarif", "out.sarif", code=1)
     assert text.startswith("wrong/config.json: 1 error")
     whole = Path("out.sarif").read_text()
     assert json.loads(whole)["version"] == "2.1.0"
-    assert "--force" in assert_refused("lint", "wrong", "--sarif", "-o", "out.sarif")
-    assert read_stdout("lint", "wrong", "--sarif", "-o", "out.sarif", "--force", code=1) == text
+    assert "--force" in assert_refused("lint", "wrong", "--sarif", "out.sarif")
+    assert read_stdout("lint", "wrong", "--sarif", "out.sarif", "--force", code=1) == text
     assert Path("out.sarif").read_text() == whole
-    both = read_stdout("lint", "sound", "--sarif", "--json", "-o", "out.sarif", "--force")
+    both = read_stdout("lint", "sound", "--sarif", "out.sarif", "--json", "--force")
     assert json.loads(both)["result"] == {"findings": []}
 
 
@@ -66,8 +67,10 @@ def test_files_stand_apart_from_both_sides() -> None:
 
 
 def test_annotations_of_github() -> None:
-    text = read_stdout("lint", "wrong", "noted", "--output-format", "github", code=1)
-    first, second = text.splitlines()
+    done = run_here("lint", "wrong", "noted", "--github")
+    assert done.returncode == 1
+    assert done.stdout.startswith("wrong/config.json: 1 error\n")
+    first, second = done.stderr.splitlines()
     assert first.startswith(
         "::error file=wrong/config.json,line=11,col=3,title=R012 attn_factor is not a key of "
         "config.json::It has no effect in "
@@ -75,11 +78,40 @@ def test_annotations_of_github() -> None:
     assert second.startswith("::notice file=noted/config.json,line=")
 
 
-@pytest.mark.parametrize("form", ["json", "sarif"])
-def test_a_form_may_be_named_in_two_ways(form: str) -> None:
-    words = ["lint", "wrong"]
-    named = read_stdout(*words, "--output-format", form, code=1)
-    assert named == read_stdout(*words, f"--{form}", code=1)
+def test_junit_has_a_case_for_each_finding_that_fails_and_each_file_without_one() -> None:
+    def cases(*words: str, code: int) -> list[tuple[str | None, ...]]:
+        read_stdout("lint", "wrong", "sound", "noted", *words, "--junit", "a.xml", code=code)
+        found = ElementTree.parse("a.xml").iter("testcase")
+        named = [
+            (each.get("classname"), each.get("name"), *(below.tag for below in each))
+            for each in found
+        ]
+        Path("a.xml").unlink()
+        return named
+
+    wrong, sound, noted = (f"{name}/config.json" for name in ("wrong", "sound", "noted"))
+    error = (wrong, "R012 rope_scaling.attn_factor", "failure")
+    passing = [(sound, "no findings"), (noted, "1 note")]
+    assert cases(code=1) == [error, *passing]
+    assert cases("--fail-on", "never", code=0) == [(wrong, "1 error"), *passing]
+    (*_, last) = cases("--fail-on", "note", code=1)
+    assert last[0] == noted
+    assert last[2] == "failure"
+
+
+def test_a_folder_stands_for_the_models_in_it() -> None:
+    Path("more", ".git").mkdir(parents=True)
+    for name in ("wrong", "sound"):
+        Path(name).rename(Path("more", name))
+    Path("more", ".git", "config.json").write_text("{}")
+    assert (
+        read_stdout("lint", "more", code=1).splitlines()[0] == "more/sound/config.json: no findings"
+    )
+    named = read_stdout("lint", "more", "--json", code=1)
+    sources = json.loads(named)["parameters"]["sources"]
+    assert sources == ["more/sound/config.json", "more/wrong/config.json"]
+    Path("empty").mkdir()
+    assert "empty holds no config.json" in assert_refused("lint", "empty")
 
 
 def test_a_retired_rule_is_explained_by_the_one_that_finds_its_cases() -> None:
@@ -152,6 +184,6 @@ def test_a_key_is_removed_with_its_comma_and_renamed_in_place(before: str, after
 def test_github_gets_no_control_characters(tmp_path: Path) -> None:
     path = tmp_path / "\x1b[31mconfig.json"
     path.write_text(json.dumps(CASES["R012"].fires))
-    text = read_stdout("lint", path, "--output-format", "github", code=1)
+    text = run_here("lint", path, "--github").stderr
     assert "\x1b" not in text
     assert "\\x1b[31mconfig.json" in text

@@ -111,7 +111,7 @@ def test_arrays_by_a_pattern_are_rotated_and_the_others_kept(
     several = refusal_of(encode_file, path, tmp_path / "n.npy", ROPE, tensor="*.q")
     assert "it holds one tensor, got 2; expected a format of many" in several
     unnamed = refusal_of(encode_file, path, tmp_path / "n.npy", ROPE)
-    assert unnamed.endswith("holds 3 tensors, name one of a.q, bb.q, c.k")
+    assert unnamed.endswith("holds 3 tensors, name one of a.q (50, 8), bb.q (50, 8), c.k (50, 8)")
     missing = refusal_of(encode_file, path, tmp_path / "n.npy", ROPE, tensor="x*")
     assert missing.endswith("holds no tensor 'x*'; expected one of a.q, bb.q, c.k")
 

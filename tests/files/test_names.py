@@ -147,7 +147,7 @@ def test_members_that_numpy_would_confuse_are_refused(tmp_path: Path, other: str
 def test_names_of_several_lines_are_shown_in_one(tmp_path: Path) -> None:
     save_npz(tmp_path / "x.npz", {"a\nb": X, "c": X})
     said = refusal_of(encode_file, tmp_path / "x.npz", tmp_path / "y.npz", ROPE)
-    assert said.endswith(r"name one of a\nb, c")
+    assert said.endswith(r"name one of a\nb (3, 8), c (3, 8)")
 
 
 def test_names_are_shown_short() -> None:

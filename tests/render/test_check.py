@@ -120,7 +120,7 @@ MANY = (
 
 
 def test_junit_has_a_case_for_each_law() -> None:
-    root = ElementTree.fromstring(check_reports.junit(verdict(*MANY), "rope.py:turn"))
+    root = ElementTree.fromstring(check_reports.report(verdict(*MANY), "rope.py:turn").junit())
     (suite,) = root
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "4", "failures": "2", "errors": "0", "skipped": "1",
@@ -162,7 +162,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_sarif_is_valid_and_names_the_line(
     target: str, uri: str | None, line: int | None, source: Path
 ) -> None:
-    document = json.loads(check_reports.sarif(verdict(*MANY, findings=("odd",)), target))
+    document = json.loads(check_reports.report(verdict(*MANY, findings=("odd",)), target).sarif())
     SCHEMA.validate(document)
     (run,) = document["runs"]
     results = run["results"]
@@ -181,7 +181,7 @@ def test_sarif_is_valid_and_names_the_line(
 
 
 def test_a_function_that_was_handed_over_is_found_by_itself() -> None:
-    document = json.loads(check_reports.sarif(verdict(*MANY), "verdict", code=verdict))
+    document = json.loads(check_reports.report(verdict(*MANY), "verdict", code=verdict).sarif())
     place = document["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"].endswith("tests/render/test_check.py")
     line = place["region"]["startLine"]
@@ -189,9 +189,8 @@ def test_a_function_that_was_handed_over_is_found_by_itself() -> None:
 
 
 def test_annotations_are_escaped_as_github_reads_them(source: Path) -> None:
-    lines = check_reports.github_annotations(
-        verdict(*MANY, findings=("odd",)), "pack/rope, 1.py:turn"
-    )
+    made = check_reports.report(verdict(*MANY, findings=("odd",)), "pack/rope, 1.py:turn")
+    lines = made.annotations()
     assert len(lines) == 2
     start = "::error file=pack/rope%2C 1.py,line=4,title=ropecli check%3A rotation::"
     assert lines[0].startswith(start)
@@ -207,9 +206,9 @@ def test_a_run_that_its_budget_ended_is_neither_passed_nor_failed() -> None:
     assert first == "UNKNOWN  f is not judged yet: 12 of 30 checks in 120 s, none fails"
     assert pages.VIEW.as_json(cut)["passed"] is None
     assert pages.VIEW.as_json(cut)["unfinished"] == "12 of 30 checks in 120 s"
-    suite = ElementTree.fromstring(check_reports.junit(cut, "f"))[0]
+    suite = ElementTree.fromstring(check_reports.report(cut, "f").junit())[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "1")
-    (result,) = json.loads(check_reports.sarif(cut, "f"))["runs"][0]["results"]
+    (result,) = json.loads(check_reports.report(cut, "f").sarif())["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("budget", "error")
     wrong = verdict(check("norm", passed=False), unfinished="12 of 30 checks in 120 s")
     assert wrong.passed is False

@@ -13,7 +13,7 @@ from helpers import ROOT
 from ropecli import Finding, __version__
 from ropecli.models.lint.report import LintedFile, LintReport
 from ropecli.models.lint.rule import LEVELS, rules
-from ropecli.render.lint import sarif
+from ropecli.render.lint import report as report_of
 
 SCHEMA = jsonschema.Draft4Validator(
     json.loads((ROOT / "tests" / "data" / "sarif-schema-2.1.0.json").read_text())
@@ -35,8 +35,8 @@ def report(source: str, findings: list[Finding], line: int | None = None) -> Lin
 
 def run_of(found: LintReport) -> dict[str, Any]:
     """The one run of a document that the schema allows."""
-    text = sarif(found)
-    assert text.endswith("}\n")
+    text = report_of(found, "error").sarif()
+    assert text.endswith(b"}\n")
     document = json.loads(text)
     SCHEMA.validate(document)
     (run,) = document["runs"]

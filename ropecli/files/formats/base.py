@@ -45,6 +45,7 @@ class Source(ABC):
     path: Path
     arrays: Mapping[str, Stored]  #: By name; a file without names has one array, named "".
     not_copied = ""  #: What its library cannot copy into another file of the format.
+    instead = ""  #: What a file without an array holds, for its message.
 
     def check(self, stored: Stored) -> None:  # noqa: B027 - none is too large by default
         """Refuse an array that is too large to be read."""
@@ -95,6 +96,7 @@ class Format:
 
     suffixes: tuple[str, ...] = ()  #: Of such files; the first is the usual one.
     named: bool = False  #: True if a file holds several arrays, by name.
+    packed: bool = False  #: True if a file is in memory as a whole until it is written.
     open: Callable[[Path], Source]
     #: Begins a file; of the format of the source, it is a copy with other elements in the arrays.
     create: Callable[[Path, Sequence[Stored], Source], Sink]

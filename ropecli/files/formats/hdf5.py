@@ -155,5 +155,10 @@ def _create(part: Path, arrays: Sequence[Stored], source: Source) -> PackedSink:
 
 
 HDF5 = Format(
-    suffixes=(".h5", ".hdf5"), named=True, open=_Source, create=_create, as_stored=_as_stored
+    suffixes=(".h5", ".hdf5"),
+    named=True,
+    packed=True,
+    open=_Source,
+    create=_create,
+    as_stored=_as_stored,
 )

@@ -193,4 +193,6 @@ def _create(part: Path, arrays: Sequence[Stored], source: Source) -> PackedSink:
     return PackedSink(part, arrays, source, write=_write)
 
 
-NPZ = Format(suffixes=(".npz",), named=True, open=_Source, create=_create, as_stored=_as_stored)
+NPZ = Format(
+    suffixes=(".npz",), named=True, packed=True, open=_Source, create=_create, as_stored=_as_stored
+)

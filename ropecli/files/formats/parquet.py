@@ -16,7 +16,7 @@ from ropecli.errors import FileError
 from ropecli.files.formats.base import Format, Source, closed_on_error
 from ropecli.files.formats.library import import_library, translate_read_errors
 from ropecli.files.formats.packed import Arrays, PackedSink, PackedSource
-from ropecli.files.formats.stored import Stored, in_c_order, unreadable
+from ropecli.files.formats.stored import Stored, in_c_order, short, unreadable
 from ropecli.regular import open_regular
 
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -45,6 +45,8 @@ class _Source(PackedSource):
                 raise FileError(f"{path} claims {rows:,} rows")
             columns = [_describe(path, column, rows) for column in schema]
             self.arrays = {column.name: column for column in columns if column is not None}
+            kinds = ", ".join(f"{short(each.name)} {each.type}" for each in schema)
+            self.instead = f"; expected a column of vectors, got {kinds[:200]}"
 
     @property
     def nbytes(self) -> int:
@@ -149,5 +151,10 @@ def _create(part: Path, arrays: Sequence[Stored], source: Source) -> PackedSink:
 
 
 PARQUET = Format(
-    suffixes=(".parquet",), named=True, open=_Source, create=_create, as_stored=_as_stored
+    suffixes=(".parquet",),
+    named=True,
+    packed=True,
+    open=_Source,
+    create=_create,
+    as_stored=_as_stored,
 )

@@ -194,6 +194,7 @@ def _as_stored(array: Stored) -> Stored:
 TORCH = Format(
     suffixes=(".pt", ".pth"),
     named=True,
+    packed=True,
     open=_Source,
     create=partial(PackedSink, write=_write),
     as_stored=_as_stored,

@@ -35,6 +35,7 @@ class Fixed:
     text: str  #: Its content.
     diff: tuple[str, ...]  #: Lines of a unified diff; none where no fix is safe.
     rules: tuple[str, ...]  #: Ids of the rules whose findings are fixed.
+    findings: tuple[Finding, ...]  #: Those of the copy.
 
 
 def fix(
@@ -73,7 +74,13 @@ def fix(
     lines = unified_diff(
         before.splitlines(), after.splitlines(), str(path), str(output), n=1, lineterm=""
     )
-    return Fixed(output=output, text=after, diff=tuple(lines), rules=tuple(dict.fromkeys(rules)))
+    return Fixed(
+        output=output,
+        text=after,
+        diff=tuple(lines),
+        rules=tuple(dict.fromkeys(rules)),
+        findings=tuple(findings),
+    )
 
 
 def _certain_changes(
