@@ -59,6 +59,16 @@ def test_a_kernel_in_c_is_right(name: str, more: list[str], tmp_path: Path) -> N
     assert_right(name, tmp_path, *more)
 
 
+def test_source_is_refused_with_the_command_that_builds_it(tmp_path: Path) -> None:
+    shutil.copy(KERNELS / "rope.c", tmp_path)
+    done = run_cli("check", "rope.c", cwd=tmp_path)
+    assert done.returncode == 2
+    said = re.search(r"expected a library: (.*); then check (\S+), a C function", done.stderr)
+    assert said is not None
+    assert run_process(*shlex.split(said[1]), cwd=tmp_path).returncode == 0
+    assert run_cli("check", said[2], *QUICKLY, cwd=tmp_path).returncode == 0
+
+
 def test_other_kernels_are_right_where_their_compilers_are_found(tmp_path: Path) -> None:
     """By all laws in the soak tier."""
     for name in [name for name, tool in OTHERS.items() if shutil.which(tool)]:

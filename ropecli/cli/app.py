@@ -48,7 +48,6 @@ GUESSES = {
     "--column": "--tensor",
     "--config": "--model",
     "--context-length": "--context",
-    "--dtype": "--policy",
     "--from": "--original",
     "--head-dim": "--dim",
     "--plot": "--output",

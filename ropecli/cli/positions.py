@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -74,7 +75,9 @@ class IdsOptions(OutputOptions):
     },
 )
 def positions(
-    ids: Path | None = argument("IDS", "Position ids to judge: (tokens,) or (rows, tokens)."),
+    ids: str | None = argument(
+        "IDS", "Position ids to judge: a file, (tokens,) or (rows, tokens), or numbers: 0,1,2,0."
+    ),
     *,
     lengths: list[str] | None = option(
         "N,N,...", "Tokens of each document of a packed row; repeatable, for each row.", under=HELD
@@ -154,6 +157,7 @@ def positions(
     Examples:
       ropecli positions --lengths 5,3,8 -o ids.npy
       ropecli positions ids.npy --lengths 5,3,8
+      ropecli positions 0,1,2,0 --lengths 3,1
       ropecli positions ids.npy --mask attention_mask.npy
       ropecli positions ids.npy --tokens input_ids.npy --separator 2
       ropecli positions --lengths 4096 --context-parallel 4 --rank 2 -o ids.npy
@@ -167,10 +171,7 @@ def positions(
     vectors do not show a position, unless --all-shown is given.
     """
     from ropecli.checks.positions.check import positions as judge
-    from ropecli.files.load import read_layers, read_tensor
-
-    def read(path: Path | None) -> Any:
-        return None if path is None else read_tensor(path, booleans=True)
+    from ropecli.files.load import read_layers
 
     config = _configuration(rope) if grid else None
     if grid and mrope is None:
@@ -182,10 +183,10 @@ def positions(
     asked: dict[str, Any] = {
         "lengths": _rows_of_numbers("--lengths", lengths),
         "row_length": row_length,
-        "seq_idx": read(seq_idx),
-        "cu_seqlens": read(cu_seqlens),
-        "mask": read(mask),
-        "tokens": read(tokens),
+        "seq_idx": _read(seq_idx),
+        "cu_seqlens": _read(cu_seqlens),
+        "mask": _read(mask),
+        "tokens": _read(tokens),
         "separator": separator,
         "grids": [_numbers("--grid", each) for each in grid] if grid else None,
         "mrope": mrope,
@@ -202,7 +203,7 @@ def positions(
         "all_shown": all_shown,
     }
     if before is None or after is None:
-        result = judge(read(ids), **asked)
+        result = judge(_given_ids(ids), **asked)
     else:
         from ropecli.checks.positions.recover import LONGEST, recover_positions
 
@@ -227,6 +228,19 @@ def positions(
             output.note(f"assumed: {assumed}; --model, or --base and --layout, give the encoding")
     output.show(result, output.parameters(mrope=mrope))
     return result.passed
+
+
+def _read(path: str | Path | None) -> Any:
+    from ropecli.files.load import read_tensor
+
+    return None if path is None else read_tensor(path, booleans=True)
+
+
+def _given_ids(ids: str | None) -> Any:
+    """Return the ids of a file, or of one row of numbers."""
+    if ids is None or "," not in ids or os.path.lexists(ids):
+        return _read(ids)
+    return _numbers("IDS", ids)
 
 
 def _assumed(rope: EncodingOptions, named: NamedRotary) -> str:

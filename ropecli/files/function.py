@@ -51,6 +51,8 @@ def module_and_name(target: str) -> tuple[str, str]:
         raise FileError(
             f"{target} needs the name of a function: {', '.join(names) or 'it has none'}"
         )
+    if not colon and target.endswith(SUFFIX):
+        raise FileError(f"cannot read {target}: No such file or directory")
     if not (colon and module and name):
         raise FileError(
             f"function must be given as module:function or file.py:function, got {target!r}"
@@ -62,13 +64,28 @@ def module_and_name(target: str) -> tuple[str, str]:
 
 
 def _functions_of(path: Path) -> list[str]:
-    """The functions and classes of a file; its code is not run."""
+    """The functions that take something and the classes of a file; its code is not run."""
     try:
         body = ast.parse(path.read_bytes()).body
     except (SyntaxError, ValueError, OSError):
         return []
     kinds = (ast.FunctionDef, ast.ClassDef)
-    return [each.name for each in body if isinstance(each, kinds) and each.name[0] != "_"]
+    public = [each for each in body if isinstance(each, kinds) and each.name[0] != "_"]
+    return [each.name for each in public if _is_class_with_more(each) or _takes_something(each)]
+
+
+def _takes_something(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    return bool(node.args.posonlyargs or node.args.args or node.args.vararg)
+
+
+def _is_class_with_more(node: ast.stmt) -> bool:
+    """True for a class that inherits something, or has a method besides the one that makes it."""
+    if not isinstance(node, ast.ClassDef):
+        return False
+    methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
+    return bool(node.bases or {*methods} - {"__init__"})
 
 
 @contextlib.contextmanager

@@ -88,9 +88,9 @@ def verdict(result: Precision) -> str:
     if len(safe) == 1:
         (name,) = safe
         within = f"the first {safe[name]:,} of" if safe[name] < whole else "all"
-        return f"within {tolerance:g} rad over {within} {whole:,} positions: {name}"
+        return f"angles of {name} are within {tolerance:g} rad for {within} {whole:,} positions"
     within = f"within {tolerance:g} rad over all {whole:,} positions"
-    said = f"{within}: {', '.join(kept)}" if kept else f"no policy stays {within}"
+    said = f"{within}: {', '.join(kept)}" if kept else f"no scheme stays {within}"
     if len(kept) == len(safe):
         return said
     worst = min(safe, key=lambda name: safe[name])

@@ -391,7 +391,10 @@ def _by(x: Any, cos: Any, sin: Any) -> Any:
 
 def test_the_functions_of_a_file_are_listed(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
-    file.write_text("import os\ndef rotate(x): ...\ndef _helper(): ...\nclass Rotary: ...\n1 / 0\n")
+    file.write_text(
+        "import os\ndef rotate(x): ...\ndef _helper(x): ...\ndef main(): ...\nclass Settings: ...\n"
+        "class Rotary:\n    def forward(self, x): ...\n1 / 0\n"
+    )
     with pytest.raises(FileError) as caught:
         judge_small(str(file))
     assert str(caught.value).endswith(f"needs the name of a function: {file}:rotate, {file}:Rotary")

@@ -37,10 +37,38 @@ MOST_WORDS = 300  #: Characters of what a program says when it fails.
 LIBRARIES = (".so", ".dylib", ".dll")
 #: Types of a library's functions, by the end of their names.
 TYPES = {"_f64": "float64", "_f32": "float32", "_f16": "float16", "_bf16": "bfloat16"}
+#: Commands that make a library of source, by its suffix, or a program that runs it.
+COMPILERS = {
+    ".c": "cc -O2 -shared -fPIC -o {stem}.so {file}",
+    **dict.fromkeys((".cc", ".cpp", ".cxx"), "c++ -O2 -shared -fPIC -o {stem}.so {file}"),
+    ".cu": "nvcc -O2 -shared -Xcompiler -fPIC -o {stem}.so {file}",
+    ".rs": "rustc -O --crate-type cdylib -o {stem}.so {file}",
+    ".zig": "zig build-lib -dynamic -OReleaseFast -femit-bin={stem}.so {file}",
+}
+INTERPRETERS = {**dict.fromkeys((".js", ".mjs", ".ts"), "node"), ".jl": "julia", ".lua": "lua"}
 ONNX = ".onnx"
 #: NumPy's names of the types of ONNX whose names differ.
 ONNX_TYPES = {"float": "float32", "double": "float64"}
 SILENT = 4  #: Of ONNX Runtime: only fatal errors are logged, and all others are raised anyway.
+
+
+def refuse_source(target: str) -> None:
+    """Refuse source in another language than Python, and say how it can be called."""
+    path, _, symbol = target.partition(":")
+    suffix = Path(path).suffix
+    if suffix in COMPILERS:
+        compile = COMPILERS[suffix].format(stem=Path(path).stem, file=path)
+        symbol = symbol or "rope_f32"
+        raise ArgumentError(
+            f"{path} is source, expected a library: {compile}",
+            f"then check ./{Path(path).stem}.so:{symbol}, a C function of the prototype in "
+            "docs/commands/check.md",
+        )
+    if suffix in INTERPRETERS:
+        raise ArgumentError(
+            f"{path} is source, expected a program that reads and writes .npy files",
+            f"give `command`, such as '{INTERPRETERS[suffix]} {path} {{x}} {{positions}} {{out}}'",
+        )
 
 
 def _signature(names: Iterable[str], **how: Any) -> inspect.Signature:

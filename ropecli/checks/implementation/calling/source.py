@@ -164,9 +164,10 @@ def source_of(
 
 
 def _check_present(target: str) -> None:
-    """Refuse a target whose file is not there, before a process is started for it."""
+    """Refuse a target that is not there or not to be called, before a process is started."""
     from ropecli.files.function import module_and_name
 
+    native.refuse_source(target)
     path = target if target.endswith(native.ONNX) else target.rpartition(":")[0]
     if not path.endswith((native.ONNX, *native.LIBRARIES)):
         module_and_name(target)
