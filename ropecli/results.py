@@ -6,10 +6,14 @@ and these classes load it on demand.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from ropecli.errors import RopecliError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,6 +101,19 @@ class Drawable(Result):
             ArgumentError: Axes that are not in a grid.
         """
         return self._draw(ax)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of `to_csv`, so that `pandas.DataFrame(result)` has its columns."""
+        columns = self.table()
+        for cells in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, cells, strict=True))
+
+    def _repr_html_(self) -> str:
+        from ropecli import render
+
+        with contextlib.suppress(RopecliError):  # of a result without anything to draw
+            return render.picture_html(self.figure()) + super()._repr_html_()
+        return super()._repr_html_()
 
     def _draw(self, ax: Axes | None, **options: Any) -> Figure:
         from ropecli import render

@@ -9,7 +9,10 @@ import doctest
 import html
 import inspect
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -219,7 +222,7 @@ def results(folder: Path) -> list[tuple[Any, str]]:
     other = ropecli.load_model("example:llama-2-7b")
     wide = Rotary(8)
     return [
-        (encoded, f"{folder / 'y.npy'} written in "),
+        (encoded, f"{folder / 'y.npy'} written: "),
         (files, "1 file written in "),
         (compared, f"{folder / 'y.npy'} is the rotation of "),
         (permuted, f"PASS  {folder / 'b.safetensors'}: 2 tensors"),
@@ -251,7 +254,7 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.info(), "ropecli          "),
         (ropecli.identify(x, rotate(x, rope)), "This is RoPE: "),
         (ropecli.invariance(ropecli.encoding("nope")), "      "),
-        (ropecli.linear(x, x, x, rope), "30.08 % of the terms"),
+        (ropecli.linear(x, x, x, rope), "30.08 % of the weights"),
         (ropecli.positions([0, 1, 0], lengths=[2, 1]), "PASS  all 3 ids are right: 2 documents"),
         (ropecli.recover_positions(rope, x, rotate(x, rope), longest=600), "32 of 32 positions"),
         (ropecli.precision(rope, context_length=9), "Within 0.01 rad over all 9"),
@@ -278,7 +281,9 @@ def test_every_result_prints_a_page_and_has_a_table_and_a_picture(tmp_path: Path
     for index, (result, begin) in enumerate(shown):
         name = type(result).__name__
         assert str(result).startswith(begin), name
-        assert result._repr_html_() == f"<pre>{html.escape(str(result))}</pre>"
+        page = result._repr_html_()
+        assert page.endswith(f"<pre>{html.escape(str(result))}</pre>")
+        assert page.startswith("<img ") is isinstance(result, Drawable)
         assert repr(result) == f"<{name}: {str(result).splitlines()[0]}>"
         printer = io.StringIO()
         result._repr_pretty_(SimpleNamespace(text=printer.write), False)
@@ -302,10 +307,51 @@ def test_every_result_prints_a_page_and_has_a_table_and_a_picture(tmp_path: Path
         result.to_csv(file, force=True)
         if isinstance(result, Drawable):
             check_pictures(result)
+            assert [[*row] for row in result] == [[*table]] * (len(rows))
     public = [getattr(ropecli, name) for name in RESULTS]
     kinds = {kind for kind in public if issubclass(kind, Result)}
     assert kinds - {type(result) for result, _ in shown} == {ropecli.Trace}  # it needs PyTorch
     assert all(len(repr(case)) < 100 for case in ropecli.vectors())
+
+
+def test_findings_print_as_a_page_and_are_a_tuple() -> None:
+    found = ropecli.lint({"model_type": "llama", "head_dim": 8, "rope_theta": "1e6"})
+    assert found == tuple(found)
+    assert str(found).splitlines()[0] == repr(found)[len("<Findings: ") : -1]
+    assert "Write it without quotation marks" in str(found)
+    assert len(found.table()["rule"]) == len(found)
+    assert str(ropecli.lint("example:llama-3.1-8b")) == "no findings"
+
+
+@pytest.mark.parametrize("name", ["theta", "rope_theta"])
+def test_names_of_others_are_answered_with_ours(name: str) -> None:
+    unknown: dict[str, Any] = {name: 5e5}
+    with pytest.raises(ropecli.ArgumentTypeError, match=f"Rotary has no {name}; it is base here"):
+        ropecli.Rotary(8, **unknown)
+
+
+@pytest.mark.slow
+def test_a_prompt_is_told_once_that_kernels_are_compiled(tmp_path: Path) -> None:
+    calls = "import numpy, ropecli as r\n"
+    calls += "".join(
+        f"_ = r.rotate(numpy.ones((4, 8), '{d}'), r.Rotary(8))\n" for d in ("f4", "f8")
+    )
+    (tmp_path / "calls.py").write_text(calls)
+
+    def stderr(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-q", *words],
+            input=calls,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stderr
+
+    assert stderr("-i").count("ropecli compiles its kernels") == 1
+    assert "compiles" not in stderr("-i")
+    assert "compiles" not in stderr(str(tmp_path / "calls.py"))
 
 
 def check_pictures(result: Drawable) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba import prange
+from numba.core import event
 from numba.extending import overload
 
 from ropecli.kernels.cache import discard, edition_folder, hold_lock, numba_folder
@@ -53,6 +55,23 @@ class _Process:
 _process = _Process()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_process.after_fork)
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    """Says to a person at a prompt, once, why the first call takes seconds."""
+
+    said = False
+
+    def on_start(self, _event: event.Event) -> None:
+        if not self.said and hasattr(sys, "ps1") and sys.stderr is not None:
+            self.said = True
+            sys.stderr.write("ropecli compiles its kernels, once on this machine: some seconds\n")
+
+    def on_end(self, _event: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcer())
 
 
 class _Thread(threading.local):

@@ -111,6 +111,17 @@ def draw(result: Result, ax: Axes | None = None, **options: Any) -> Figure:
     return whole or picture
 
 
+def picture_html(picture: Figure) -> str:
+    """Return a picture for a notebook, as an image that holds its pixels."""
+    from base64 import b64encode
+
+    from ropecli.render.figure import figure_bytes
+
+    content = b64encode(figure_bytes(picture, suffix=".png", command="")).decode()
+    width = round(picture.get_size_inches()[0] * 96)
+    return f'<img width="{width}" src="data:image/png;base64,{content}">'
+
+
 def columns(result: Result, **options: Any) -> Table:
     """Return the columns of the .csv file of a result."""
     return view_of(result).columns(result, **options)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ropecli.models.lint.report import LintedFile, LintReport
 from ropecli.models.lint.rule import LEVELS, Finding, Rule, rules
+from ropecli.models.lint.run import Findings
 from ropecli.models.source import EXAMPLE
 from ropecli.render import View, fields
 from ropecli.render.console import Screen, paragraphs, visible, wrap_text
@@ -140,6 +141,12 @@ def lines_of(findings: Sequence[Finding], width: int) -> list[str]:
     return [f"lint: {count(findings)}", *lines]
 
 
+def _findings_page(findings: Findings, screen: Screen) -> list[str]:
+    """Return the findings of one file."""
+    blocks = [line for each in findings for line in _block(each, screen.folded)]
+    return paragraphs([count(findings)], blocks)
+
+
 def count(findings: Sequence[Finding]) -> str:
     """Return the number of findings of each level in words."""
     counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
@@ -165,6 +172,7 @@ def _block(finding: Finding, width: int, place: tuple[int, int] | None = None) -
         yield from wrap_text(f"{'':{INDENT}}{visible(text)}", width, indent=INDENT)
 
 
+COLUMNS = ("rule", "level", "key", "message", "hint")
 RULE_FIELDS = ("id", "level", "title", "fires", "why", "hint", "threads")
 VIEW = View(page=page, document=as_json)
 RULE = View(
@@ -173,4 +181,7 @@ RULE = View(
     group=View(page=_list_rules, document=(("results as rules", RULE_FIELDS),)),
 )
 RETIRED = View(page=lambda rule, _: [f"{rule.id} is retired: {rule.by} finds its cases."])
+FINDINGS = View(
+    page=_findings_page, table=lambda found: {n: [getattr(f, n) for f in found] for n in COLUMNS}
+)
 FINDING = View(page=lambda finding, _: [f"{_summary(finding)} {visible(finding.hint)}"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, Literal, Never, Self, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from ropecli.rotary.types import PLAIN
 
 #: forward: position m rotates a pair by +m inv_freq (RoFormer Eq. 34); reversed: by -m inv_freq.
 Direction = Literal["forward", "reversed"]
+CALLED = {"theta": "base", "rope_theta": "base", "scaling": "ropecli.rope(...)"}  #: By others.
 BARE = "custom"  #: The rope type of a table whose formula is not known.
 
 
@@ -63,6 +64,7 @@ class Rotary:
         axis: ArrayLike | None = None,
         pairs_in: ArrayLike | None = None,
         pairs_out: ArrayLike | None = None,
+        **unknown: Never,
     ) -> None:
         """Describe plain RoPE, inv_freq[i] = base^(-2i/rotary_dim).
 
@@ -79,11 +81,15 @@ class Rotary:
                 frequency is in that row of inv_freq, which has several then.
             pairs_in: Coordinates of each pair, integers (rotary_dim/2, 2), instead of a layout.
             pairs_out: Where the rotated pairs are written, if not where they were read.
+            **unknown: None; names that others use are answered with ours.
 
         Raises:
             ArgumentError: A value out of range.
-            ArgumentTypeError: An argument of the wrong type.
+            ArgumentTypeError: An argument of the wrong type, or of another name.
         """
+        for name in unknown:
+            now = f"; it is {CALLED[name]} here" if name in CALLED else ""
+            raise ArgumentTypeError(f"Rotary has no {name}{now}")
         head_dim = even("head dim", head_dim)
         dim = head_dim if rotary_dim is None else even("rotary dim", rotary_dim)
         formula = Formula.from_parameters(PLAIN, dim=dim, base=positive("base", base), own={})

@@ -36,3 +36,12 @@ def test_a_frame_has_the_columns_of_the_table(read: Any, result: Result) -> None
     assert list(frame.columns) == list(table)
     for name, values in table.items():
         np.testing.assert_array_equal(np.asarray(frame[name]), values, err_msg=name)
+
+
+def test_pandas_takes_results_as_they_are() -> None:
+    import pandas as pd
+
+    curve = ropecli.decay(ropecli.Rotary(8), max_distance=4)
+    assert pd.DataFrame(curve).to_dict("list") == {k: v.tolist() for k, v in curve.table().items()}
+    misspelt = {"model_type": "llama", "head_dim": 8, "rope_theta": "1e6"}
+    assert "R001" in set(pd.DataFrame(ropecli.lint(misspelt)).rule)

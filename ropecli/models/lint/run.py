@@ -17,7 +17,7 @@ from ropecli.models.load import describe_config
 from ropecli.models.model import Model
 from ropecli.models.settings import Description
 from ropecli.models.source import open_source
-from ropecli.results import Drawable
+from ropecli.results import Drawable, Result
 
 UNCOMPUTABLE = "R001"
 MOST_MATCHES = 32  #: Of one rule in one part.
@@ -31,7 +31,13 @@ class Inspection(Drawable, view="inspect"):
     findings: tuple[Finding, ...]  #: Of the file.
 
 
-def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, ...]:
+class Findings(tuple[Finding, ...], Result, view="lint.FINDINGS"):
+    """The findings of a file, which print as the page of `ropecli lint`."""
+
+    __slots__ = ()
+
+
+def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> Findings:
     """Find what is wrong in a model's configuration, ignored, or read differently by a stack.
 
     Args:
@@ -46,7 +52,7 @@ def lint(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Finding, .
         FileError: A file that cannot be read. A value in it that cannot be used is a finding.
     """
     name, keys = open_source(source)
-    return _lint_gguf(Path(name)) if keys is None else _lint_config(keys)
+    return Findings(_lint_gguf(Path(name)) if keys is None else _lint_config(keys))
 
 
 def lint_description(described: Description) -> tuple[Finding, ...]:
