@@ -13,7 +13,9 @@ from ropecli._version import __version__
 from ropecli.kernels import abel
 from ropecli.kernels.cache import cache_folder, refusal
 from ropecli.kernels.jit import thread_count, threading_layer
+from ropecli.plugins import plugins
 from ropecli.results import Result
+from ropecli.rotary.types import ALIASES, ROPE_TYPES
 
 #: Packages whose versions decide results or speed, then the optional ones.
 PACKAGES = (
@@ -50,6 +52,13 @@ FORMATS = {
 }
 
 
+BUILT_IN = {
+    "rope_type": {*ROPE_TYPES, *ALIASES},
+    "format": {suffix.removeprefix(".") for suffix in FORMATS},
+    "lint_rule": set[str](),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Info(Result):
     """Versions, threads, threading layer, cache folder, file formats."""
@@ -60,6 +69,7 @@ class Info(Result):
     cache_dir: str | None  #: Folder of compiled kernels; None where they are not kept,
     cache_refusal: str  #: and why; "" where they are.
     formats: tuple[str, ...]  #: Array files that can be read and written.
+    plugins: tuple[str, ...]  #: Entry points of other packages; those that are not used say so.
 
 
 def info() -> Info:
@@ -77,4 +87,9 @@ def info() -> Info:
         cache_dir=None if cache is None else str(cache),
         cache_refusal=refusal(),
         formats=tuple(suffix for suffix, name in FORMATS.items() if name in versions),
+        plugins=tuple(
+            f"{plugin}: not used, {name} is built in" if name in built_in else str(plugin)
+            for kind, built_in in BUILT_IN.items()
+            for name, plugin in plugins(kind).items()
+        ),
     )

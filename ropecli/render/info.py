@@ -24,6 +24,7 @@ def _facts(result: Info) -> dict[str, str]:
         "threading layer": result.threading_layer,
         "cache folder": result.cache_dir or f"none: {result.cache_refusal}",
         "formats": " ".join(result.formats),
+        **({"plugins": ", ".join(result.plugins)} if result.plugins else {}),
     }
 
 

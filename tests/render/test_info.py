@@ -12,6 +12,7 @@ FOUND = Info(
     threading_layer="omp",
     cache_dir="/home/[me]/cache",
     cache_refusal="",
+    plugins=(),
     formats=(".npy", ".csv"),
 )
 

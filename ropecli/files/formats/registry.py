@@ -19,6 +19,7 @@ from ropecli.files.formats.raw import RAW, raw
 from ropecli.files.formats.safetensors import SAFETENSORS
 from ropecli.files.formats.torch import TORCH
 from ropecli.files.formats.zarr import ZARR
+from ropecli.plugins import plugins
 
 FORMATS = (NPY, NPZ, SAFETENSORS, RAW, ZARR, HDF5, PARQUET, TORCH)
 
@@ -33,6 +34,10 @@ def format_of(path: str | os.PathLike[str], *, action: str = "read") -> Format:
     for known in FORMATS:
         if suffix in known.suffixes:
             return known
+    plugin = plugins("format").get(suffix.removeprefix("."))
+    if plugin is not None:
+        found: Format = plugin.load()
+        return found
     listed = ", ".join(suffix for known in FORMATS for suffix in known.suffixes)
     raise UnknownFormatError(
         f"cannot {action} {os.fspath(path)}; expected a name that ends in {listed}"

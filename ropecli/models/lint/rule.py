@@ -10,6 +10,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ropecli.plugins import plugins
 from ropecli.results import Result
 
 #: The first breaks a model, the last is only worth knowing.
@@ -112,8 +113,10 @@ FileRule, PartRule, GgufRule = (partial(Rule, of=kind) for kind in ("file", "par
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Return all rules by id, in order: those of every file in `ropecli.models.lint.rules`."""
+    """Return all rules by id, in order: ours, and those of plugins."""
     package = importlib.import_module("ropecli.models.lint.rules")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
+    for plugin in plugins("lint_rule").values():
+        plugin.load()
     return MappingProxyType(dict(sorted(_RULES.items())))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ropecli.names import one_of
+from ropecli.plugins import plugins
 
 if TYPE_CHECKING:
     from ropecli.rotary.frequencies import Table
@@ -35,12 +36,18 @@ def canonical(name: str) -> str:
     """Return the name under which a rope type is known here."""
     spelled = str(name).replace("-", "_")
     known = ALIASES.get(spelled, spelled)
-    return known if known in ROPE_TYPES else one_of("rope type", name, ROPE_TYPES)
+    if known in ROPE_TYPES or known in plugins("rope_type"):
+        return known
+    return one_of("rope type", name, (*ROPE_TYPES, *plugins("rope_type")))
 
 
 def formula(name: str) -> Callable[..., Table]:
     """The function of a rope type: from dim, base and its own parameters to a table."""
-    function: Callable[..., Table] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    function: Callable[..., Table]
+    if name in ROPE_TYPES:
+        function = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    else:
+        function = plugins("rope_type")[name].load()
     return function
 
 
