@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import pydoc
 import re
 import shlex
 import subprocess
@@ -161,20 +160,6 @@ def exits(command: str) -> str:
         (str(EXIT_INTERRUPTED), "interrupted"),
     ]
     return _table(("exit code", "meaning"), rows)
-
-
-def names(_word: str) -> str:
-    """Tables of what the API reference documents, by subject."""
-    reference = (DOCS / "reference.rst").read_text()
-    subjects = re.split(r"^(.+)\n-+$", reference, flags=re.M)[1:]
-    parts = []
-    for title, body in zip(subjects[::2], subjects[1::2], strict=True):
-        rows = [
-            (f"[`{name}`](#{name})", _summary(pydoc.locate(name)))
-            for name in re.findall(r"^\.\. auto\w+:: (\S+)$", body, re.M)
-        ]
-        parts.append(f"### {title}\n\n{_table(('name', 'what it is'), rows)}")
-    return "\n\n".join(parts)
 
 
 def roles(_word: str) -> str:
@@ -374,7 +359,6 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "options": options,
     "commands": commands,
     "exits": exits,
-    "names": names,
     "roles": roles,
     "freqs": freqs,
     "laws": laws,
@@ -441,11 +425,6 @@ def _row(parameter: Any) -> tuple[str, str, str]:
     value = "" if flag else parameter.metavar or ""
     default = "" if flag or parameter.default is None else f"`{parameter.default}`"
     return f"`{f'{names} {value}'.strip()}`", parameter.help or "", default
-
-
-def _summary(documented: object) -> str:
-    paragraph = (inspect.getdoc(documented) or "").partition("\n\n")[0]
-    return " ".join(paragraph.split()).removesuffix(".")
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
