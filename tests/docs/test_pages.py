@@ -66,7 +66,9 @@ def test_blocks_work_as_shown(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
     folders = {"check.md": tmp_path, "statements.md": tmp_path / "kernels"}
     if page.name in folders:
         shutil.copytree(ROOT / "examples" / "kernels", folders[page.name], dirs_exist_ok=True)
-    for name, code in re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", page.read_text(), re.M | re.S):
+    for name, code in re.findall(
+        r"^```python\n# (\w+\.py)\n(.*?)^```", page.read_text(), re.M | re.S
+    ):
         (tmp_path / name).write_text(code)
     examples = list(SYBIL.parse(page).examples())
     assert examples or "```python" not in page.read_text()
