@@ -1,7 +1,7 @@
 """Every Python and every console block of the pages works as shown.
 
-A page is one test, run from top to bottom in an empty folder: its blocks build on one another. A block
-that begins with `# NAME.py` is that file, too.
+A page is one test, run from top to bottom in an empty folder: its blocks build on one another. A
+block that begins with `# NAME.py` is that file, too.
 """
 
 from __future__ import annotations
