@@ -63,7 +63,8 @@ SYBIL = Sybil(parsers=[PythonCodeBlockParser(), CodeBlockParser("console", run_c
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_blocks_work_as_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folders = {"check.md": tmp_path, "statements.md": tmp_path / "kernels"}
+    here = dict.fromkeys(("check.md", "kernels.md"), tmp_path)
+    folders = {**here, "statements.md": tmp_path / "kernels"}
     if page.name in folders:
         shutil.copytree(ROOT / "examples" / "kernels", folders[page.name], dirs_exist_ok=True)
     for name, code in re.findall(
