@@ -31,7 +31,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "api.md"]  # api.md is the first part of reference.rst
 html_theme = "furo"
 html_title = f"ropecli {__version__}"
 html_math_renderer = "mathml"
@@ -75,6 +75,7 @@ myst_url_schemes = {
 autoclass_content = "both"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 90  # longer ones have a parameter on each line
 # Types that have no page here: other projects', and names for a callable's signature.
 nitpick_ignore_regex = [
     ("py:(class|obj|data)", r"(np|numpy|os|pathlib|NDArray|ArrayLike)\b.*"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import pydoc
 import re
 import shlex
 import subprocess
@@ -163,20 +162,6 @@ def exits(command: str) -> str:
     return _table(("exit code", "meaning"), rows)
 
 
-def names(_word: str) -> str:
-    """Tables of what the API reference documents, by subject."""
-    reference = (DOCS / "reference.rst").read_text()
-    subjects = re.split(r"^(.+)\n-+$", reference, flags=re.M)[1:]
-    parts = []
-    for title, body in zip(subjects[::2], subjects[1::2], strict=True):
-        rows = [
-            (f"[`{name}`](#{name})", _summary(pydoc.locate(name)))
-            for name in re.findall(r"^\.\. auto\w+:: (\S+)$", body, re.M)
-        ]
-        parts.append(f"### {title}\n\n{_table(('name', 'what it is'), rows)}")
-    return "\n\n".join(parts)
-
-
 def roles(_word: str) -> str:
     """A table of what a call may name, for `check`."""
     return _table(("name", "what it is"), [(f"`{name}`", text) for name, text in ROLES.items()])
@@ -228,9 +213,12 @@ def keys(rope_type: str) -> str:
 
 
 def rules(_word: str) -> str:
-    """A table of the rules of `lint`, with links to their explanations."""
-    rows = [(f"[{r.id}](#{r.anchor})", r.level, r.title) for r in lint_rules().values()]
-    return _table(("rule", "level", "defect"), rows)
+    """A table of contents of the rules of `lint`, by subject."""
+    rows = [
+        (f"[{subject}](#{_anchor(subject)})", " ".join(f"[{r.id}](#{r.anchor})" for r in group))
+        for subject, group in _subjects().items()
+    ]
+    return _table(("subject", "rules"), rows)
 
 
 def retired(_word: str) -> str:
@@ -244,11 +232,18 @@ def retired(_word: str) -> str:
 
 def about_rules(_word: str) -> str:
     """The explanation of each rule of `lint`, by subject."""
-    subjects: dict[str, list[str]] = {}
+    return "\n\n".join(
+        f"## {name}\n\n" + "\n\n".join(map(_about, group)) for name, group in _subjects().items()
+    )
+
+
+def _subjects() -> dict[str, list[Rule]]:
+    """Return the rules of `lint` by the subject of their module."""
+    found: dict[str, list[Rule]] = {}
     for each in lint_rules().values():
         subject = inspect.getdoc(inspect.getmodule(each.judge)) or ""
-        subjects.setdefault(subject.rstrip("."), []).append(_about(each))
-    return "\n\n".join(f"## {name}\n\n" + "\n\n".join(rules) for name, rules in subjects.items())
+        found.setdefault(subject.rstrip("."), []).append(each)
+    return found
 
 
 def invariances(_word: str) -> str:
@@ -304,7 +299,10 @@ VERDICTS = {
 
 
 def statements(_word: str) -> str:
-    """The statements of each document, counted by verdict, and then each with what shows it."""
+    """The statements of each document, counted by verdict, and then each with what shows it.
+
+    Lines of output are shown once; a later statement that they show has a link to them.
+    """
     documents = tomllib.loads((DOCS / "statements.toml").read_text())["document"]
     every = [each for document in documents for each in document["statement"]]
     first = {each["id"]: each for each in every if "id" in each}
@@ -316,33 +314,47 @@ def statements(_word: str) -> str:
     rows = []
     sections = []
     false = []
+    shown: dict[tuple[str, str], int] = {}
     for document in documents:
         given = [each["verdict"] for each in document["statement"]]
         counts = [str(given.count(name)) for name in VERDICTS]
-        rows.append((document["title"], str(len(given)), *counts))
+        link = f"[{document['title']}](#{_anchor(document['title'])})"
+        rows.append((link, str(len(given)), *counts))
         sections += [f"## {document['title']}", document["about"]]
         for each in document["statement"]:
-            sections.append(_statement(each))
+            sections.append(_statement(each, shown))
             if each["verdict"] == "false" and "as" not in each:
-                false.append(f"* {_link(each)} {each['says']}")
+                false.append(_link(each["number"]))
     table = _table(("document", "statements", *(v.lower() for v in VERDICTS.values())), rows)
-    return "\n\n".join([table, "False, each where it is first said:", "\n".join(false), *sections])
+    return "\n\n".join(
+        [table, f"False, each where it is first said: {', '.join(false)}.", *sections]
+    )
 
 
-def _link(each: dict[str, Any]) -> str:
-    return f"[{each['number']}](#s{each['number']})"
+def _link(number: int) -> str:
+    return f"[{number}](#s{number})"
 
 
-def _statement(each: dict[str, Any]) -> str:
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _statement(each: dict[str, Any], shown: dict[tuple[str, str], int]) -> str:
     """One statement, what shows it, and what there is to know about it."""
     where = f"{each['where']}: " if "where" in each else ""
     said = f"**{each['number']}.** {where}{each['says']} **{VERDICTS[each['verdict']]}.**"
-    parts = [f"(s{each['number']})=", f"{said} See {_link(each['as'])}." if "as" in each else said]
+    above = {each["as"]["number"]} if "as" in each else set()
+    blocks = []
     for command, *patterns in each.get("run", []):
-        shown = "\n".join(_excerpt(command, pattern) for pattern in patterns)
-        parts.append(f"```text\n$ {command}\n{shown}\n```")
-    blocks = [language for language in ("python", "console") if language in each]
-    parts += [f"```{language}\n{each[language].strip()}\n```" for language in blocks]
+        above |= {shown[command, one] for one in patterns if (command, one) in shown}
+        fresh = [one for one in patterns if (command, one) not in shown]
+        shown |= {(command, one): each["number"] for one in fresh}
+        lines = "\n".join(_excerpt(command, one) for one in fresh)
+        blocks += [f"```text\n$ {command}\n{lines}\n```"] if fresh else []
+    see = f" See {', '.join(map(_link, sorted(above)))}." if above else ""
+    parts = [f"(s{each['number']})=", f"{said}{see}", *blocks]
+    languages = [language for language in ("python", "console") if language in each]
+    parts += [f"```{language}\n{each[language].strip()}\n```" for language in languages]
     return "\n\n".join([*parts, each["remark"].strip()] if "remark" in each else parts)
 
 
@@ -374,7 +386,6 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "options": options,
     "commands": commands,
     "exits": exits,
-    "names": names,
     "roles": roles,
     "freqs": freqs,
     "laws": laws,
@@ -391,25 +402,17 @@ MAKERS: dict[str, Callable[[str], str]] = {
 
 
 def _about(rule: Rule) -> str:
-    said = {"Fires on": rule.fires, "What happens": rule.why, "Fix": rule.hint}
-    if rule.threads:
-        links = [
-            f"[{thread}](https://github.com/{thread.replace('#', '/issues/')})"
-            for thread in rule.threads
-        ]
-        said["Met in"] = ", ".join(links) + "."
-    lines = [f"* **{name}:** {text}" for name, text in said.items()]
-    return "\n".join(
-        [
-            f"({rule.anchor})=",
-            "",
-            f"### {rule.id}: {rule.title}",
-            "",
-            f"Level {rule.level}.",
-            "",
-            *lines,
-        ]
-    )
+    """One rule: what it fires on, what happens, the fix, and where it was met."""
+    threads = " ".join(f"<gh:{thread}>" for thread in rule.threads)
+    said = [
+        f"**{rule.level.capitalize()}.**",
+        rule.fires,
+        rule.why,
+        f"**Fix:** {rule.hint}",
+        threads,
+    ]
+    title = f"### {rule.id}: {rule.title}"
+    return "\n\n".join([f"({rule.anchor})=", title, " ".join(filter(None, said))])
 
 
 def _keys(function: Callable[..., Any]) -> list[tuple[str, str, str]]:
@@ -441,11 +444,6 @@ def _row(parameter: Any) -> tuple[str, str, str]:
     value = "" if flag else parameter.metavar or ""
     default = "" if flag or parameter.default is None else f"`{parameter.default}`"
     return f"`{f'{names} {value}'.strip()}`", parameter.help or "", default
-
-
-def _summary(documented: object) -> str:
-    paragraph = (inspect.getdoc(documented) or "").partition("\n\n")[0]
-    return " ".join(paragraph.split()).removesuffix(".")
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

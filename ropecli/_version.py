@@ -1,3 +1,3 @@
 """The version, in its own file so that `--version` imports nothing else."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

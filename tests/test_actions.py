@@ -1,4 +1,4 @@
-"""The GitHub Action and the pre-commit hook install from the checkout and work."""
+"""The GitHub Action, the pre-commit hook and the issue forms work as GitHub uses them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 from helpers import ROOT, run_cli
+
+from ropecli.cli.app import build
 
 pytestmark = pytest.mark.slow
 
@@ -70,8 +72,16 @@ def test_steps_of_the_action_install_the_checkout_and_check(
 ) -> None:
     action = read(ACTION / "action.yml")
     assert action["runs"]["using"] == "composite"
-    install, check = action["runs"]["steps"]
-    assert {step["shell"] for step in (install, check)} == {"bash"}
+    find, keep, install, check = action["runs"]["steps"]
+    assert {step["shell"] for step in (find, install, check)} == {"bash"}
+    outputs = tmp_path / "outputs"
+    done = run(find["run"], tmp_path, {**environment, "GITHUB_OUTPUT": str(outputs)})
+    assert done.returncode == 0, done.stderr
+    found = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert found["folder"].endswith("pip")
+    assert re.fullmatch(r"\d+-\d+", found["key"])
+    for name in found:
+        assert f"${{{{ steps.{find['id']}.outputs.{name} }}}}" in "".join(keep["with"].values())
     done = run(install["run"], tmp_path, environment)
     assert done.returncode == 0, done.stderr
     where = "import ropecli; print(ropecli.__file__)"
@@ -94,6 +104,40 @@ def test_steps_of_the_action_install_the_checkout_and_check(
         assert done.returncode == code, done.stdout + done.stderr
         assert message in done.stdout + done.stderr
     assert not (tmp_path / "injected").exists()
+
+
+def test_the_page_uses_the_action_as_it_is() -> None:
+    page = (ROOT / "docs" / "commands" / "check.md").read_text()
+    (job,) = re.findall(r"```yaml\n(jobs:.*?)```", page, re.DOTALL)
+    steps = yaml.safe_load(job)["jobs"]["rope"]["steps"]
+    (used,) = (step for step in steps if "/ropecli/" in step.get("uses", ""))
+    path = used["uses"].partition("OWNER/ropecli/")[2].partition("@")[0]
+    assert ROOT / path == ACTION
+    assert set(used["with"]) == set(read(ACTION / "action.yml")["inputs"])
+
+
+def test_issue_forms_are_forms() -> None:
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+    assert [form.stem for form in forms] == ["other", "wrong-table", "wrong-verdict"]
+    for form in forms:
+        content = read(form)
+        assert {"name", "description", "body"} <= set(content)
+        ids = [each["id"] for each in content["body"]]
+        assert len(ids) == len(set(ids))
+        assert {each["type"] for each in content["body"]} <= {"input", "textarea"}
+        assert all(each["attributes"]["label"] for each in content["body"])
+
+
+FOR_USERS = [ROOT / "SECURITY.md", *sorted((ROOT / ".github").rglob("*.yml"))]
+
+
+@pytest.mark.parametrize("path", FOR_USERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_that_are_named_are_ours(path: Path) -> None:
+    commands, text = build().commands, path.read_text()
+    options = {option for each in commands.values() for one in each.params for option in one.opts}
+    for words in re.findall(r"`ropecli ([^`\n]+)`", text):
+        assert words.split()[0] in commands
+    assert set(re.findall(r"`(--[a-z-]+)", text)) <= options
 
 
 def test_the_hook_lints_configurations_and_nothing_else(tmp_path: Path) -> None:

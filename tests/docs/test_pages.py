@@ -1,6 +1,7 @@
 """Every Python and every console block of the pages works as shown.
 
-A page is one test, run from top to bottom in an empty folder: its blocks build on one another.
+A page is one test, run from top to bottom in an empty folder: its blocks build on one another. A
+block that begins with `# NAME.py` is that file, too.
 """
 
 from __future__ import annotations
@@ -62,9 +63,14 @@ SYBIL = Sybil(parsers=[PythonCodeBlockParser(), CodeBlockParser("console", run_c
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_blocks_work_as_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folders = {"check.md": tmp_path, "statements.md": tmp_path / "kernels"}
+    here = dict.fromkeys(("check.md", "kernels.md"), tmp_path)
+    folders = {**here, "statements.md": tmp_path / "kernels"}
     if page.name in folders:
         shutil.copytree(ROOT / "examples" / "kernels", folders[page.name], dirs_exist_ok=True)
+    for name, code in re.findall(
+        r"^```python\n# (\w+\.py)\n(.*?)^```", page.read_text(), re.M | re.S
+    ):
+        (tmp_path / name).write_text(code)
     examples = list(SYBIL.parse(page).examples())
     assert examples or "```python" not in page.read_text()
     for example in examples:

@@ -61,3 +61,8 @@ def test_readme_answers(question: str, command: str, words: list[str]) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) < 122
+
+
+def test_the_front_page_begins_as_the_readme() -> None:
+    promise = README.partition("\n## ")[0].replace("](docs/", "](")
+    assert (ROOT / "docs" / "index.md").read_text().startswith(promise)

@@ -15,8 +15,7 @@ from ropecli.rotary.factors import mscale, softmax_factor
     "R028",
     "note",
     "an attention factor written as an integer",
-    why="The value is used, but Transformers warns at every load, since it expects a float in "
-    "yarn.",
+    why="Transformers expects a float in yarn, and warns at every load.",
     hint="Write it with a decimal point: 1.0.",
     threads=("huggingface/transformers#48594",),
     rope_types=("yarn",),
@@ -35,9 +34,8 @@ def attention_factor_kind(entry: Subject, given: float) -> Iterator[Match]:
     "note",
     "mscale and mscale_all_dim",
     why="The attention factor is the ratio of the two, 1 where they are equal; stacks that ignore "
-    "them use 0.1 ln factor + 1. In models with multi-head latent attention, mscale_all_dim "
-    "also multiplies the score, squared. Many ports have left this out, since it does not show at "
-    "position 0.",
+    "them use 0.1 ln factor + 1. With multi-head latent attention, mscale_all_dim also "
+    "multiplies the score, squared, which many ports leave out.",
     hint="Check the stack you run: at factor 40 and 1.0 the score is multiplied by 1.8739.",
     threads=(
         "vllm-project/vllm#48623",
@@ -72,8 +70,8 @@ def mscale_pair(entry: Subject, factor: float, k: float, k_all_dim: float) -> It
     "R032",
     "note",
     "mscale with attention_factor",
-    why="In Transformers and vLLM attention_factor overrides mscale and mscale_all_dim; mlx-lm "
-    "uses the other two, and llama.cpp none of them in most architectures.",
+    why="In Transformers and vLLM attention_factor overrides the other two; mlx-lm uses them, and "
+    "llama.cpp none in most architectures.",
     hint="Remove the keys that are not used.",
     threads=("vllm-project/vllm#46280",),
     rope_types=("yarn",),

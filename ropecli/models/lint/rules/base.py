@@ -37,8 +37,8 @@ _MOST_PAIRS = 1024  #: Of a head that is searched; no released model has more.
     "R090",
     "warning",
     "no base in an unknown architecture",
-    why="The default of 10000 is silently used. If the model was trained with another base, "
-    "nothing fails: with 500000 and head dim 128, the slowest pair rotates 47 times too fast.",
+    why="10000 is silently used. If the model was trained with 500000 and head dim 128, its "
+    "slowest pair rotates 47 times too fast.",
     hint="Add rope_theta with the value of the model's code.",
     threads=(
         "ggml-org/llama.cpp#2768",
@@ -59,8 +59,8 @@ def unknown_base(entry: Subject) -> Iterator[Match]:
     "R091",
     "note",
     "the base is left to the architecture",
-    why="Transformers knows the default of a model_type. Stacks that do not know it take 10000, "
-    "as happened to CodeLlama's 1000000.",
+    why="Stacks that do not know the default of a model_type take 10000, as happened to "
+    "CodeLlama's 1000000.",
     hint="Add rope_theta, so that every stack uses the same base.",
     threads=("ggml-org/llama.cpp#2768", "sgl-project/mini-sglang#13", "sgl-project/SpecForge#265"),
     requires=("text", "known"),
@@ -115,9 +115,9 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
     "note",
     "a context far beyond what the base holds",
     why="At a distance where the sum of the pairs' cosines is negative, a query of random "
-    "coordinates attends less to a key that resembles it than to a random one. A base holds a "
-    "context without such a distance (Men et al. 2024, arXiv:2405.14591). Models are released "
-    "beyond that, but few by more than four times; scaling keys may have been lost.",
+    "coordinates attends less to a key like it than to a random one (Men et al. 2024, "
+    "arXiv:2405.14591). Few models are released more than four times beyond; scaling keys may "
+    "have been lost.",
     hint="If the model was not trained with this base at this length, restore its scaling keys, or "
     "raise rope_theta: `ropecli base-bound --scan` lists bases that hold the context.",
     threads=("JIA-Lab-research/LongLoRA#181", "unslothai/unsloth#6197"),
@@ -129,8 +129,8 @@ def base_holds_less(
 ) -> Iterator[Match]:
     """A context of more than four times the positions that the base holds.
 
-    Only in unscaled layers that see the whole context and rotate whole heads, and where R092 and
-    R115 do not fire. What does not rotate adds to every score, so other cosines alone say less.
+    In unscaled layers that see the whole context and rotate whole heads, where R092 and R115 do
+    not fire.
     """
     is_text = entry.text or entry.of == "gguf"
     if not is_text or settings.rope_type != "default" or settings.geometry["head_dim"] != dim:
@@ -164,8 +164,8 @@ def _held(inv_freq: NDArray[np.float64], last: int) -> int | None:
     "R006",
     "note",
     "rope_parameters without the older keys",
-    why="Transformers 5 writes rope_parameters. Code for the older form looks for rope_theta and "
-    "rope_scaling, finds neither, and silently takes base 10000 and no scaling.",
+    why="Transformers 5 writes rope_parameters. Code for the older form finds no rope_theta and "
+    "rope_scaling, and silently takes base 10000 and no scaling.",
     hint="For such code, write rope_theta and rope_scaling as well, with the same values.",
     requires=("text", "held"),
     threads=("deepspeedai/DeepSpeed#8341", "sgl-project/mini-sglang#13", "InternLM/lmdeploy#4303"),
@@ -194,8 +194,8 @@ def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Match]:
     "R089",
     "error",
     "a base that is not above 1",
-    why="Pair i rotates by base^(-2i/d) per position: with 1 all pairs rotate alike, by a radian, "
-    "and below 1 the last pairs rotate fastest.",
+    why="Pair i rotates by base^(-2i/d) per position: with 1 all pairs by a radian, and below 1 "
+    "the last ones fastest.",
     hint="Write the base that the model was trained with; 10000 is the usual one.",
     requires=("base",),
 )

@@ -253,17 +253,16 @@ def _by_layer_type(part: Subject, given: dict[str, Any]) -> str:
     "R129",
     "warning",
     "a key that no stack reads",
-    why="It has no effect, and most stacks are silent about it: what it was written for is lost.",
+    why="It has no effect, and most stacks are silent about it.",
     hint="Remove it.",
     threads=("huggingface/transformers#48594", "unslothai/unsloth#6197", "ggml-org/llama.cpp#2768"),
 )
 def unread(part: Subject) -> Iterator[Match]:
     """A key about the rotation without which, and with another value of which, no stack changes.
 
-    Among the scaling keys that is any key but those that are for other code, such as `finetuned`.
-    Elsewhere it is a base, a share of the head, a rotary dim or an original length with a value
-    other than the one in use, or a key of another format where the one that it stands for is
-    missing.
+    Not one that is for other code, such as `finetuned`. Elsewhere than among the scaling keys: a
+    base, share, rotary dim or original length other than the one in use, or a key of another
+    format in place of a missing one.
     """
     groups: dict[tuple[str, bool, str], list[_Trial]] = {}
     for trial in _trials(part):
@@ -303,8 +302,8 @@ def unread(part: Subject) -> Iterator[Match]:
     "R130",
     "warning",
     "a key that other stacks than Transformers read",
-    why="A released model was trained as Transformers reads its file. A stack that reads another "
-    "key, or the same key in another place, rotates differently.",
+    why="A released model was trained as Transformers reads its file. A stack that reads this key "
+    "rotates differently.",
     hint="Remove it: Transformers rotates the same without it.",
     threads=(
         "huggingface/transformers#48682",

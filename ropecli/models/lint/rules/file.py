@@ -32,8 +32,8 @@ _EFFECT = {
     "R001",
     "error",
     "the rotation cannot be computed",
-    why="A value is missing, of the wrong kind or out of range, and no other rule names it. "
-    "Stacks refuse such a file, or compute something unintended.",
+    why="A value is missing, of the wrong kind or out of range. Stacks refuse the file, or "
+    "compute something unintended.",
     hint="Correct or add the value; the model's own repository has the one it was trained with.",
     requires=("rotates", "problem"),
 )
@@ -112,9 +112,9 @@ def repeated_key(file: Subject) -> Iterator[Match]:
     "R004",
     "note",
     "an unknown architecture",
-    why="No key of a config.json gives the layout of pairs: (i, i + d/2) or (2i, 2i+1). For models "
-    "that are not in the table, the most common one is assumed. A wrong layout passes every test "
-    "of norms and relative positions, and ruins the model.",
+    why="No key of a config.json gives the layout of pairs: (i, i + d/2) or (2i, 2i+1). The most "
+    "common one is assumed. A wrong one passes every test of norms and relative positions, "
+    "and ruins the model.",
     hint="Compare the assumptions with the model's code: look for rotate_half, or for complex "
     "numbers or strides of 2.",
     requires=("rotates", "config_json"),
@@ -136,9 +136,8 @@ def unknown_architecture(file: Subject) -> Iterator[Match]:
     "R093",
     "warning",
     "rotary tables in 16 bits",
-    why="bfloat16 has no odd integers above 256, so that neighbouring positions coincide from 257 "
-    "on; a table of frequencies in bfloat16 is off by 0.62 rad at position 512 and by half a turn "
-    "at 4,096.",
+    why="bfloat16 has no odd integers above 256: positions coincide from 257 on. Frequencies in "
+    "bfloat16 are off by 0.62 rad at position 512 and by half a turn at 4,096.",
     hint="Compute positions, frequencies and angles in float32; cos and sin may be rounded.",
     threads=(
         "huggingface/transformers#29285",
@@ -151,8 +150,8 @@ def unknown_architecture(file: Subject) -> Iterator[Match]:
 def narrow_tables(part: Subject) -> Iterator[Match]:
     """A key that makes stacks compute rotary tables in 16 bits.
 
-    For example `rope_dtype: bfloat16` or `apply_rope_in_fp32: false`; the dtype of the weights does
-    not count.
+    For example `rope_dtype: bfloat16` or `apply_rope_in_fp32: false`; the dtype of the weights
+    does not count.
     """
     for name, value in part.config.items():
         if len(name) > LONGEST_NAME:

@@ -73,13 +73,12 @@ def no_factor(header: Subject) -> Iterator[Match]:
     "R102",
     "warning",
     "no freq_base",
-    why="llama.cpp uses 10000 for every architecture; converters have dropped CodeLlama's 1000000 "
-    "this way.",
+    why="llama.cpp uses 10000 for every architecture, as happened to CodeLlama's 1000000.",
     hint="Convert again, or pass the model's base to llama.cpp with --rope-freq-base.",
     threads=("ggml-org/llama.cpp#2768", "ggml-org/llama.cpp#3090", "LostRuins/koboldcpp#426"),
 )
 def no_base(header: Subject) -> Iterator[Match]:
-    """A rotation that needs `rope.freq_base`, and no such key.
+    """No `rope.freq_base` where the rotation needs it.
 
     Not in architectures such as gptneox, whose converter never writes one.
     """
@@ -102,8 +101,7 @@ def _converter_facts(header: Subject) -> list[Mapping[str, Any]]:
     "R123",
     "warning",
     "no dimension_count",
-    why="In these architectures a part of each head rotates, and the converter always writes its "
-    "size. Without it llama.cpp rotates the whole head.",
+    why="Without the size of the part that rotates, llama.cpp rotates the whole head.",
     hint="Convert again, or write rope.dimension_count: head dim times the share.",
 )
 def no_count(header: Subject) -> Iterator[Match]:
@@ -135,9 +133,8 @@ def original_beyond(header: Subject, original: int, context: int) -> Iterator[Ma
     "R106",
     "note",
     "attn_factor multiplies the attention factor",
-    why="In llama.cpp, rope.scaling.attn_factor multiplies the value that follows from yarn's "
-    "factor; attention_factor in a config.json replaces it. A converter that copies the number "
-    "changes the model.",
+    why="In llama.cpp it multiplies the value that follows from yarn's factor; attention_factor "
+    "in a config.json replaces it. A converter that copies the number changes the model.",
     hint="Compare with the config.json: it should be the attention factor, in yarn over "
     "0.1 ln factor + 1.",
     requires=("rope.scaling.attn_factor",),
@@ -165,8 +162,7 @@ def _rotary(header: Subject) -> Rotary | None:
     "R108",
     "warning",
     "yarn without an original length",
-    why="llama.cpp uses context_length instead, which is the stretched length: the ramp covers "
-    "other pairs.",
+    why="llama.cpp uses context_length, the stretched one: the ramp covers other pairs.",
     hint="Add rope.scaling.original_context_length.",
     requires=("context",),
     threads=("ggml-org/llama.cpp#7118",),
@@ -184,8 +180,7 @@ def no_original(header: Subject, context: int) -> Iterator[Match]:
     "R109",
     "warning",
     "a GGUF's context beyond the reach of its factor",
-    why="Positions beyond factor times the original length have angles that the model was not "
-    "trained on.",
+    why="Positions beyond it have angles that the model was not trained on.",
     hint="Convert again from a config.json with correct lengths, or run with a smaller context.",
     requires=("factor", "original", "context"),
     threads=("huggingface/transformers#38224",),
@@ -203,9 +198,9 @@ def beyond(header: Subject, factor: float, original: int, context: int) -> Itera
     "R103",
     "warning",
     "an architecture with an unknown layout",
-    why="No key of a GGUF gives the layout: stacks switch on general.architecture, and a wrong "
-    "case gives fluent nonsense. Plamo was wrong for more than a year, and one wrong insertion "
-    "raised the perplexity of 39 architectures, from 4.26 to 252.8.",
+    why="No key of a GGUF gives the layout, and a wrong one gives fluent nonsense. Plamo was "
+    "wrong for more than a year, and one wrong insertion raised the perplexity of 39 "
+    "architectures, from 4.26 to 252.8.",
     hint="Compare with the model's code; half is assumed.",
     threads=("ggml-org/llama.cpp#13260", "ikawrakow/ik_llama.cpp#2290"),
 )
@@ -221,7 +216,7 @@ def unknown_layout(header: Subject) -> Iterator[Match]:
     "R104",
     "error",
     "dimension_count is not the head dim",
-    why="llama.cpp refuses the file: in these architectures the whole head is rotated.",
+    why="llama.cpp refuses the file: these architectures rotate the whole head.",
     hint="Set rope.dimension_count to attention.key_length, or embedding_length over "
     "attention.head_count.",
 )
@@ -239,8 +234,8 @@ def other_size(header: Subject) -> Iterator[Match]:
     "R107",
     "warning",
     "dimension_sections that do not add up",
-    why="ggml repeats the sections where they end, and cuts them behind the last pair, so that "
-    "slow pairs rotate with other axes than the model's.",
+    why="ggml repeats the sections where they end, and cuts them behind the last pair: slow pairs "
+    "rotate with other axes than the model's.",
     hint="Make the sections add up to half of rope.dimension_count: they count pairs.",
     requires=("dim",),
 )
@@ -257,8 +252,8 @@ def sections_sum(header: Subject, dim: int) -> Iterator[Match]:
     "R111",
     "note",
     "the old name of a linear factor",
-    why="rope.scale_linear was replaced by rope.scaling.type and rope.scaling.factor. llama.cpp "
-    "still reads it where there is no such factor; other readers need not know it.",
+    why="rope.scaling.type and rope.scaling.factor replaced it. llama.cpp still reads it where "
+    "there is no such factor; other readers need not.",
     hint="Convert again.",
     requires=("rope.scale_linear",),
 )
@@ -297,9 +292,9 @@ def _slowest(base: float, dim: int) -> float:
     "R134",
     "warning",
     "a yarn_ext_factor above 1",
-    why="It is the weight of YaRN's unscaled frequencies, from 0 to 1, and llama.cpp doesn't check "
-    "it: above 1, fast pairs rotate faster than without scaling. It is read in few architectures, "
-    "such as Grok's; elsewhere type yarn has 1.",
+    why="It is the weight of YaRN's unscaled frequencies, from 0 to 1, which llama.cpp doesn't "
+    "check: above 1, fast pairs rotate faster than without scaling. Few architectures read "
+    "it, such as Grok's.",
     hint="Write 1, or remove the key: type yarn has 1 without it.",
     requires=(_EXT_FACTOR,),
 )
@@ -319,8 +314,8 @@ def ext_factor(header: Subject, given: float) -> Iterator[Match]:
     "R110",
     "warning",
     "a Llama 3.1 without its scaling",
-    why="In a GGUF, Llama 3.1's scaling is a tensor, rope_freqs.weight. Files that were converted "
-    "before it existed lack it, and their output degrades after some thousand positions.",
+    why="In a GGUF, Llama 3.1's scaling is a tensor, rope_freqs.weight. Without it, as in older "
+    "files, output degrades after some thousand positions.",
     hint="Convert again.",
     requires=("context",),
     threads=("ggml-org/llama.cpp#8650", "ggml-org/llama.cpp#8676", "unslothai/unsloth#6197"),
@@ -339,8 +334,8 @@ def no_divisors(header: Subject, context: int) -> Iterator[Match]:
     "R124",
     "warning",
     "a Gemma 3 without its scaling",
-    why="Gemma 3 of 4B, 12B and 27B has a linear factor of 8 in its full-attention blocks. Without "
-    "it they rotate 8 times too fast.",
+    why="Gemma 3 of 4B, 12B and 27B has a linear factor of 8 in its full-attention blocks. "
+    "Without it they rotate 8 times too fast.",
     hint="Convert again, from a config.json with its rope_scaling.",
     requires=("context",),
 )
@@ -354,8 +349,8 @@ def no_linear(header: Subject, context: int) -> Iterator[Match]:
     "R125",
     "warning",
     "divisors below 1",
-    why="rope_freqs divides frequencies. Below 1 pairs rotate faster than without it, beyond the "
-    "angles of training: the tensor holds reciprocals.",
+    why="It divides frequencies: below 1 pairs rotate beyond the angles of training. The tensor "
+    "holds reciprocals.",
     hint="Convert again: the tensor holds divisors, 8 for a pair that is slowed 8 times.",
 )
 def reciprocal(header: Subject) -> Iterator[Match]:
@@ -372,8 +367,8 @@ def reciprocal(header: Subject) -> Iterator[Match]:
     "R126",
     "warning",
     "divisors of another base",
-    why="Which pairs Llama 3's scaling slows follows from the base. Divisors of one base with the "
-    "frequencies of another slow other pairs than the model's.",
+    why="The base decides which pairs Llama 3's scaling slows: these divisors slow other pairs "
+    "than the model's.",
     hint="Write the base that the divisors are of as rope.freq_base.",
 )
 def other_base(header: Subject) -> Iterator[Match]:
@@ -407,8 +402,8 @@ def _base_of(divisors: list[float], dim: int) -> float | None:
     "R127",
     "warning",
     "longrope without its attention factor",
-    why="llama.cpp computes no attention factor for LongRoPE: it is rope.scaling.attn_factor, "
-    "which the converter writes for Phi-3, and 1 without it.",
+    why="llama.cpp computes none for LongRoPE: it is rope.scaling.attn_factor, which the "
+    "converter writes for Phi-3, and 1 without it.",
     hint="Convert again, or write sqrt(1 + ln s / ln original), where s is the context over the "
     "original length.",
     requires=("original", "context"),
@@ -430,7 +425,7 @@ def no_attention_factor(header: Subject, original: int, context: int) -> Iterato
     "warning",
     "rope_factors_short above rope_factors_long",
     why="llama.cpp takes the long list for a context above the original length. Exchanged, short "
-    "contexts are computed with the factors of long ones.",
+    "contexts get the factors of long ones.",
     hint="Exchange the two tensors.",
 )
 def exchanged(header: Subject) -> Iterator[Match]:
@@ -445,8 +440,8 @@ def exchanged(header: Subject) -> Iterator[Match]:
     "R112",
     "warning",
     "divisors in 16 bits",
-    why="rope_freqs and rope_factors divide frequencies. In bfloat16 they are off by up to 0.2 %, "
-    "in float16 by 0.02 %, and so is every angle. ggml takes them as F32 only: llama.cpp aborts.",
+    why="They divide frequencies. In bfloat16 they are off by up to 0.2 %, in float16 by 0.02 %, "
+    "and so is every angle. ggml takes them as F32 only: llama.cpp aborts.",
     hint="Write these tensors as F32, as converters do.",
     threads=("Modalities/modalities#462",),
 )
@@ -463,8 +458,8 @@ def narrow_divisors(header: Subject) -> Iterator[Match]:
     "R113",
     "warning",
     "longrope without its tensors",
-    why="In a GGUF, LongRoPE's lists are tensors. llama.cpp takes the long one for a context above "
-    "the original length, else the short one; where that is missing, no frequency is scaled.",
+    why="In a GGUF, LongRoPE's lists are tensors: the long one for a context above the original "
+    "length, else the short one. Where that is missing, llama.cpp scales no frequency.",
     hint="Convert again, from a config.json with both lists.",
     threads=("ggml-org/llama.cpp#8995",),
 )
@@ -493,9 +488,9 @@ def _missing_lists(header: Subject) -> list[str]:
     "R114",
     "warning",
     "DeepSeek without yarn_log_multiplier",
-    why="It stands for mscale_all_dim. Without it llama.cpp multiplies cos and sin by "
-    "0.1 ln factor + 1, where DeepSeek-V2 and V3 have 1, and the score by its square, as in V3; "
-    "V2 has 1.5896 instead of 1.8739.",
+    why="It is mscale_all_dim. Without it llama.cpp multiplies cos and sin by 0.1 ln factor + 1, "
+    "where DeepSeek-V2 and V3 have 1, and the score by its square, as in V3; V2 has 1.5896 "
+    "instead of 1.8739.",
     hint="Convert again, with rope.scaling.yarn_log_multiplier as 0.1 times mscale_all_dim.",
     threads=("ggml-org/llama.cpp#17945", "ggml-org/llama.cpp#18006"),
     rope_types=("yarn",),

@@ -38,7 +38,7 @@ def odd(entry: Subject, dim: int) -> Iterator[Match]:
     "R081",
     "note",
     "an odd share of the head",
-    why="Transformers rounds it up to whole pairs, but keeps the odd number in the exponents; "
+    why="Transformers rounds it up to whole pairs, and keeps the odd number in the exponents; "
     "llama.cpp refuses an odd rope.dimension_count.",
     hint="Choose a share that gives an even number.",
     requires=("dim", "share"),
@@ -55,8 +55,8 @@ def odd_share(entry: Subject, dim: int, share: tuple[str, Any]) -> Iterator[Matc
     "R083",
     "warning",
     "hidden_size is not a multiple of num_attention_heads",
-    why="Without head_dim, the head dim is hidden_size over num_attention_heads, rounded down; the "
-    "rotation then has another size than the weights.",
+    why="The head dim is then the quotient, rounded down: the rotation has another size than the "
+    "weights.",
     hint="Add head_dim.",
 )
 def uneven(part: Subject) -> Iterator[Match]:
@@ -78,8 +78,8 @@ def uneven(part: Subject) -> Iterator[Match]:
     "R087",
     "note",
     "the share of the head is left to the architecture",
-    why="The code of a model_type knows its own share. Code that does not know it refuses the "
-    "file, or rotates the whole head.",
+    why="Code that does not know the share of a model_type refuses the file, or rotates the whole "
+    "head.",
     hint="Add partial_rotary_factor, so that every stack rotates the same coordinates.",
     requires=("text", "flat"),
     threads=("ml-explore/mlx-lm#1698",),
@@ -109,8 +109,8 @@ def _share_is_ignored(entry: Subject) -> bool:
     "R071",
     "warning",
     "interleaved M-RoPE sections that do not fit",
-    why="Axes alternate: axis a has pairs a, a + 3, a + 6, ... A section that needs pairs beyond "
-    "the last is cut, and time gets more than its share.",
+    why="Axis a has pairs a, a + 3, a + 6, ... A section that needs pairs beyond the last is cut, "
+    "and time gets more than its share.",
     hint="Make height and width smaller, and time larger.",
     threads=("xLLM-AI/xllm#2120", "QwenLM/Qwen3-VL#1800"),
 )
@@ -126,8 +126,8 @@ def sections_cut(entry: Subject) -> Iterator[Match]:
     "R073",
     "note",
     "pairs that ggml does not rotate in text",
-    why="With interleaved sections, Transformers and vLLM give the remaining pairs to time, ggml "
-    "to a fourth axis that is 0: in Qwen3-VL, pairs 61 and 62.",
+    why="Transformers and vLLM give the remaining pairs to time, ggml to a fourth axis that is 0: "
+    "in Qwen3-VL, pairs 61 and 62.",
     hint="No key of this file changes it; the effect is small, and only in llama.cpp.",
 )
 def left_over(entry: Subject) -> Iterator[Match]:

@@ -37,19 +37,14 @@ _LOCAL = {
     "R010",
     "error",
     "a misspelt key",
-    why="It has no effect: the default is used, or the file is refused. With beta_fst: 64, YaRN "
-    "uses 32; with rope_teta: 500000, a model of head dim 128 rotates its slowest pair 47 times "
-    "too fast.",
+    why="The default is used, or the file is refused. With beta_fst: 64, YaRN uses 32; with "
+    "rope_teta: 500000, a model of head dim 128 rotates its slowest pair 47 times too fast.",
     hint="Correct the name.",
     of="part or scaling",
     threads=("deepseek-ai/DeepSeek-R1#684",),
 )
 def misspelt(subject: Subject) -> Iterator[Match]:
-    """A key that is one or two letters off one of rotary embeddings, which is missing.
-
-    Only where it would have an effect under that name: the model's class, or the rope type, reads
-    it, and the value is not its default. SmolLM's `rope_interleaved` is no `mrope_interleaved`.
-    """
+    """A key one or two letters off a missing one, which would have an effect under that name."""
     if subject.of == "part":
         read, names = TOP, list(SPELT)
     else:
@@ -74,14 +69,13 @@ def misspelt(subject: Subject) -> Iterator[Match]:
     "R133",
     "note",
     "FoPE, which is not a RoPE",
-    why="FoPE (arXiv:2412.17739) puts a Fourier series with learned coefficients in the place of "
-    "each frequency, for each head: Intern-S1-Pro has it. What holds for the frequencies of a "
-    "RoPE, such as how far its base reaches, does not hold for it.",
+    why="FoPE (arXiv:2412.17739) has a Fourier series with learned coefficients in place of each "
+    "frequency of each head, as in Intern-S1-Pro. Frequencies of a RoPE say nothing about it.",
     hint="Run it by code that reads these keys, its own or vLLM's class of Intern-S1-Pro.",
     of="part",
 )
 def fope(part: Subject) -> Iterator[Match]:
-    """A model whose keys ask for FoPE, and whose class is not in Transformers, which reads none."""
+    """A model whose keys ask for FoPE, and whose class is not in Transformers."""
     for layer in part.layers:
         if layer.encoding is not None:
             names = [name for name in FOPE if layer.scaling.get(name) not in (None, False)]
@@ -94,9 +88,9 @@ def fope(part: Subject) -> Iterator[Match]:
     "R012",
     "error",
     "attn_factor is not a key of config.json",
-    why="YaRN's authors multiply their own factor by attn_factor. Stacks ignore it; the key of "
-    "Transformers is attention_factor, which replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, "
-    "0.8782 was meant to give 1, and 1.1386 is used: 14 % on cos and sin, 30 % on scores.",
+    why="YaRN's authors multiply their factor by attn_factor. Stacks ignore it; attention_factor "
+    "of Transformers replaces the factor. In DeepSeek-R1-0528-Qwen3-8B, 0.8782 was meant to "
+    "give 1, and 1.1386 is used: 14 % on cos and sin, 30 % on scores.",
     hint="Replace it by attention_factor, with the intended value.",
     threads=("deepseek-ai/DeepSeek-R1#684", "vllm-project/vllm#46280"),
 )

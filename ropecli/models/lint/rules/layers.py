@@ -28,8 +28,8 @@ _LAYER_TYPES = (
     "note",
     "scaling that does not apply to sliding layers",
     why="Where sliding layers have their own base, as in Gemma 3, Transformers scales only the "
-    "other layers. Stacks that scale both answer short prompts well and fail on long ones: rank "
-    "correlation 0.96 at 195 tokens, 0.53 at 2,916.",
+    "other layers. Stacks that scale both fail on long prompts: rank correlation 0.96 at 195 "
+    "tokens, 0.53 at 2,916.",
     hint="Check the stack you run, or write rope_parameters by layer type.",
     threads=(
         "vllm-project/vllm#29111",
@@ -63,8 +63,8 @@ def flat_scaling(entry: Subject, factor: float) -> Iterator[Match]:
     "R061",
     "warning",
     "scaled sliding layers",
-    why="A layer with a sliding window sees no distance beyond it, so there is nothing to scale "
-    "for: scaling only changes the distances that it was trained on.",
+    why="A sliding window sees no distance beyond it: scaling only changes the distances that it "
+    "was trained on.",
     hint="Use rope_type default for sliding_attention.",
     requires=("rope_type", "factor"),
     threads=("vllm-project/vllm#29111", "antonellof/ferrox#39"),
@@ -80,9 +80,8 @@ def scaled_sliding(entry: Subject, rope_type: str, factor: float) -> Iterator[Ma
     "R069",
     "error",
     "scaling keys by layer type in a model that has one object for all layers",
-    why="The class of the model in Transformers looks for rope_theta and rope_type next to the "
-    "objects of layer types, and not in them: it computes plain RoPE with its default base, or "
-    "fails with a KeyError.",
+    why="Transformers looks for rope_theta and rope_type next to the objects of layer types, and "
+    "not in them: it computes plain RoPE with its default base, or fails with a KeyError.",
     hint="Write one object without layer types: rope_parameters: {rope_type, rope_theta, ...}.",
 )
 def unread_by_layer_type(part: Subject) -> Iterator[Match]:
@@ -108,8 +107,8 @@ def unread_by_layer_type(part: Subject) -> Iterator[Match]:
     "R068",
     "error",
     "an unknown layer type",
-    why="Transformers refuses the file. A stack that only compares the name with the one that it "
-    "looks for takes the layer for another type: without its window, or with another base.",
+    why="Transformers refuses the file. Other stacks take the layer for another type: without its "
+    "window, or with another base.",
     hint="Correct the name.",
     requires=("layer_types",),
 )
@@ -129,8 +128,8 @@ def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Match]:
     "R067",
     "note",
     "null for a layer type",
-    why="The newest Transformers takes null as no position in models that have such layers, and as "
-    "a default in others; older versions and other stacks fail.",
+    why="The newest Transformers takes null as no position in models that have such layers, and "
+    "as a default in others; older versions and other stacks fail.",
     hint="Check that the stack you run supports it.",
     requires=("layer_types", "held"),
 )
@@ -146,8 +145,8 @@ def without_position(part: Subject, types: list[Any], held: dict[str, Any]) -> I
     "R062",
     "warning",
     "no_rope_layers with mostly zeros",
-    why="Despite the name, 1 means that a layer HAS a rotary embedding, and 0 that it has none. "
-    "With the two swapped, most layers lose their positions.",
+    why="1 means that a layer HAS a rotary embedding, and 0 that it has none. With the two "
+    "swapped, most layers lose their positions.",
     hint="Write 1 for each layer that rotates; released models have 0 in every fourth.",
     requires=("no_rope_layers",),
 )
@@ -162,8 +161,7 @@ def reversed_nope(part: Subject, flags: list[bool]) -> Iterator[Match]:
     "R063",
     "warning",
     "no_rope_layers and no_rope_layer_interval differ",
-    why="Transformers uses the list and ignores the interval; a stack that knows only the interval "
-    "skips other layers.",
+    why="Transformers uses the list; a stack that knows only the interval skips other layers.",
     hint="Correct the wrong one: with interval n, layers n, 2n, ... have no position.",
     requires=("no_rope_layers",),
 )
@@ -184,7 +182,7 @@ def other_interval(part: Subject, flags: list[bool]) -> Iterator[Match]:
     "warning",
     "a list of layers of the wrong length",
     why="Transformers refuses layer_types of another length, and a no_rope_layers that is too "
-    "short; of a longer one, the last entries have no effect.",
+    "short; of a longer one the last entries have no effect.",
     hint="Write one entry for each of num_hidden_layers.",
 )
 def wrong_count(part: Subject) -> Iterator[Match]:

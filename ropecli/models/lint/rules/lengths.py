@@ -57,7 +57,7 @@ def beyond(entry: Subject, factor: float, context: int) -> Iterator[Match]:
     "note",
     "a context short of the reach of the factor",
     why="Frequencies are slowed for a length that max_position_embeddings does not allow, at the "
-    "expense of short texts. A stack that takes its limit from max_position_embeddings ends there.",
+    "expense of short texts.",
     hint="Write max_position_embeddings as factor times original_max_position_embeddings, or a "
     "smaller factor.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
@@ -82,9 +82,9 @@ def _original(entry: Subject) -> int | None:
     "R023",
     "warning",
     "no original length",
-    why="Most stacks use max_position_embeddings instead, some the default of the class. If "
-    "that is the stretched length already, YaRN's ramp covers other pairs, llama3 does not slow "
-    "the pairs that it should, and LongRoPE never leaves its short list.",
+    why="Most stacks use max_position_embeddings, some the default of the class. If that is the "
+    "stretched length, YaRN's ramp covers other pairs, llama3 does not slow the pairs that it "
+    "should, and LongRoPE never leaves its short list.",
     hint="Add original_max_position_embeddings: the length before scaling.",
     threads=("huggingface/transformers#38224", "NVIDIA/Megatron-LM#1418"),
     rope_types=BY_ORIGINAL,
@@ -127,8 +127,8 @@ def _describe_error(entry: Subject, context: int, factor: float) -> str:
     "R024",
     "warning",
     "an original length that is not below the context",
-    why="There is nothing to scale: the model's limit is within its trained length. One of the two "
-    "lengths is wrong; Transformers warns about it in llama3.",
+    why="There is nothing to scale: one of the two lengths is wrong. Transformers warns about it "
+    "in llama3.",
     hint="Write the length before scaling as original_max_position_embeddings, and the one "
     "after it as max_position_embeddings.",
     threads=("NVIDIA/Megatron-LM#1418",),

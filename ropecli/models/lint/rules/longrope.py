@@ -17,8 +17,8 @@ LISTS = ("short_factor", "long_factor")
     "R042",
     "note",
     "a decreasing LongRoPE list",
-    why="LongRoPE searches for factors that increase from the fastest pair to the slowest. A "
-    "smaller one is more likely a mistake in a copied list than a choice.",
+    why="LongRoPE's factors increase from the fastest pair to the slowest. A smaller one is more "
+    "likely a mistake in a copied list.",
     hint="Compare with the released model's list.",
     rope_types=("longrope",),
 )
@@ -38,8 +38,7 @@ def falling(entry: Subject) -> Iterator[Match]:
     "R043",
     "note",
     "short_factor and long_factor are the same",
-    why="The original length then has no effect, and short sequences are computed with the factors "
-    "of long ones.",
+    why="Short sequences are computed with the factors of long ones.",
     hint="Nothing to do if the model was trained this way.",
     rope_types=("longrope",),
 )
@@ -88,9 +87,8 @@ def the_switch(entry: Subject) -> Iterator[Match]:
     "R048",
     "warning",
     "short_factor above long_factor",
-    why="The long list slows pairs for positions beyond the original length, and so is the larger "
-    "one, pair by pair. Exchanged, short sequences are computed with the factors of long ones, and "
-    "long ones run past the angles of training.",
+    why="The long list is for positions beyond the original length, and larger in every pair. "
+    "Exchanged, long sequences run past the angles of training.",
     hint="Exchange the two lists.",
     rope_types=("longrope",),
 )
@@ -110,8 +108,8 @@ def exchanged(entry: Subject) -> Iterator[Match]:
     "R045",
     "note",
     "short_mscale and long_mscale",
-    why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM's own code in "
-    "every model; Transformers ignores them in others and computes its own factor.",
+    why="The code of Phi-3.5-MoE multiplies cos and sin by them, and so does vLLM's in every "
+    "model; Transformers ignores them in others.",
     hint="Remove them, or write one value for both, and as attention_factor, which vLLM ignores.",
     reads=True,
 )
@@ -130,8 +128,8 @@ def own_mscales(entry: Subject) -> Iterator[Match]:
     "R046",
     "warning",
     "LongRoPE's factor is not the ratio of the lengths",
-    why="The factor is only used for the attention factor, sqrt(1 + ln factor / ln original); a "
-    "model is trained with the one that follows from its lengths.",
+    why="It gives only the attention factor, sqrt(1 + ln factor / ln original); a model is "
+    "trained with that of its lengths.",
     hint="Remove the factor, or write max_position_embeddings / original_max_position_embeddings.",
     threads=("huggingface/transformers#38224",),
     rope_types=("longrope",),
@@ -154,8 +152,8 @@ def other_factor(entry: Subject, factor: float, original: int, context: int) -> 
     "R047",
     "note",
     "LongRoPE's factor is left to the lengths",
-    why="Transformers uses max_position_embeddings / original_max_position_embeddings, wherever "
-    "the original length is, and warns; another max_position_embeddings changes every score.",
+    why="Transformers uses max_position_embeddings over the original length, and warns. Another "
+    "max_position_embeddings changes every score.",
     hint="Add factor or attention_factor, so that the limit can change without the scores.",
     rope_types=("longrope",),
     requires=("original", "context"),

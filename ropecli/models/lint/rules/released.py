@@ -36,8 +36,8 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
     "R005",
     "warning",
     "differs from every released file like it",
-    why="Weights work with the rotation that they were trained with. Where all released files of "
-    "an architecture agree on a value, another one is more likely lost or mistyped than meant.",
+    why="Weights work with the rotation of their training. Where all released files agree, "
+    "another value is more likely lost or mistyped than meant.",
     hint="Restore the value of the released file, unless the model was trained with this one.",
     threads=(
         "huggingface/transformers#42189",
@@ -50,10 +50,9 @@ _EITHER = ("rope_theta", "partial_rotary_factor")
 def unlike_released(part: Subject) -> Iterator[Match]:
     """A value that no released file of the model_type has, and that changes the rotation.
 
-    For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, or SmolLM3 with
-    another list of layers without position. A base is compared with the released model of the
-    nearest shape (hidden size, heads, layers, head dim): of the same shape with any other base, of
-    nearly the same one with a base more than 10 times off.
+    For example gpt-oss without `truncate: false`, Llama 3.1 without its scaling, SmolLM3 with
+    other layers without position. A base is compared with the released model of the nearest
+    shape: any other base of the same shape, one more than 10 times off of nearly the same.
     """
     rotating = part.rotating
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model

@@ -18,8 +18,8 @@ from ropecli.models.stacks.vllm import DUAL_CHUNK
     "R020",
     "warning",
     "a factor below 1",
-    why="It compresses positions where it should stretch them: frequencies grow, and the model "
-    "sees angles within its context that it was not trained on. Transformers only warns.",
+    why="It compresses positions: frequencies grow, and the model sees angles that it was not "
+    "trained on. Transformers only warns.",
     hint="Write the wanted length over the trained length, at least 1.",
     requires=("factor",),
 )
@@ -35,9 +35,8 @@ def small_factor(entry: Subject, factor: float) -> Iterator[Match]:
     "R025",
     "warning",
     "dynamic NTK does not read the original length",
-    why="In Transformers the base of dynamic NTK grows from max_position_embeddings on, whatever "
-    "the value of original_max_position_embeddings. With a stretched max_position_embeddings "
-    "nothing is scaled up to there.",
+    why="In Transformers the base grows from max_position_embeddings on, whatever this value. "
+    "With a stretched one nothing is scaled up to there.",
     hint="Set max_position_embeddings to the trained length, and remove the original length.",
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
     rope_types=("dynamic",),
@@ -58,10 +57,9 @@ def dynamic_original(entry: Subject, original: int, context: int) -> Iterator[Ma
     "R026",
     "note",
     "dynamic NTK and the KV cache",
-    why="The base grows with the sequence, and keys in the KV cache keep the base that they were "
-    "rotated with: a sequence that is generated token by token gets other scores than one that is "
-    "processed at once. Stacks differ in the length from which the base grows; some have one base "
-    "for every length, or do not scale.",
+    why="The base grows with the sequence, and cached keys keep the base that they were rotated "
+    "with: scores token by token are not those of one pass. Stacks differ in the length from "
+    "which it grows; some have one base, or do not scale.",
     hint="For long sequences use yarn, whose frequencies do not depend on the length.",
     threads=(
         "huggingface/transformers#25104",
@@ -88,11 +86,11 @@ def dynamic_base(entry: Subject, factor: float, context: int) -> Iterator[Match]
     "R096",
     "note",
     "a long context by code that stacks do not have",
-    why="use_dynamic_ntk and use_logn_attn are for the code that came with Qwen, where one long "
-    "sequence changes the base of its whole batch, and queries beyond the trained length grow with "
-    "the logarithm of their position. dual_chunk_attention_config was for an attention that vLLM "
-    "removed in 0.11; its Qwen models no longer start with it. Other stacks run past the trained "
-    "length with unscaled frequencies.",
+    why="use_dynamic_ntk and use_logn_attn are for the code that came with Qwen: one long "
+    "sequence changes the base of its whole batch, and queries beyond the trained length grow "
+    "with the logarithm of their position. vLLM removed the attention of "
+    "dual_chunk_attention_config in 0.11, and its Qwen models no longer start with it. Other "
+    "stacks leave frequencies unscaled.",
     hint="Stay within the trained length, and remove the key where the file is refused.",
     threads=("QwenLM/Qwen#401", "vllm-project/vllm#49296", "vllm-project/vllm#33470"),
     reads=True,
@@ -111,9 +109,8 @@ def one_stack(part: Subject) -> Iterator[Match]:
     "R035",
     "error",
     "beta_fast below beta_slow",
-    why="The ramp runs backwards: fast pairs, which resolve neighbouring positions, are slowed by "
-    "the whole factor, and slow pairs, which need it, are unchanged. Transformers warns. Equal "
-    "values, as in Kimi K2, are a ramp of one step.",
+    why="The ramp runs backwards: fast pairs are slowed by the whole factor, and slow pairs are "
+    "unchanged. Transformers warns. Equal values, as in Kimi K2, are a ramp of one step.",
     hint="Swap them; the usual values are 32 and 1.",
     rope_types=("yarn",),
 )
@@ -148,8 +145,8 @@ def frequency_order(entry: Subject, low: float, high: float) -> Iterator[Match]:
     "R051",
     "warning",
     "llama3 scaling that changes no pair",
-    why="Every pair completes enough turns within the original length to stay unchanged, so the "
-    "factor has no effect. Often the original length is the stretched one by mistake.",
+    why="Every pair completes enough turns within the original length to stay unchanged. Often "
+    "that length is the stretched one by mistake.",
     hint="Write the length before scaling as original_max_position_embeddings.",
     threads=("unslothai/unsloth#6197",),
     rope_types=("llama3",),
@@ -173,9 +170,8 @@ def idle(entry: Subject, factor: float) -> Iterator[Match]:
     "R121",
     "warning",
     "dynamic NTK that scales nothing",
-    why="The base grows by the factor, and with 1 it never does. HunYuan's files have such a "
-    "factor next to an alpha, which alone enlarges their base; without it the model runs with the "
-    "base of short texts.",
+    why="The base grows by the factor, and with 1 it never does. HunYuan's files have alpha, "
+    "which alone enlarges their base; without it the base is that of short texts.",
     hint="Restore alpha, or write a factor above 1.",
     rope_types=("dynamic",),
     requires=("factor",),
