@@ -264,6 +264,18 @@ def test_right_ones_with_a_base(
     assert (law.passed, law.note) == (passed, words)
 
 
+def test_a_base_is_tried_against_one_that_is_neither_the_default_nor_the_one_expected() -> None:
+    def takes_base(x: Array, positions: Array, base: float = 10_000.0) -> Array:
+        rope = ropecli.Rotary(DIM, base=base, layout="half")
+        return ropecli.rotate(x, rope, positions)
+
+    expected = ropecli.Rotary(DIM, base=50 * 10_000.0, layout="half")
+    verdict = judge_small(takes_base, expect=expected)
+    assert failures(verdict) == []
+    (law,) = checks_of(verdict, "two instances")
+    assert law.passed is True
+
+
 def test_a_base_that_is_not_used_is_a_fault() -> None:
     def ignores(x: Array, positions: Array, base: float = 10_000.0) -> Array:
         return turn_small(x, positions)

@@ -323,7 +323,7 @@ def two_instances(subject: Subject) -> Outcome:
     rope = None if subject.oracle is None else subject.oracle.rotary_at(call.length)
     if rope is not None and len(rope.diagonal_inv_freq) == 1:
         return no_verdict("one pair turns alike with any base")
-    base = 50 * (own or (rope and rope.base) or 10_000.0)
+    base = 50 * max(own or 0.0, (rope and rope.base) or 10_000.0)  # unlike both
     first = target.fresh()
     before = first.rows(call)
     try:
