@@ -17,8 +17,13 @@ def _declared_homes() -> dict[str, str]:
 _HOMES = _declared_homes()
 __all__ = list(_HOMES)
 _RENAMED = {
-    **{"Seen": "Recording", "Coverage": "FrequencyTable", "coverage": "frequency_table"},
-    **{"bound": "decay", "chunks": "usage", "Chunks": "Usage", "decay_map": "rotate"},
+    "Seen": "Recording",
+    "Coverage": "FrequencyTable",
+    "coverage": "frequency_table",
+    "bound": "decay",
+    "chunks": "usage",
+    "Chunks": "Usage",
+    "decay_map": "rotate",
 }
 
 

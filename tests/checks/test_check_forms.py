@@ -12,6 +12,7 @@ from judging import (
     DIM,
     HALF,
     SMALL,
+    SMALL_DIM,
     SMALL_THETA,
     Array,
     Decoder,
@@ -266,10 +267,10 @@ def test_right_ones_with_a_base(
 
 def test_a_base_is_tried_against_one_that_is_neither_the_default_nor_the_one_expected() -> None:
     def takes_base(x: Array, positions: Array, base: float = 10_000.0) -> Array:
-        rope = ropecli.Rotary(DIM, base=base, layout="half")
+        rope = ropecli.Rotary(x.shape[-1], base=base, layout="half")
         return ropecli.rotate(x, rope, positions)
 
-    expected = ropecli.Rotary(DIM, base=50 * 10_000.0, layout="half")
+    expected = ropecli.Rotary(SMALL_DIM, base=50 * 10_000.0, layout="half")
     verdict = judge_small(takes_base, expect=expected)
     assert failures(verdict) == []
     (law,) = checks_of(verdict, "two instances")
