@@ -77,6 +77,7 @@ FIXED: dict[Any, Any] = {
     "svg.hashsalt": "ropecli",
     "text.usetex": False,
 }
+WORD_ENDS = re.compile(r"(\s+)|(?<=[^\W\d]{2}[-/])(?=\w)")  #: No sign of a number ends a word.
 _PLACE: ContextVar[Any] = ContextVar("place", default=None)  #: A part of another figure.
 LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 
@@ -391,28 +392,26 @@ def _thin_out(axis: XAxis) -> None:
     if isinstance(locator, FixedLocator | MaxNLocator):
         for most in range(8, 0, -1):
             low, high = sorted(axis.get_view_interval())
-            shown = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-            labels = [tick.label1 for tick in shown if tick.label1.get_visible()]
-            boxes = [label.get_window_extent() for label in labels]
+            labels = axis.get_ticklabels()  # those that are visible, at the locator's places
+            shown = [label for label in labels if low <= label.get_position()[0] <= high]
+            boxes = [label.get_window_extent() for label in shown]
             ends = sorted((box.x0, box.x1 + box.height / 2) for box in boxes)
             if all(one[1] <= other[0] for one, other in pairwise(ends)):
                 return
             locator.set_params(nbins=most)
 
 
-class _Lines(textwrap.TextWrapper):
-    """Breaks lines at spaces, and after a hyphen or a slash; never inside a word."""
-
-    wordsep_re = re.compile(r"(\s+)|(?<=[^\W\d]{2}[-/])(?=\w)")  # no sign of a number
-
-    def __init__(self, width: int) -> None:
-        super().__init__(width, break_long_words=False)
+def _break(line: str, characters: int) -> list[str]:
+    """Break a line at spaces, and after a hyphen or a slash of a word; never inside a word."""
+    lines = textwrap.TextWrapper(characters, break_long_words=False)
+    lines.wordsep_re = WORD_ENDS
+    return lines.wrap(line)
 
 
 def _balance(line: str, characters: int) -> list[str]:
     """Break a line where it is too long, into lines of about one length."""
-    parts = _Lines(characters).wrap(line)
-    while characters > 1 and len(shorter := _Lines(characters - 1).wrap(line)) == len(parts):
+    parts = _break(line, characters)
+    while characters > 1 and len(shorter := _break(line, characters - 1)) == len(parts):
         characters, parts = characters - 1, shorter
     return parts
 
@@ -427,7 +426,7 @@ def _wrap(text: Text, most: float) -> float:
     before, turned = text.get_window_extent(), text.get_rotation() == 90
     words, across = text.get_text(), before.height if turned else before.width
     characters = max(map(len, words.splitlines()))
-    longest = max(map(len, _Lines(1).wrap(words)), default=1)
+    longest = max(map(len, _break(words, 1)), default=1)
     while across > most and characters > longest:
         fitting = min(characters - 1, int(characters * most / across) + 1)
         characters = max(longest, fitting)
@@ -436,7 +435,7 @@ def _wrap(text: Text, most: float) -> float:
         now = text.get_window_extent()
         across = now.height if turned else now.width
     if across > most:
-        text.set_fontsize(float(text.get_fontsize()) * most / across)
+        text.set_fontsize(max(1.0, float(text.get_fontsize()) * most / across))
     now = text.get_window_extent()
     return float(now.width - before.width if turned else now.height - before.height)
 
