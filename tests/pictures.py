@@ -111,6 +111,8 @@ def _outline(axes: Any) -> Iterator[str]:
         values = np.ma.asarray(image.get_array()).filled(np.nan)
         colours = f"{image.get_cmap().name} from {low:.4g} to {high:.4g}"
         yield f"image {values.shape}, {colours}: {_range(values.ravel())}"
+    for bar in axes.child_axes:
+        yield f"colour bar {bar.get_ylabel()!r}"
     for each in axes.patches:
         box = each.get_path().get_extents(each.get_patch_transform())
         yield f"patch {_corners(box)}, {to_hex(each.get_facecolor())}"

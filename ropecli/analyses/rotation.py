@@ -30,6 +30,7 @@ class Rotation(Drawable):
     positions: tuple[float, ...]  #: Positions in the order given.
     rotated: Array  #: The vector at each position, (positions, head_dim).
     pairs: tuple[int, ...]  #: Indices of the pairs to show.
+    name: str | None = None  #: Name in front of the encoding's, such as a model's.
 
     @property
     def position(self) -> float:
@@ -96,6 +97,7 @@ def rotation(
     *,
     positions: Sequence[float] = (0, 1, 2, 3, 4),
     pairs: Sequence[int] | None = None,
+    name: str | None = None,
 ) -> Rotation:
     """Rotate one vector to several positions: pair i turns by m theta_i (Eq. 13, 34).
 
@@ -104,6 +106,7 @@ def rotation(
         rope: The encoding; where positions have several axes, all of them have the same value.
         positions: Positions of the vector, at least one; the steps are those of the last.
         pairs: Indices of the pairs to show; four from the fastest to the slowest by default.
+        name: Name in front of the encoding's, such as a model's.
 
     Raises:
         ArgumentError: An unusable shape, value, pair or position.
@@ -126,4 +129,5 @@ def rotation(
         positions=tuple(int(m) if m.is_integer() else m for m in places.tolist()),
         rotated=rotate(np.tile(vector, (len(places), 1)), rope, on_all_axes(places, rope.axes)),
         pairs=tuple(dict.fromkeys(pairs)),
+        name=name,
     )

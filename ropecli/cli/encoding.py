@@ -9,7 +9,7 @@ import keyword
 import os
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -91,7 +91,7 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
         (name, note)
         for each in encodings
         for name, notes in (
-            (each.model and (each.model.model_type or each.model.source), each.overrides),
+            (each.model and source_name(each.model), each.overrides),
             (each.name, each._notes_of_rope),
         )
         for note in notes
@@ -146,11 +146,18 @@ def refuse_to_write(target: Path, why: str, advice: str = "") -> NoReturn:
     raise ArgumentError(f"cannot write {target}: {why}", advice)
 
 
+def source_name(model: Model) -> str:
+    """Return the name of a model in labels: its file as it was given."""
+    from ropecli.models.source import STDIN
+
+    return "stdin" if model.source == STDIN else model.source
+
+
 def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
     """Return the encoding of a layer that rotates, with the name of its model."""
     assert layer.rotary is not None
     several = len(model.rotations) > 1 and layer.name != "all"
-    name = model.model_type or model.source
+    name = source_name(model)
     return NamedRotary(
         rope=layer.rotary,
         name=f"{name} {layer.name}" if several else name,
@@ -254,25 +261,6 @@ def by_encoding(
         else:
             rest.append(full)
     return found, rest
-
-
-def disambiguate(encodings: list[NamedRotary], sources: list[str]) -> list[NamedRotary]:
-    """Add file names, or paths, to names that several files share, or encodings of one label."""
-    from ropecli.render.labels import label
-
-    labels = [(each.name, label(each.rope)) for each in encodings]
-    files: dict[str | None, set[str]] = {}
-    for each, source in zip(encodings, sources, strict=True):
-        files.setdefault(each.name, set()).add(source)
-    named = []
-    for each, source, same in zip(encodings, sources, labels, strict=True):
-        own, short = files[each.name], Path(source).name
-        if len(own) > 1 or labels.count(same) > 1:
-            alone = sum(Path(other).name == short for other in own) == 1
-            named.append(replace(each, name=f"{each.name} ({short if alone else source})"))
-        else:
-            named.append(each)
-    return named
 
 
 def read_positions(path: Path) -> NDArray[Any]:

@@ -17,7 +17,6 @@ from ropecli.cli.encoding import (
     BASE,
     LAYOUT,
     NamedRotary,
-    disambiguate,
     length_notes,
     named_notes,
     naming_set,
@@ -252,15 +251,15 @@ class EncodingListOptions(RotaryOptions):
         bases: list[float | None] = list(dict.fromkeys(self.base)) if self.base else [None]
         if self.write is not None and (len({*self.model}) > 1 or len(bases) > 1):
             raise ArgumentError("--write takes one --model and one --base, got several")
-        found, origins = [], []
+        found: list[NamedRotary] = []
         for source in dict.fromkeys(self.model):
             for base in bases:
                 model, notes, described = self._load(source, base)
                 named = self.layer is not None
-                for each in [model.rotating_layer(self.layer)] if named else model.text_layers():
-                    found.append(replace(of_layer(model, each, notes), described=described))
-                    origins.append(source)
-        return disambiguate(found, origins)
+                layers = [model.rotating_layer(self.layer)] if named else model.text_layers()
+                own = (of_layer(model, each, notes) for each in layers)
+                found += (replace(each, described=described) for each in own)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,8 @@ def rotate(
             f"VECTOR must have the head dim, {encoding.rope.head_dim}, got {len(values)} numbers"
         )
     output.note(*encoding.notes)
-    result = rotation(values, encoding.rope, positions=_walk(position), pairs=pair or None)
+    places, name = _walk(position), encoding.name
+    result = rotation(values, encoding.rope, positions=places, pairs=pair or None, name=name)
     parameters = output.parameters(result, vector=vector.strip(), pair=list(result.pairs))
     output.show(result, parameters)
 

@@ -110,7 +110,7 @@ def figure(result: BaseScan) -> Figure:
     axes.set(xlabel="base", ylabel="positions held", xscale="log" if wide else "linear")
     axes.plot(result.base, _held(result), ".", markersize=2, label="bases of the grid")
     for first, last in result.runs:
-        axes.axvspan(first, last, color=colour(2), alpha=0.2, linewidth=0)
+        axes.axvspan(first, last, color=colour(2), alpha=0.2, linewidth=0, label="bases that hold")
     context = result.context_length
     label = f"context {context:,}"
     axes.axhline(context, color=ink(), linestyle=":", linewidth=0.9, label=label)
@@ -122,7 +122,7 @@ def figure(result: BaseScan) -> Figure:
             axes.axvline(base, color=colour(1), linestyle=style, label=label, clip_on=False)
     axes.set_xlim(result.base[0], result.base[-1])
     axes.set_ylim(0, 1.05 * result.context_length)
-    axes.set_title(f"{_dims(result)}: bases that hold are shaded")
+    axes.set_title(f"{_dims(result)}: bases that hold a context of {context:,}")
     legend_below(picture)
     return picture
 

@@ -84,18 +84,27 @@ def _sentences(result: CachedKeys) -> tuple[str, str]:
     off = f"scores are off by {_part(result.score_error_rms)} their rms"
     if isinstance(result, MixedKeys):
         off = "Scores have no error" if result.valid else off.capitalize()
-        since = " and decoded since" if result.decoded else ""
-        keys = f"keys cached at length {result.prefill:,}{since} meet a query at {result.decode:,}"
         heading = "Keys of one length under queries of another, against keys of the new length"
-        return f"{off} where {keys}: {result.reason}.", heading
+        return f"{off} where {_measured(result)}: {result.reason}.", heading
     assert isinstance(result, QuantizedKeys)
-    group = f" of {result.group} channels" if result.per == "group" else ""
     keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
     count = f"{quantity(result.tokens, 'key')} in a head"
     return (
-        f"{result.format} per {result.per}{group}, {result.when} rotation: {off}.",
+        f"{_measured(result)}: {off}.",
         f"Quantized keys against exact ones; {count}, {keys}",
     )
+
+
+def _measured(result: CachedKeys) -> str:
+    """Return what was done to the keys."""
+    if isinstance(result, ShiftedKeys):
+        return f"{result.dtype} keys shifted by {result.shift:,}"
+    if isinstance(result, MixedKeys):
+        since = " and decoded since" if result.decoded else ""
+        return f"keys cached at length {result.prefill:,}{since} meet a query at {result.decode:,}"
+    assert isinstance(result, QuantizedKeys)
+    group = f" of {result.group} channels" if result.per == "group" else ""
+    return f"{result.format} per {result.per}{group}, {result.when} rotation"
 
 
 def _safe_shifts(result: ShiftedKeys) -> str:
@@ -143,7 +152,7 @@ def figure(result: CachedKeys) -> Figure:
         else:
             axes.set_ylim(bottom=0)
         axes.set(xlabel=f"number of {name}" if name == "shifts" else name, ylabel=label)
-    picture.suptitle(curve_label(result), parse_math=False)
+    picture.suptitle(f"{curve_label(result)}\n{_measured(result)}", parse_math=False)
     return picture
 
 

@@ -154,6 +154,8 @@ def figure(*results: Construct) -> Figure:
     for axes, result in zip(panels.T, results, strict=True):
         for place, head in enumerate(result.heads):
             _draw_scores(axes[place], result, head, style.colour(place))
+            axes[place].tick_params(labelbottom=head is result.heads[-1])
+        axes[len(result.heads) - 1].set_xlabel(style.DISTANCE)
         _draw_matches(axes[-1], result)
     names = [f"{head_name(head)}:\nscore / largest" for head in heads]
     style.label_rows(panels, *names, "least match in the context")
@@ -163,9 +165,9 @@ def figure(*results: Construct) -> Figure:
 def _draw_scores(axes: Axes, result: Construct, head: ConstructedHead, shade: str) -> None:
     """Draw the score of a head over its largest, and mark the distance of that."""
     x = np.arange(float(result.context_length))
+    axes.set_xscale("symlog", linthresh=1)  # distance 0 and 1 are apart, and so are larger ones
     style.plot_curve(axes, x, _shares(head), color=shade)
     axes.plot([head.distance], [1.0], "v", color=shade, clip_on=False)
-    axes.set_xlabel(style.distance_label(x))
     axes.margins(x=0)
 
 

@@ -80,7 +80,8 @@ def draw(
         for row, text in enumerate(canvas.plot().splitlines())
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
-    lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log)}")
+    whole = all(not np.remainder(curve.x, 1).any() for curve in curves)
+    lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log, whole=whole)}")
     names = [f"{x_label} (log)" if "x" in log else x_label, *["vertical axis (log)"] * ("y" in log)]
     lines += [f"  {'':>{margin}}  {name:>{width}}" for name in names]
     if len(curves) > 1:
@@ -111,13 +112,19 @@ def _undo_log(value: float, *, log: bool) -> float:
     return 10**value if log else value
 
 
-def _scale(left: float, right: float, width: int, *, log: bool) -> str:
-    """Return five numbers under the axis, the last one flush with its end; fewer if too long."""
-    line = [" "] * (width + 1)
+def _scale(left: float, right: float, width: int, *, log: bool, whole: bool) -> str:
+    """Return five numbers under the axis, the last one flush with its end; fewer if too long.
+
+    Of whole numbers, such as pairs, they are whole.
+    """
+    line, step = [" "] * (width + 1), (right - left) / 4
+    if whole and not log:
+        step = math.ceil(step)
     for i in (0, 4, 2, 1, 3):
-        value = _undo_log(left + (right - left) * i / 4, log=log)
-        text = f"{value:.3g}" if log else f"{value:g}"
-        begin = min(max(0, width * i // 4 - len(text) // 2), width + 1 - len(text))
+        place = min(left + step * i, right)
+        text = f"{_undo_log(place, log=log):{'.3g' if log else 'g'}}"
+        middle = round(width * (place - left) / (right - left))
+        begin = min(max(0, middle - len(text) // 2), width + 1 - len(text))
         end = begin + len(text)
         if not "".join(line[max(0, begin - 1) : end + 1]).strip():
             line[begin:end] = text

@@ -291,7 +291,7 @@ def figure(*curves: Decay, figure2: bool = False) -> Figure:
     axes = picture.add_subplot()
     _bounds(axes, curves, figure2=figure2)
     axes.margins(x=0)
-    axes.set_xlabel(style.distance_label(curves[0].relative_distance))
+    axes.set_xlabel(style.DISTANCE)
     if len(curves) > 1:
         style.legend_below(picture)
     return picture
@@ -310,8 +310,8 @@ def _contribution_maps(curves: Sequence[Decay]) -> Figure:
         half = float(np.diff(distances[:2]).sum() or 1.0) / 2
         extent = (distances[0] - half, distances[-1] + half, len(terms) - 0.5, -0.5)
         label = "contribution to the score"
-        style.heat_map(axes, terms, most=most, label=label, aspect="auto", extent=extent)
-        axes.set(xlabel="relative distance", ylabel="pair")
+        style.heat_map(axes, terms, most=most, label=label, extent=extent)
+        axes.set(xlabel=style.DISTANCE, ylabel="pair")
         style.whole_ticks(axes.yaxis)
     return picture
 
@@ -365,7 +365,7 @@ def _draw_score(above: Axes, alone: Axes, curve: Decay) -> None:
         above.set_yscale("log", nonpositive="mask")
     style.plot_curves(alone, [Curve(label="", x=x, y=score)])
     alone.axhline(0, color=style.ink(), linewidth=0.5)
-    alone.set_xlabel(style.distance_label(x))
+    alone.set_xlabel(style.DISTANCE)
 
 
 def _draw_pairs(axes: Axes, bound: Bound) -> None:

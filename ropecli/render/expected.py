@@ -132,8 +132,9 @@ def figure(result: ExpectedCurves) -> Figure:
     if len(curves) > MOST_CURVES:
         return _small_multiples(result)
     x = curves[0].relative_distance.astype(np.float64)
-    heights = [*([] if bound is None else [1]), 2, *([] if codes is None else [2, 2])]
-    picture = style.blank_figure(6.4, 4.8 if len(heights) == 1 else 2.4 * sum(heights))
+    heights = [*([] if bound is None else [1.4]), 2, *([] if codes is None else [2, 2])]
+    height = 4.8 if len(heights) == 1 else min(1.8 * sum(heights), 8)
+    picture = style.blank_figure(6.4, height, rows=len(heights))
     panels = picture.subplots(len(heights), squeeze=False, height_ratios=heights).ravel()
     below = panels[0 if bound is None else 1]
     if bound is not None:
@@ -156,7 +157,7 @@ def figure(result: ExpectedCurves) -> Figure:
     below.set_ylabel(CHANGE)
     if len(curves) > 1:  # some fall a hundred times as far as others
         below.set_yscale("symlog", linthresh=LINEAR)
-    below.set_xlabel(style.distance_label(x))
+    below.set_xlabel(style.DISTANCE)
     style.legend_below(picture, below.get_lines())
     return picture
 
@@ -173,7 +174,7 @@ def _small_multiples(result: ExpectedCurves) -> Figure:
         axes.margins(x=0)
     dims = "" if bound is None else f" ({curve_label(bound)})"
     picture.suptitle(f"{CHANGE.capitalize()}{dims}", parse_math=False)
-    picture.supxlabel(style.distance_label(x), fontsize="medium")
+    picture.supxlabel(style.DISTANCE, fontsize="medium")
     return picture
 
 

@@ -7,12 +7,14 @@ import functools
 import io
 import math
 import os
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -26,7 +28,7 @@ from ropecli.numbers import positive
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
+    from matplotlib.axis import Axis, XAxis
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import LayoutEngine
     from matplotlib.legend import Legend
@@ -46,6 +48,10 @@ SIZES = (8, 10)  #: Points of the text of narrow figures, and of others.
 ACROSS = 4  #: Most panels side by side.
 MOST_POINTS = 4096  #: Distances up to which each one is plotted.
 BANDS = 256  #: Groups of neighbours beyond that.
+DISTANCE = "relative distance"
+BAND = "range of neighbours, the line is their mean"
+PAGE = 9.0  #: Inches that a page of a paper is high.
+ROW = 1.1  #: Least inches of a row of panels, if they need more than a page.
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
@@ -71,6 +77,7 @@ FIXED: dict[Any, Any] = {
     "svg.hashsalt": "ropecli",
     "text.usetex": False,
 }
+WORD_ENDS = re.compile(r"(\s+)|(?<=[^\W\d]{2}[-/])(?=\w)")  #: No sign of a number ends a word.
 _PLACE: ContextVar[Any] = ContextVar("place", default=None)  #: A part of another figure.
 LARGEST_IMAGE = 10**8  #: Pixels of a .png.
 
@@ -85,6 +92,8 @@ def with_style(draw: Draw) -> Draw:
     def styled(*args: Any, **options: Any) -> Any:
         with style():
             picture = draw(*args, **options)
+            if not picture.legends and (bands := _bands(picture)):
+                legend_below(picture, bands)
             _LOOK.get().change(picture)
             _fit(picture)
         return picture
@@ -214,18 +223,19 @@ def _width(own: float) -> float:
     return _LOOK.get().width or (own if place is None else place.bbox.width / place.dpi)
 
 
-def blank_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that many inches, which arranges its panels itself.
+def blank_figure(width: float, height: float, *, rows: int = 1) -> Figure:
+    """Return an empty figure of that many inches, which arranges its rows of panels itself.
 
     At another width its height follows, but less: labels and legends need their lines. Those of
-    legends and of the title are added to the height.
+    legends and of the title are added to the height, up to a page.
     """
     from matplotlib.figure import Figure
 
     if _PLACE.get() is not None:
         return _PLACE.get()  # type: ignore[no-any-return]
     look, own = _LOOK.get(), _width(width)
-    size = (own, look.height or height * math.sqrt(own / width))
+    most = max(PAGE, ROW * rows)
+    size = (own, look.height or min(height * math.sqrt(own / width), most))
     pixels = size[0] * size[1] * (look.dpi or STYLE["savefig.dpi"]) ** 2
     if pixels > LARGEST_IMAGE:
         raise ArgumentError(
@@ -248,7 +258,7 @@ def _layout() -> LayoutEngine:
                 axes.set_in_layout(True)  # a place that is set takes axes out of the layout
             return done
 
-    return RoundedLayout()
+    return RoundedLayout(wspace=0.04)  # a number at the end of an axis is not the neighbour's
 
 
 def count_across(count: int, panel: float) -> int:
@@ -279,7 +289,8 @@ def columns_of_panels(
     """
     count, rows, across = len(labels), len(heights), count_across(len(labels), width)
     blocks = -(-count // across)
-    picture = blank_figure(width * across if across > 1 else alone, blocks * sum(heights))
+    own = width * across if across > 1 else alone
+    picture = blank_figure(own, blocks * sum(heights), rows=blocks * rows)
     grid = picture.add_gridspec(blocks * rows, across, height_ratios=[*heights] * blocks)
     panels = np.empty((rows, count), object)
     for column, row in np.ndindex(count, rows):
@@ -303,18 +314,20 @@ def label_rows(panels: NDArray[Any], *labels: str) -> None:
 def legend_below(picture: Figure, handles: Sequence[Artist] | None = None) -> None:
     """Add a legend below all panels, where it hides no curve, in as many columns as fit.
 
-    Handles of one label have one entry, and `$` is a plain character.
+    By default it names all that has a label. Handles of one label have one entry, bands always have
+    the last one, and `$` is a plain character.
     """
-    if handles is None:
-        handles = [
-            each for axes in _panels(picture) for each in axes.get_legend_handles_labels()[0]
-        ]
+    handles = [*(_labelled(picture) if handles is None else handles), *_bands(picture)]
+    handles.sort(key=lambda each: each.get_label() == BAND)
     entries = {str(each.get_label()): each for each in handles}
     legend = _legend(picture, [*entries.values()], 1)
-    columns = min(len(entries), int(picture.bbox.width / legend.get_window_extent().width))
-    if columns > 1:
+    most = picture.bbox.width
+    fitting = int(most / legend.get_window_extent().width)
+    for columns in range(min(len(entries), fitting + 1), 0, -1):  # some may be narrower
         legend.remove()
-        _legend(picture, [*entries.values()], columns)
+        legend = _legend(picture, [*entries.values()], columns)
+        if legend.get_window_extent().width <= most:
+            return
 
 
 def _legend(picture: Figure, handles: list[Artist], columns: int) -> Legend:
@@ -324,6 +337,14 @@ def _legend(picture: Figure, handles: list[Artist], columns: int) -> Legend:
         margins = 5 * float(text.get_fontsize()) * picture.dpi / 72  # with the line
         _wrap(text, picture.bbox.width - margins)
     return legend
+
+
+def _labelled(picture: Figure) -> list[Artist]:
+    return [each for axes in _panels(picture) for each in axes.get_legend_handles_labels()[0]]
+
+
+def _bands(picture: Figure) -> list[Artist]:
+    return [each for each in _labelled(picture) if each.get_label() == BAND]
 
 
 def _panels(picture: Figure) -> list[Axes]:
@@ -347,6 +368,7 @@ def _fit(picture: Figure) -> None:
     lines: dict[float, float] = {}  # by the place of a row
     for axes in _panels(picture):
         across, up = axes.bbox.size
+        _thin_out(axes.xaxis)
         _wrap(axes.yaxis.label, up)
         added = _wrap(axes.title, across) + _wrap(axes.xaxis.label, across)
         place = round(axes.get_position().y0, 2)
@@ -358,30 +380,62 @@ def _grow(picture: Figure, pixels: float) -> None:
     if _PLACE.get() is None and _LOOK.get().height is None:
         width, height = picture.get_size_inches()
         inches = math.ceil(10 * pixels / picture.dpi) / 10  # the same with another font engine
-        picture.set_size_inches(width, height + inches)
+        grown = max(height, min(height + inches, PAGE), height / 2 + inches)
+        picture.set_size_inches(width, grown)
+
+
+def _thin_out(axis: XAxis) -> None:
+    """Let a horizontal axis have fewer numbers, until they are apart."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
+    locator = axis.get_major_locator()
+    if isinstance(locator, FixedLocator | MaxNLocator):
+        for most in range(8, 0, -1):
+            low, high = sorted(axis.get_view_interval())
+            labels = axis.get_ticklabels()  # those that are visible, at the locator's places
+            shown = [label for label in labels if low <= label.get_position()[0] <= high]
+            boxes = [label.get_window_extent() for label in shown]
+            ends = sorted((box.x0, box.x1 + box.height / 2) for box in boxes)
+            if all(one[1] <= other[0] for one, other in pairwise(ends)):
+                return
+            locator.set_params(nbins=most)
+
+
+def _break(line: str, characters: int) -> list[str]:
+    """Break a line at spaces, and after a hyphen or a slash of a word; never inside a word."""
+    lines = textwrap.TextWrapper(characters, break_long_words=False)
+    lines.wordsep_re = WORD_ENDS
+    return lines.wrap(line)
 
 
 def _balance(line: str, characters: int) -> list[str]:
     """Break a line where it is too long, into lines of about one length."""
-    parts = textwrap.wrap(line, characters)
-    while characters > 1 and len(shorter := textwrap.wrap(line, characters - 1)) == len(parts):
+    parts = _break(line, characters)
+    while characters > 1 and len(shorter := _break(line, characters - 1)) == len(parts):
         characters, parts = characters - 1, shorter
     return parts
 
 
 def _wrap(text: Text, most: float) -> float:
-    """Break a text into lines of at most that many pixels; return the height that they add."""
+    """Break a text into lines of at most that many pixels; return the height that they add.
+
+    Where a word is longer, the letters are smaller.
+    """
     if not text.get_text():
         return 0.0
     before, turned = text.get_window_extent(), text.get_rotation() == 90
     words, across = text.get_text(), before.height if turned else before.width
     characters = max(map(len, words.splitlines()))
-    while across > most and characters > 8:
-        characters = min(characters - 1, int(characters * most / across) + 1)
+    longest = max(map(len, _break(words, 1)), default=1)
+    while across > most and characters > longest:
+        fitting = min(characters - 1, int(characters * most / across) + 1)
+        characters = max(longest, fitting)
         lines = [part for line in words.splitlines() for part in _balance(line, characters)]
         text.set_text("\n".join(lines))
         now = text.get_window_extent()
         across = now.height if turned else now.width
+    if across > most:
+        text.set_fontsize(max(1.0, float(text.get_fontsize()) * most / across))
     now = text.get_window_extent()
     return float(now.width - before.width if turned else now.height - before.height)
 
@@ -395,7 +449,9 @@ def whole_ticks(axis: Axis) -> None:
     """Label an axis of indices at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.set_major_locator(
+        MaxNLocator("auto", integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
+    )
 
 
 def printable(text: str) -> str:
@@ -431,15 +487,16 @@ def plot_curve(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], **sty
         axes.plot(x, y, **style)
         return
     starts = np.arange(0, len(x), -(-len(x) // BANDS))
-    if _LOOK.get().log_x:  # as wide on the axis as each other, from 1 on
+    scaled = axes.get_xscale() != "linear"
+    if scaled or _LOOK.get().log_x:  # as wide on the axis as each other, from 1 on
         first = int(np.searchsorted(x, 1.0))
         edges = np.geomspace(max(x[first], 1.0), x[-1], BANDS, endpoint=False)
-        starts = np.unique(np.searchsorted(x, edges))
+        starts = np.unique([*[0] * scaled, *np.searchsorted(x, edges)])
     counts = np.diff(np.append(starts, len(x)))
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
     places = np.append(x[starts], x[-1])
     low, high = np.append(low, low[-1]), np.append(high, high[-1])
-    band: dict[str, Any] = {"color": style["color"], "alpha": 0.25, "linewidth": 0}
+    band: dict[str, Any] = {"color": style["color"], "alpha": 0.25, "linewidth": 0, "label": BAND}
     axes.fill_between(places, low, high, step="post", **band)
     axes.plot(np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts, **style)
 
@@ -457,21 +514,16 @@ def heat_map(
     *,
     most: float | None = None,
     label: str = "",
-    shrink: float = 1.0,
     **style: Any,
 ) -> None:
-    """Draw numbers as colours, with a bar of them; with `most`, blue below 0, red above."""
+    """Draw numbers as colours, with a bar as high as they; with `most`, blue below 0, red above."""
     if most is not None:
         style |= {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
     axes.grid(visible=False)
-    image = axes.imshow(values, interpolation="nearest", **style)
-    axes.figure.colorbar(image, ax=axes, label=label, shrink=shrink)
-
-
-def distance_label(x: NDArray[np.float64]) -> str:
-    """Return the label of the axis of distances, and what `plot_curve` made of the curves."""
-    words = ";\nlines: mean of neighbours, bands: their range" if _is_dense(x) else ""
-    return f"relative distance{words}"
+    image = axes.imshow(values, interpolation="nearest", aspect="auto", **style)
+    bar = axes.inset_axes((1.04, 0, 0.05, 1))
+    axes.figure.colorbar(image, cax=bar, label=label)
+    bar.grid(visible=False)
 
 
 def _is_dense(x: NDArray[np.float64]) -> bool:

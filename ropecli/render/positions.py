@@ -13,6 +13,7 @@ from ropecli.render.console import Screen, paragraphs
 from ropecli.render.labels import quantity
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -202,6 +203,7 @@ def figure(result: PositionIds) -> Figure:
                 linestyle="-" if kind == "expected" else "--",
                 color=style.ink() if kind == "expected" and not axis else style.colour(index),
             )
+    _shade_documents(axes, result, row)
     axes.set_xlabel("token" + (f" of row {row:,}" if len(result.counted) > 1 else ""))
     axes.set_ylabel("position id")
     style.whole_ticks(axes.xaxis)
@@ -213,6 +215,21 @@ def figure(result: PositionIds) -> Figure:
         else f"position ids of {quantity(count, 'document')}"
     )
     return picture
+
+
+def _shade_documents(axes: Axes, result: PositionIds, row: int) -> None:
+    """Shade every other document of a row, so that each begins where the shade changes.
+
+    The tokens of a rank or of a chunk are a part of their documents, which are not shaded.
+    """
+    if result.documents.length.sum() != result.tokens:
+        return
+    documents = zip(*result.documents, strict=True)
+    spans = [(start - 0.5, length) for at, start, length in documents if at == row][1::2]
+    look: dict[str, Any] = {"color": style.ink(), "alpha": 0.08, "linewidth": 0}
+    if spans:
+        where = axes.get_xaxis_transform()
+        axes.broken_barh(spans, (0, 1), transform=where, label="every other document", **look)
 
 
 VIEW = View(page=page, document=as_json, table=table, figure=figure)

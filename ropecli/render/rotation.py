@@ -12,7 +12,7 @@ from ropecli.analyses.rotation import LARGEST_MATRIX, Rotation
 from ropecli.render import Table, View
 from ropecli.render.console import Screen, paragraphs
 from ropecli.render.figure import blank_figure, colour, count_across, ink
-from ropecli.render.labels import label, shortest_repr
+from ropecli.render.labels import curve_label, shortest_repr
 from ropecli.results import Axes, Figure
 
 SMALL = 8  #: Head dim up to which coordinates in no pair are shown too.
@@ -47,7 +47,7 @@ def page(result: Rotation, screen: Screen) -> list[str]:
     some = [f"{len(result.pairs)} of {pairs:,} pairs"] if len(result.pairs) < pairs else []
     blocks = [
         [f"At position {m}, x becomes ({numbers}{more})."],
-        [f"R_m x, m = {m}, {label(result.rope)}"],
+        [f"R_m x, m = {m}, {curve_label(result)}"],
         [*_elements(result, screen), *some],
     ]
     if not screen.brief:
@@ -161,6 +161,7 @@ def figure(result: Rotation) -> Figure:
     across = count_across(count, 2.2)
     heights = (2.4 * -(-count // across), 2 * (0.8 + 0.28 * rows))
     picture = blank_figure(max(4.4, 2.2 * across), sum(heights))
+    picture.suptitle(f"{curve_label(result)}, {result.rope.layout}", parse_math=False)
     halves: Any = picture.subfigures(2, 1, height_ratios=heights)
     above, below = halves
     planes = above.subplots(-(-count // across), across, squeeze=False).ravel()

@@ -292,7 +292,7 @@ def figure(*shown: Scale, pairs: bool = False) -> Figure:
             f"factor {shortest_repr(round(one.factor, 6))}"
             for one in shown
         ],
-        [2.7, 2.7, 0.6 + 0.32 * len(names)],
+        [2.3, 2.3, 0.6 + 0.4 * len(names)],
         share=False,
     )
     for (above, middle, below), one in zip(panels.T, shown, strict=True):
@@ -342,7 +342,7 @@ def _draw_lengths(axes: Axes, one: Scale) -> None:
         where: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
         where["bbox"] = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5}
         axes.annotate(text, (end, place), fontsize="small", **where)
-    axes.set_yticks(range(len(rows)), [name.replace(", ", ",\n") for name, _ in rows])
+    axes.set_yticks(range(len(rows)), [each.method for _, each in rows])  # the legend has all names
     axes.tick_params(axis="y", labelsize="small")
     axes.invert_yaxis()
     axes.set_xlabel(f"longest context (dotted: {one.context_length:,})")

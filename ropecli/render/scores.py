@@ -228,11 +228,14 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
         [map_title(each) for each in result.maps], [2.4], width=2.4, alone=3.4, share=False
     )
     picture.suptitle(title)
-    for axes, each in zip(panels[0], result.maps, strict=True):
+    for place, (axes, each) in enumerate(zip(panels[0], result.maps, strict=True)):
         weights = np.where(np.isneginf(each.seen), np.nan, each.attention)
         values = np.ma.masked_invalid(weights if attention else each.scores)
-        heat_map(axes, values, shrink=0.8, **_scale(values.compressed()))
-        axes.set(xlabel="key n", ylabel="query m")
+        heat_map(axes, values, **_scale(values.compressed()))
+        axes.set_box_aspect(1)
+        across = axes.get_gridspec().ncols
+        axes.set_xlabel("key n" if place + across >= len(result.maps) else "")
+        axes.set_ylabel("" if place % across else "query m")
     return picture
 
 

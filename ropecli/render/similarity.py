@@ -90,13 +90,13 @@ def draw_curves(axes: Axes, result: Similarity) -> None:
     """Draw the similarities, and their limit where there is one."""
     style.plot_curves(axes, _curves(result))
     axes.axhline(0, color=style.ink(), linewidth=0.5)
-    axes.set_xlabel(style.distance_label(result.distance))
+    axes.set_xlabel(style.DISTANCE)
     axes.set_ylabel("similarity")
 
 
 def draw_codes(axes: Axes, result: Similarity) -> None:
     """Draw the heat map of the codes."""
-    style.heat_map(axes, result.codes, most=1, label="value", aspect="auto")
+    style.heat_map(axes, result.codes, most=1, label="value")
     axes.set_xlabel("coordinate of the code")
     axes.set_ylabel("position")
 

@@ -60,7 +60,6 @@ def page(result: Usage, screen: Screen) -> list[str]:
     """Return the heads that few pairs carry, and the means over all heads."""
     layers, heads, count = result.q_norms.shape
     keys = result.k_norms.shape[1]
-    of = "expected for white input" if result.tokens is None else f"{result.tokens[0]:,} tokens"
     means = [norms.mean(axis=(0, 1)) for norms in (result.q_norms, result.k_norms)]
     plotted = screen.braille and count > 1
     return paragraphs(
@@ -69,13 +68,18 @@ def page(result: Usage, screen: Screen) -> list[str]:
             "Mean length of each pair of q and k (Barbero et al. 2024, Figures 3 and 4)",
             curve_label(result),
             f"{quantity(layers, 'layer')}, {heads:,} heads of q, {keys:,} of k, "
-            f"{count:,} pairs, {of}",
+            f"{count:,} pairs, {_input(result)}",
         ],
         [_plot(means, screen.width)] if plotted else _values(result, means, screen),
         _thirds(result, screen) if count >= len(THIRDS) else [],
         _heads(result, screen),
         screen.offer("Save the heat maps: -o usage.png    the numbers: -o usage.csv"),
     )
+
+
+def _input(result: Usage) -> str:
+    """Return what the means are of."""
+    return "expected for white input" if result.tokens is None else f"{result.tokens[0]:,} tokens"
 
 
 def _answer(result: Usage) -> str:
@@ -175,17 +179,19 @@ def _plot(means: list[NDArray[np.float64]], width: int) -> str:
 
 def figure(result: Usage) -> Figure:
     """Return a heat map for q and one for k: one row per head, one column per pair."""
-    picture, panels = columns_of_panels(["mean |q_i|", "mean |k_i|"], [4.4], share=False)
+    rows = max(norms[..., 0].size for norms in (result.q_norms, result.k_norms))
+    height = min(1.2 + 0.3 * rows, 4.4)
+    picture, panels = columns_of_panels(["mean |q_i|", "mean |k_i|"], [height], share=False)
     for axes, norms in zip(panels[0], (result.q_norms, result.k_norms), strict=True):
         _draw(axes, norms, result.layers)
-    picture.suptitle(curve_label(result), parse_math=False)
+    picture.suptitle(f"{curve_label(result)}\n{_input(result)}", parse_math=False)
     return picture
 
 
 def _draw(axes: Axes, norms: NDArray[np.float64], indices: Sequence[int]) -> None:
     layers, heads, count = norms.shape
     flat = norms.reshape(-1, count)
-    heat_map(axes, flat, shrink=0.8, aspect="auto", cmap="viridis", vmin=0)
+    heat_map(axes, flat, cmap="viridis", vmin=0)
     axes.set_xlabel("pair")
     whole_ticks(axes.xaxis)
     if layers == 1:

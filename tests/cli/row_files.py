@@ -106,7 +106,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "matching": COHERE,
     "another-base": COHERE | {"rope_theta": 500_000.0},
     "another-type": scaled(COHERE, rope_type="linear", factor=2.0),
-    "letters": TINY | {"model_type": "m" * 200, "head_dim": 16},
     "kinds": {"model_type": "mystery", "head_dim": 16, "hidden_size": 64}
     | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4 + i} for i in range(64)}},
     "lengthless": {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 100.0},

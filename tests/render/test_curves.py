@@ -68,6 +68,21 @@ def test_the_narrowest_plot_keeps_its_numbers() -> None:
     assert drawing.splitlines()[-2].split() == ["0", "128", "256", "384", "512"]
 
 
+@pytest.mark.parametrize(
+    ("last", "numbers"),
+    [(63, "0 16 32 48 63"), (3, "0 1 2 3"), (4, "0 1 2 3 4"), (9, "0 3 6 9"), (5, "0 2 4 5")],
+)
+def test_numbers_under_an_axis_of_pairs_are_whole(last: int, numbers: str) -> None:
+    pairs = np.arange(last + 1.0)
+    assert draw([curve(pairs, x=pairs)], x_label="pair").splitlines()[-2].split() == numbers.split()
+
+
+def test_numbers_under_an_axis_of_fractions_are_quarters() -> None:
+    x = np.linspace(0, 1, 9)
+    numbers = draw([curve(x, x=x)], x_label="x").splitlines()[-2].split()
+    assert list(map(float, numbers)) == [0, 0.25, 0.5, 0.75, 1]
+
+
 def test_numbers_under_a_narrow_axis_stay_apart() -> None:
     x = np.geomspace(1, 131_071, 50)
     *_, numbers, across, up = draw(

@@ -15,7 +15,8 @@ Q, K = np.random.default_rng(4).standard_normal((2, 16))
 
 def test_waves_beyond_number_are_means_and_ranges() -> None:
     long = decay(Rotary(head_dim=16), max_distance=5000)
-    (axes,) = long.figure().axes
+    picture = long.figure()
+    (axes,) = picture.axes
     (line,) = axes.get_lines()
     y = np.asarray(line.get_ydata())
     assert len(y) <= 256
@@ -27,7 +28,8 @@ def test_waves_beyond_number_are_means_and_ranges() -> None:
         long.relative_upper_bound.min(),
         long.relative_upper_bound.max(),
     )
-    assert axes.get_xlabel().endswith("lines: mean of neighbours, bands: their range")
+    (entry,) = picture.legends[0].get_texts()
+    assert entry.get_text() == "range of neighbours, the line is their mean"
     (fine,) = decay(Rotary(head_dim=16), max_distance=256, step=0.02).figure().axes
     assert len(np.asarray(fine.get_lines()[0].get_xydata())) == 12_801
 
