@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ropecli.cli.command import Help, command, option
+from ropecli.cli.command import Help, command, flag, option
 from ropecli.cli.options import EncodingListOptions, OutputOptions
 
 CONTEXT = 4096
@@ -20,6 +20,7 @@ def frequencies(
     trained_turns: float = option(
         "X", "Turns that a pair completes in training below the critical dim.", default=1.0
     ),
+    all_pairs: bool = flag("--all", "Show every pair, in place of a dozen."),
     *,
     rope: Annotated[
         EncodingListOptions, Help(context="Context length. [default: the model's, or 4096]")
@@ -39,7 +40,7 @@ def frequencies(
         slowest pair           63: 2,559,195.5 positions per turn, 0.003201 turns
         critical dim           70 for 8,192 positions
         between neighbours     sine 0.078816, cosine 0.977909 on average
-      ropecli frequencies --model example:llama-3-8b --context 131072
+      ropecli frequencies --model example:llama-3-8b --context 131072 --all
       ropecli frequencies --model example:llama-3.1-8b -o frequencies.tex
       ropecli frequencies --model llama.json --model qwen.json -o wavelengths.png
       ropecli frequencies --dim 128 --base 500000 -o - --format md
@@ -66,4 +67,4 @@ def frequencies(
             name=each.name,
         )
         found.append(result)
-    output.show_all(found, output.parameters(found))
+    output.show_all(found, output.parameters(found, omit=["all_pairs"]), all_pairs=all_pairs)

@@ -81,13 +81,17 @@ PAIRS = (
 )
 
 
+SAVE = "Save it: -o frequencies.tex, .md or .csv    the figure: -o wavelengths.png"
+ROWS = 12  #: Pairs of an encoding that are shown where not all are.
+
+
 def as_json(result: FrequencyTable) -> dict[str, Any]:
     """Return the facts and the pairs of an encoding."""
     axis = {"axis": result.rope.axis} if result.rope.axes > 1 else {}
     return fields(result, *ENCODING, *FACTS, *COLUMNS) | axis
 
 
-def table(result: FrequencyTable) -> Table:
+def table(result: FrequencyTable, **_: object) -> Table:
     """Return a row for each pair, with the axis of its position if there are several."""
     columns = {"pair": np.arange(len(result.turns)), **fields(result, *COLUMNS)}
     if result.rope.axes == 1:
@@ -97,7 +101,9 @@ def table(result: FrequencyTable) -> Table:
     return columns | {f"inv_freq_{a}": row for a, row in enumerate(result.rope.inv_freq)}
 
 
-def blocks(shown: Sequence[FrequencyTable], screen: Screen) -> list[list[str]]:
+def blocks(
+    shown: Sequence[FrequencyTable], screen: Screen, *, all_pairs: bool = False
+) -> list[list[str]]:
     """Return a plot on a terminal, the facts of each encoding, and the pairs."""
     heading = ["Frequency of each pair, and its turns within the context"]
     if len(shown) == 1:
@@ -112,9 +118,23 @@ def blocks(shown: Sequence[FrequencyTable], screen: Screen) -> list[list[str]]:
         [*heading, "theta in radians per position, wavelength in positions per turn"],
         [_plot(shown, screen.width)] if screen.braille and turning else [],
         facts,
-        _pairs(shown, screen),
-        screen.offer("Save it: -o frequencies.tex, .md or .csv    the figure: -o wavelengths.png"),
+        *(_pairs(each, screen, all_pairs=all_pairs, named=len(shown) > 1) for each in shown),
+        screen.offer(SAVE if all_pairs or _fit(shown) else f"Every pair: --all    {SAVE}"),
     ]
+
+
+def _fit(shown: Sequence[FrequencyTable]) -> bool:
+    return all(len(each.turns) <= ROWS for each in shown)
+
+
+def _shown_pairs(each: FrequencyTable) -> set[int]:
+    """Return about a dozen pairs: the ends, and those on both sides of a whole turn."""
+    count = len(each.turns)
+    if count <= ROWS:
+        return {*range(count)}
+    first = next(iter(each.incomplete), 0)
+    edge = {first - 1, first} if first else set[int]()
+    return {*np.linspace(0, count - 1, ROWS - len(edge)).round().astype(int).tolist()} | edge
 
 
 def verdict(each: FrequencyTable) -> str:
@@ -149,12 +169,13 @@ def pair_rows(each: FrequencyTable) -> list[dict[str, Any]]:
     return [{"of": each, **dict(zip(columns, row, strict=True))} for row in cells]
 
 
-def _pairs(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
-    """Return a line for each pair."""
-    named = [Column("encoding", lambda row: curve_label(row["of"]))] if len(shown) > 1 else []
-    axis = [Column("axis", "axis")] if any(each.rope.axes > 1 for each in shown) else []
-    rows = [row for each in shown for row in pair_rows(each)]
-    return screen.align(texts([*named, *PAIRS, *axis], rows), left=len(named))
+def _pairs(each: FrequencyTable, screen: Screen, *, all_pairs: bool, named: bool) -> list[str]:
+    """Return a line for each pair, or for some, below the name of the encoding."""
+    axis = [Column("axis", "axis")] if each.rope.axes > 1 else []
+    chosen = range(len(each.turns)) if all_pairs else _shown_pairs(each)
+    rows = [row for pair, row in enumerate(pair_rows(each)) if pair in chosen]
+    lines = screen.align(texts([*PAIRS, *axis], rows))
+    return [curve_label(each), *lines] if named else lines
 
 
 def _facts(each: FrequencyTable) -> list[str]:
@@ -208,7 +229,7 @@ def _plot(shown: Sequence[FrequencyTable], width: int) -> str:
     return draw([context, *lines], x_label="pair", columns=width, log="y")
 
 
-def figure(*shown: FrequencyTable) -> Figure:
+def figure(*shown: FrequencyTable, **_: object) -> Figure:
     """Return the wavelengths against the index of the pair, with each context as a line."""
     contexts = sorted({each.context_length for each in shown})
     return wavelengths_figure(
