@@ -22,6 +22,7 @@ def test_document_has_the_keys_of_the_contract() -> None:
         "cache_dir",
         "cache_refusal",
         "formats",
+        "plugins",
     }
     assert result["versions"]["ropecli"] == ropecli.__version__
     assert result["threads"] >= 1
