@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from rich.console import Console
@@ -61,8 +62,13 @@ class Screen:
         return [part for each in sentences for part in wrap_text(each, width, indent=indent)]
 
     def offer(self, *hints: str) -> list[str]:
-        """Return hints at what can be saved; none if brief or saved."""
-        return [] if self.brief or self.saved is not None else [*hints]
+        """Return hints at what can be saved, one a line where they are wider; none if saved."""
+        if self.brief or self.saved is not None:
+            return []
+        return [part for hint in hints for part in self._parts(hint)]
+
+    def _parts(self, hint: str) -> list[str]:
+        return [hint] if len(hint) <= self.width else hint.split("    ")
 
 
 class _Console(Console):
@@ -77,8 +83,13 @@ def show(lines: Iterable[str], screen: Screen) -> None:
     """Print a page, and the name of the file that was written; nothing for an empty page.
 
     Sentences that are wider than a terminal are broken at spaces, which the terminal does not do.
+    Without one only those below the answer are, which is a line for `head -1`.
     """
-    page = "\n".join(part for line in lines for part in _fit(line, screen.width)).rstrip()
+    lines = [*lines]
+    answer = len([*takewhile(bool, lines)])
+    widths = [screen.width if place < answer else screen.folded for place in range(len(lines))]
+    fitted = (part for each in zip(lines, widths, strict=True) for part in _fit(*each))
+    page = "\n".join(fitted).rstrip()
     if screen.saved is not None:
         page += f"\n\nWritten: {visible(str(screen.saved))}"
     if not page:
