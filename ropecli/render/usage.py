@@ -79,7 +79,11 @@ def page(result: Usage, screen: Screen) -> list[str]:
 
 def _input(result: Usage) -> str:
     """Return what the means are of."""
-    return "expected for white input" if result.tokens is None else f"{result.tokens[0]:,} tokens"
+    return (
+        "expected norms for white-noise input"
+        if result.tokens is None
+        else f"{result.tokens[0]:,} tokens"
+    )
 
 
 def _answer(result: Usage) -> str:

@@ -271,10 +271,7 @@ def open_questions(
             f"vectors in {inputs.coarsest} hide {hidden}, and tables of cos and sin in their dtype"
         )
     if not measured.observed.known:
-        notes.append(
-            "positions were not given: their step and a factor of all frequencies cannot be "
-            "distinguished"
-        )
+        notes.append("position step and frequency scale cannot be separated without positions")
     if rotary.layout == "custom":
         notes.append("a swapped pair cannot be distinguished from one that rotates the other way")
     if assumed := int((~measured.pairs.shown).sum()):

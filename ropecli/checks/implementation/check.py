@@ -46,8 +46,8 @@ LEAST_BUDGET = 0.01  #: Seconds of a second try.
 NOT_JUDGED = "not judged within the budget"
 #: What `fast` leaves out.
 FAST = (
-    "a tenth of the calls: sizes, dtypes and memory orders alone and not in pairs, the first "
-    "positions, the last, and some between"
+    "fewer combinations and positions tested, about a tenth of the calls: sizes, dtypes and memory "
+    "orders one at a time"
 )
 
 
