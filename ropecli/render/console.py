@@ -83,13 +83,15 @@ def show(lines: Iterable[str], screen: Screen) -> None:
     """Print a page, and the name of the file that was written; nothing for an empty page.
 
     Sentences that are wider than a terminal are broken at spaces, which the terminal does not do.
-    Without one only those below the answer are, which is a line for `head -1`.
+    Without one the answer, which `head -1` reads, and commands, which are pasted, stay in one line.
     """
     lines = [*lines]
     answer = len([*takewhile(bool, lines)])
-    widths = [screen.width if place < answer else screen.folded for place in range(len(lines))]
-    fitted = (part for each in zip(lines, widths, strict=True) for part in _fit(*each))
-    page = "\n".join(fitted).rstrip()
+    page = "\n".join(
+        part
+        for place, line in enumerate(lines)
+        for part in _fit(line, screen.width if place < answer or " --" in line else screen.folded)
+    ).rstrip()
     if screen.saved is not None:
         page += f"\n\nWritten: {visible(str(screen.saved))}"
     if not page:
