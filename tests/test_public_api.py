@@ -224,7 +224,7 @@ def results(folder: Path) -> list[tuple[Any, str]]:
     return [
         (encoded, f"{folder / 'y.npy'} written: "),
         (files, "1 file written in "),
-        (compared, f"{folder / 'y.npy'} is the rotation of "),
+        (compared, f"PASS  {folder / 'y.npy'} is the rotation of "),
         (permuted, f"PASS  {folder / 'b.safetensors'}: 2 tensors"),
         (
             ropecli.base_bound(wide, context_length=10, positions=20),

@@ -315,7 +315,7 @@ class _Run:
             comparison(opened, output) as compare,
         ):
             self.page.note(*self._notes(opened))
-            self._show_plan(opened)
+            plan = self._plan(opened)
             with self._progress(output.name) as progress:
                 result = compare(progress)
         unread = self.rotation["shape"] is not None or is_pipe(input)
@@ -326,6 +326,7 @@ class _Run:
             self._parameters(opened, "positions_continue", "scheduler"),
             axes=opened.axes,
             rope=opened.rope,
+            plan=plan,
             options=None if unread else options,
         )
         return result.passed
@@ -367,7 +368,7 @@ class _Run:
             shape=self.rotation["shape"],
         )
 
-    def _show_plan(self, opened: OpenInput, target: Path | None = None, *more: str) -> None:
+    def _show_plan(self, opened: OpenInput, target: Path, *more: str) -> None:
         """Show the axes and the encoding of an input, unless --json or --quiet is given."""
         from ropecli.render.console import Screen, show
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ropecli.files.array_axes import Axes
@@ -27,13 +28,14 @@ def page(
     *,
     rope: Rotary | None = None,
     options: dict[str, object] | None = None,
+    plan: Sequence[str] = (),
     **_others: object,
 ) -> list[str]:
-    """Return whether it is the rotation, and where it differs first."""
+    """Return whether it is the rotation, where it differs first, and how it was rotated."""
     before, after = (console.visible(str(path)) for path in (result.input, result.output))
     if result.passed:
         how = "to the bit" if result.identical else "within rounding"
-        lines = [f"{after} is the rotation of {before}, {how}"]
+        verdict, lines = f"PASS  {after} is the rotation of {before}, {how}", []
         if not result.identical:
             lines.append(
                 f"angles are off by up to {result.max_phase_error:.2g} radian, "
@@ -46,8 +48,8 @@ def page(
         index = ", ".join(map(str, first.index))
         where = f"row ({index}), " if index else ""
         position = ", ".join(f"{each:.15g}" for each in first.position)
+        verdict = f"FAIL  {after} is not the rotation of {before}"
         lines = [
-            f"{after} is not the rotation of {before}",
             f"{result.differing:,} of {result.vectors:,} vectors differ; the first{tensor} "
             f"is {where}head {first.head}, at position {position}:",
             f"coordinate {first.coordinate} should be {first.expected:.9g} and is {first.got:.9g}",
@@ -55,7 +57,8 @@ def page(
         if index and options is not None and rope is not None:  # of one vector nothing is known
             command = _identify(result, {"--dim": rope.head_dim, **options})
             lines.append(f"which RoPE made it, if any: {console.visible(command)}")
-    return [*lines, f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"]
+    compared = f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
+    return console.paragraphs([verdict], lines, [*plan, compared])
 
 
 VIEW = View(page=page, document=_document)

@@ -140,8 +140,11 @@ def _shown_pairs(each: FrequencyTable) -> set[int]:
 def verdict(each: FrequencyTable) -> str:
     """Return the frequencies, of many pairs the ends, and how many turn within the context."""
     shown = [f"{theta:.4g}" for theta in each.inv_freq.tolist()]
-    angles = ", ".join(shown) if len(shown) <= FEW else f"from {shown[0]} to {shown[-1]}"
-    return f"pairs rotate by {angles} rad per position; {_turning(each)}"
+    angles = ", ".join(shown) if len(shown) <= FEW else f"{shown[0]} to {shown[-1]}"
+    longest = ""
+    if each.slowest is not None:
+        longest = f", the slowest once in {_with_commas(each.wavelength[each.slowest])} positions"
+    return f"pairs rotate by {angles} rad per position{longest}; {_turning(each)}"
 
 
 def _turning(each: FrequencyTable) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_DOCUMENTS = 8  #: That the page lists.
+FEW = 16  #: Ids that are shown one by one.
 
 
 def as_json(result: PositionIds) -> dict[str, Any]:
@@ -75,6 +76,15 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
     return paragraphs([_answer(result)], said, _documents(result, screen), hints)
 
 
+def _made(result: PositionIds) -> str:
+    """Return the ids, or of many the ends."""
+    ids = result.expected[result.counted]
+    if ids.size and ids.size <= FEW and not result.axes:
+        return ",".join(map(str, ids.tolist()))
+    span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
+    return f"{quantity(result.tokens, 'position id')} {span}"
+
+
 def _answer(result: PositionIds) -> str:
     """Return the verdict, or what was made, in a sentence."""
     rows, count = result.counted.shape[0], len(result.documents.row)
@@ -87,9 +97,7 @@ def _answer(result: PositionIds) -> str:
     if result.called_with and result.called_with > result.tokens:
         held += f"; {result.tokens:,} of {result.called_with:,} tokens looked at"
     if result.got is None:
-        ids = result.expected[result.counted]
-        span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
-        return f"{quantity(result.tokens, 'position id')} {span}: {held}"
+        return f"{_made(result)}: {held}"
     if result.assumed:
         return _runs(result)
     all_of_them = quantity(result.tokens, "id" if result.error is None else "position")

@@ -88,7 +88,10 @@ def verdict(result: Precision) -> str:
     if len(safe) == 1:
         (name,) = safe
         within = f"the first {safe[name]:,} of" if safe[name] < whole else "all"
-        return f"angles of {name} are within {tolerance:g} rad for {within} {whole:,} positions"
+        error = result.policies[0].score_error
+        off = f"off by up to {100 * error:.2g} %" if np.isfinite(error) else "infinite or NaN"
+        said = f"angles of {name} are within {tolerance:g} rad for {within} {whole:,} positions"
+        return f"{said}; scores are {off}"
     within = f"within {tolerance:g} rad over all {whole:,} positions"
     said = f"{within}: {', '.join(kept)}" if kept else f"no scheme stays {within}"
     if len(kept) == len(safe):

@@ -92,7 +92,8 @@ def words_of(picture: Figure) -> set[str]:
         ("cache-quantize", "dim 128, base 10000\nint4 per token, before rotation"),
         (
             "usage-layers",
-            "small.json: dim 16, base 500000, llama3 factor 8\nexpected norms for white-noise input",
+            "small.json: dim 16, base 500000, llama3 factor 8\n"
+            "expected norms for white-noise input",
         ),
         ("rotate-four", "dim 4, base 10000, half"),
         ("inspect-gemma", "example:gemma-3-4b, as transformers 5.24.0 reads it"),
