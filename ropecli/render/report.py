@@ -79,8 +79,8 @@ def table(result: Report) -> Table:
 
 def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[str]:
     """Return a row for each encoding, and the findings of each model in a few words."""
-    written = "" if output is None else f"{visible(str(output))} written: "
-    lines = [f"{written}{_answer(result)}.", ""]
+    written = "" if output is None else f"; written to {visible(str(output))}"
+    lines = [f"{_answer(result)}{written}.", ""]
     if result.encodings:
         shown = report_tables.summary(result)
         rows = [[visible(cell.text) for cell in row] for row in shown.rows]
