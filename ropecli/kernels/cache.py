@@ -77,6 +77,11 @@ def is_compiled(kernel: str, dtypes: int = 1) -> bool:
     return len([*(folder / _edition()).rglob(f"{kernel}*.nbc")]) >= dtypes
 
 
+def is_kept(folder: Path, function: Callable[..., None]) -> bool:
+    """True if a kernel is in the cache, compiled for some arguments."""
+    return any(folder.rglob(f"{_name(function)}-*"))
+
+
 def discard(folder: Path, function: Callable[..., None]) -> None:
     """Remove a kernel from the cache."""
     for path in folder.rglob(f"{_name(function)}-*"):

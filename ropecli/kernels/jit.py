@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba import prange
-from numba.core import event
 from numba.extending import overload
 
-from ropecli.kernels.cache import discard, edition_folder, hold_lock, numba_folder
+from ropecli.kernels.cache import discard, edition_folder, hold_lock, is_kept, numba_folder
 from ropecli.kernels.settings import blame_settings
 
 __all__ = [
@@ -43,7 +42,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.launch, self.compiling = threading.RLock(), threading.RLock()
-        self.launched = False
+        self.launched = self.announced = False
         self.forked_after_launch = False
 
     def after_fork(self) -> None:
@@ -55,23 +54,6 @@ class _Process:
 _process = _Process()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_process.after_fork)
-
-
-class _Announcer(event.Listener):  # type: ignore[misc]
-    """Says to a person at a prompt, once, why the first call takes seconds."""
-
-    said = False
-
-    def on_start(self, _event: event.Event) -> None:
-        if not self.said and hasattr(sys, "ps1") and sys.stderr is not None:
-            self.said = True
-            sys.stderr.write("ropecli compiles its kernels, once on this machine: some seconds\n")
-
-    def on_end(self, _event: event.Event) -> None:
-        pass
-
-
-event.register("numba:compile", _Announcer())
 
 
 class _Thread(threading.local):
@@ -186,10 +168,19 @@ class Compiled:
         if not numba.config.DISABLE_JIT:
             kinds = tuple(map(_kind, arguments))
             if kinds not in self._ready:
+                self._announce()
                 with blame_settings():
                     self._compile(tuple(map(numba.typeof, arguments)))
                 self._ready.add(kinds)
         self.dispatcher(*arguments)
+
+    def _announce(self) -> None:
+        """Say to a person at a prompt, once, why the first call takes seconds."""
+        if _process.announced or not hasattr(sys, "ps1") or sys.stderr is None:
+            return
+        if self._folder is None or not is_kept(self._folder, self._function):
+            _process.announced = True
+            sys.stderr.write("ropecli compiles its kernels, once on this machine: some seconds\n")
 
     def _declare(self) -> Any:
         # A wrapper for callers in C takes a tenth of the time, and there are none.

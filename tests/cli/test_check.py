@@ -112,7 +112,9 @@ def test_reports_for_ci_are_written(
     _, err = assert_checked(capfd, *arguments, *reports, code=2)
     assert err == [f"error: {junit} exists; pass --force to replace it"]
     assert_checked(capfd, *arguments, *reports, "--force", code=1)
-    _, err = assert_checked(capfd, *arguments, "--junit", "a.xml", "--sarif", "a.xml", code=2)
+    _, err = assert_checked(
+        capfd, *arguments, "--junit", "a.xml", "--save-failure", "a.xml", code=2
+    )
     assert err == ["error: two outputs are the same file: a.xml"]
 
 

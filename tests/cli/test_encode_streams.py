@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 PLAN = (
-    "stdin  (3, 50, 16) float32  9.6 kB\n"
+    "stdin into stdout: (3, 50, 16) float32, 9.6 kB\n"
     "positions along axis 1 (50 long), from 0, 1 head of 16\n"
     "interleaved, base 10000\n"
 )
@@ -96,7 +96,7 @@ def test_a_file_as_output_leaves_stdout_to_words(
         assert run(["encode", "-", "-o", "z.npy"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith(PLAN)
+    assert out.startswith(PLAN.replace("into stdout", "into z.npy"))
     assert (here / "z.npy").read_bytes() == (here / "y.npy").read_bytes()
     with feed_stdin(content):
         assert run(["encode", "-", "-o", "z2.npy", "--json"]) == 0
@@ -231,7 +231,7 @@ def test_a_file_without_a_header(here: Path, capsys: pytest.CaptureFixture[str])
     words = ["--shape", "3,50,16", "--dtype", "float32"]
     assert run(["encode", "x.bin", *words]) == 0
     out = capsys.readouterr().out
-    assert "x.bin  (3, 50, 16) float32  9.6 kB" in out
+    assert "x.bin into x.rope.bin: (3, 50, 16) float32, 9.6 kB" in out
     assert "x.rope.bin written" in out
     expected = np.load("y.npy")
     assert (here / "x.rope.bin").read_bytes() == expected.tobytes()

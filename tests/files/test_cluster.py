@@ -303,7 +303,8 @@ def test_the_scheduler_dies(
     finally:
         own.close()
     assert (process.returncode, err) == (2, f"error: the scheduler at {own.address} is gone\n")
-    assert "x.zarr: q  (2, 80, 32) float32" in out
+    assert "x.zarr: q into " in out
+    assert ": (2, 80, 32) float32, 20.5 kB" in out
     # Unless a worker, which is alive, goes on with a file of its own to the end.
     assert name not in names(store.parent)
 
