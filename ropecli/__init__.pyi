@@ -96,6 +96,7 @@ from ropecli.models.examples import Example as Example
 from ropecli.models.examples import ExampleList as ExampleList
 from ropecli.models.examples import examples as examples
 from ropecli.models.lint.rule import Finding as Finding
+from ropecli.models.lint.run import Findings as Findings
 from ropecli.models.lint.run import lint as lint
 from ropecli.models.load import load_model as load_model
 from ropecli.models.model import Layer as Layer

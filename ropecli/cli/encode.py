@@ -321,13 +321,17 @@ class _Run:
         unread = self.rotation["shape"] is not None or is_pipe(input)
         taken = ("sequence_axis", "positions", "dtype")
         options = {f"--{name.replace('_', '-')}": self.rotation[name] for name in taken}
+        free = {"base": self.rope.base, "layout": self.rope.layout, "head dim": self.rope.dim}
+        known = self.rope.model is not None or self.rope.inv_freq is not None
+        assumed = [] if known else [name for name, value in free.items() if value is None]
         self.page.show(
             result,
             self._parameters(opened, "positions_continue", "scheduler"),
             axes=opened.axes,
             rope=opened.rope,
             plan=plan,
-            options=None if unread else options,
+            assumed=", ".join(assumed),
+            options=None if unread else {"--dim": self.rope.dim, **options},
         )
         return result.passed
 

@@ -66,5 +66,7 @@ class ReportOptions:
 
         made = report()
         write_reports(made, junit=self.junit, sarif=self.sarif, force=force)
+        for file in () if self.parsed.parameters["quiet"] else self.files:
+            console.note(f"{file} written")
         if on_github:
             console.annotate(made.annotations())

@@ -10,6 +10,7 @@ from ropecli.files.array_axes import Axes
 from ropecli.render import View, console, fields
 from ropecli.render.console import Screen
 from ropecli.render.encode import rate
+from ropecli.render.labels import frequencies, quantity
 from ropecli.rotary import Rotary
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def page(
     _: Screen,
     *,
     rope: Rotary | None = None,
+    axes: Axes | None = None,
+    assumed: str = "",
     options: dict[str, object] | None = None,
     plan: Sequence[str] = (),
     **_others: object,
@@ -49,13 +52,17 @@ def page(
         where = f"row ({index}), " if index else ""
         position = ", ".join(f"{each:.15g}" for each in first.position)
         verdict = f"FAIL  {after} is not the rotation of {before}"
+        if rope is not None and axes is not None:
+            heads = f"{quantity(axes.heads, 'head')} of {axes.head_dim}"
+            verdict += f" by {frequencies(rope)}, {rope.layout}, {heads}"
+        verdict += f"; assumed: {assumed}" if assumed else ""
         lines = [
             f"{result.differing:,} of {result.vectors:,} vectors differ; the first{tensor} "
             f"is {where}head {first.head}, at position {position}:",
             f"coordinate {first.coordinate} should be {first.expected:.9g} and is {first.got:.9g}",
         ]
         if index and options is not None and rope is not None:  # of one vector nothing is known
-            command = _identify(result, {"--dim": rope.head_dim, **options})
+            command = _identify(result, options)
             lines.append(f"which RoPE made it, if any: {console.visible(command)}")
     compared = f"compared in {result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
     return console.paragraphs([verdict], lines, [*plan, compared])

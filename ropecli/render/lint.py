@@ -35,6 +35,9 @@ def as_json(result: LintReport) -> dict[str, Any]:
 def page(result: LintReport, screen: Screen) -> list[str]:
     """Return the findings of each file, errors first."""
     lines: list[str] = []
+    if len(result.files) > 1 and not screen.brief:
+        found = [each for file in result.files for each in file.findings]
+        lines = [f"{len(result.files)} files: {count(found)}"]
     for file in result.files:
         name = _name(file)
         if screen.brief:

@@ -236,7 +236,7 @@ def test_the_command_that_is_proposed_has_the_options_it_needs() -> None:
     out, _ = read_output("encode", *words, "--check", "y.safetensors", code=1)
     (hint,) = [line for line in out.splitlines() if "ropecli identify" in line]
     assert hint.partition(": ")[2] == (
-        "ropecli identify x.safetensors y.safetensors --tensor a --dim 8 --sequence-axis 0 "
+        "ropecli identify x.safetensors y.safetensors --tensor a --sequence-axis 0 "
         "--positions p.npy"
     )
     assert read_stdout("identify", *hint.split("identify ")[1].split(), code=1)

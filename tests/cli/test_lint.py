@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from helpers import assert_refused, read_stdout, run_here
+from helpers import assert_refused, read_output, read_stdout, run_here
 from models.lint.cases import CASES, config
 
 import ropecli
@@ -34,14 +34,15 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sarif_in_a_file_beside_the_words() -> None:
-    text = read_stdout("lint", "wrong", "--sarif", "out.sarif", code=1)
+    text, err = read_output("lint", "wrong", "--sarif", "out.sarif", code=1)
+    assert err == "note: out.sarif written\n"
     assert text.startswith("wrong/config.json: 1 error")
     whole = Path("out.sarif").read_text()
     assert json.loads(whole)["version"] == "2.1.0"
     assert "--force" in assert_refused("lint", "wrong", "--sarif", "out.sarif")
-    assert read_stdout("lint", "wrong", "--sarif", "out.sarif", "--force", code=1) == text
+    assert read_output("lint", "wrong", "--sarif", "out.sarif", "--force", code=1)[0] == text
     assert Path("out.sarif").read_text() == whole
-    both = read_stdout("lint", "sound", "--sarif", "out.sarif", "--json", "--force")
+    both, _ = read_output("lint", "sound", "--sarif", "out.sarif", "--json", "--force")
     assert json.loads(both)["result"] == {"findings": []}
 
 
@@ -59,7 +60,8 @@ def test_files_stand_apart_from_both_sides() -> None:
     lines = read_stdout("lint", "sound", "wrong", "sound", "noted", code=1).splitlines()
     heads = [i for i, line in enumerate(lines) if "config.json: " in line and line[0] != " "]
     assert len(heads) == 4
-    assert heads[0] == 0
+    assert lines[:2] == ["4 files: 1 error, 1 note", ""]
+    assert heads[0] == 2
     assert all(lines[i - 1] == "" != lines[i - 2] for i in heads[1:])
 
 
@@ -69,7 +71,7 @@ def test_files_stand_apart_from_both_sides() -> None:
 def test_annotations_of_github() -> None:
     done = run_here("lint", "wrong", "noted", "--github")
     assert done.returncode == 1
-    assert done.stdout.startswith("wrong/config.json: 1 error\n")
+    assert done.stdout.startswith("2 files: 1 error, 1 note\n\nwrong/config.json: 1 error\n")
     first, second = done.stderr.splitlines()
     assert first.startswith(
         "::error file=wrong/config.json,line=11,col=3,title=R012 attn_factor is not a key of "
@@ -80,7 +82,7 @@ def test_annotations_of_github() -> None:
 
 def test_junit_has_a_case_for_each_finding_that_fails_and_each_file_without_one() -> None:
     def cases(*words: str, code: int) -> list[tuple[str | None, ...]]:
-        read_stdout("lint", "wrong", "sound", "noted", *words, "--junit", "a.xml", code=code)
+        read_stdout("lint", "wrong", "sound", "noted", *words, "-q", "--junit", "a.xml", code=code)
         found = ElementTree.parse("a.xml").iter("testcase")
         named = [
             (each.get("classname"), each.get("name"), *(below.tag for below in each))
@@ -104,9 +106,8 @@ def test_a_folder_stands_for_the_models_in_it() -> None:
     for name in ("wrong", "sound"):
         Path(name).rename(Path("more", name))
     Path("more", ".git", "config.json").write_text("{}")
-    assert (
-        read_stdout("lint", "more", code=1).splitlines()[0] == "more/sound/config.json: no findings"
-    )
+    first, _, second, *_ = read_stdout("lint", "more", code=1).splitlines()
+    assert (first, second) == ("2 files: 1 error", "more/sound/config.json: no findings")
     named = read_stdout("lint", "more", "--json", code=1)
     sources = json.loads(named)["parameters"]["sources"]
     assert sources == ["more/sound/config.json", "more/wrong/config.json"]
