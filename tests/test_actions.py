@@ -74,14 +74,19 @@ def test_steps_of_the_action_install_the_checkout_and_check(
     assert action["runs"]["using"] == "composite"
     find, keep, install, check = action["runs"]["steps"]
     assert {step["shell"] for step in (find, install, check)} == {"bash"}
-    outputs = tmp_path / "outputs"
-    done = run(find["run"], tmp_path, {**environment, "GITHUB_OUTPUT": str(outputs)})
-    assert done.returncode == 0, done.stderr
-    found = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
-    assert found["folder"].endswith("pip")
-    assert re.fullmatch(r"\d+-\d+", found["key"])
-    for name in found:
-        assert f"${{{{ steps.{find['id']}.outputs.{name} }}}}" in "".join(keep["with"].values())
+    for pip, folder in [
+        ({"PIP_CACHE_DIR": "/kept/pip", "PIP_QUIET": "1"}, "/kept/pip"),
+        ({"PIP_NO_CACHE_DIR": "1"}, ""),
+    ]:
+        outputs = tmp_path / f"outputs{len(pip)}"
+        done = run(find["run"], tmp_path, {**environment, **pip, "GITHUB_OUTPUT": str(outputs)})
+        assert done.returncode == 0, done.stderr
+        found = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+        assert re.fullmatch(folder, found["folder"])
+        assert re.fullmatch(r"\d+-\d+", found["key"])
+        for name in found:
+            assert f"${{{{ steps.{find['id']}.outputs.{name} }}}}" in "".join(keep["with"].values())
+    assert keep["if"] == f"steps.{find['id']}.outputs.folder != ''"
     done = run(install["run"], tmp_path, environment)
     assert done.returncode == 0, done.stderr
     where = "import ropecli; print(ropecli.__file__)"
