@@ -236,7 +236,7 @@ class _Run:
         """Rotate files one after another, and show at the end which could not be rotated."""
         from ropecli.files.encode import copy_notes, default_output
         from ropecli.files.many import encode_files
-        from ropecli.render.encode import later_notes, more_files, show_failures
+        from ropecli.render.encode import first_of_files, later_notes, show_failures
         from ropecli.render.labels import quantity
 
         if self.rope.model is not None:
@@ -250,8 +250,8 @@ class _Run:
             notes = self._notes(opened) + copy_notes(opened, target)
             parameters = self._parameters(opened)
             self.page.note(*notes)
-            more = more_files(len(inputs) - 1, positions_continue=positions_continue)
-            self._show_plan(opened, target, *more)
+            files = first_of_files(len(inputs), positions_continue=positions_continue)
+            self._show_plan(opened, target, *files)
 
         with self._progress(quantity(len(inputs), "file")) as progress:
             result = encode_files(
@@ -372,12 +372,12 @@ class _Run:
             shape=self.rotation["shape"],
         )
 
-    def _show_plan(self, opened: OpenInput, target: Path, *more: str) -> None:
-        """Show the axes and the encoding of an input, unless --json or --quiet is given."""
+    def _show_plan(self, opened: OpenInput, target: Path, *before: str) -> None:
+        """Show lines, the axes and the encoding of an input, unless --json or --quiet is given."""
         from ropecli.render.console import Screen, show
 
         if not (self.page.json or self.page.quiet):
-            show([*self._plan(opened, target), *more], Screen())
+            show([*before, *self._plan(opened, target)], Screen())
 
     def _plan(self, opened: OpenInput, target: Path | None = None) -> list[str]:
         """Return the axes and the encoding of an input, and where it is written."""

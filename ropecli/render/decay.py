@@ -140,6 +140,28 @@ def verdict(curve: Decay) -> str:
     return f"the bound {halved} and is {end} ({curve.start:.4g} at {first})"
 
 
+def compare(curves: Sequence[Decay]) -> str:
+    """Return of which encodings the bound falls most slowly and fastest; "" if of none."""
+    first, last = curves[0].relative_distance[[0, -1]]
+    if first == last or not all(_falls_to(last, curve) for curve in curves):
+        return ""
+    left = {curve_label(curve): curve.relative_upper_bound[-1] / curve.start for curve in curves}
+    slowest, fastest = max(left, key=left.__getitem__), min(left, key=left.__getitem__)
+    most, least = (f"{100 * left[each]:.3g} %" for each in (slowest, fastest))
+    if most == least:
+        return ""
+    slowly = "more slowly" if len(curves) == 2 else "most slowly"
+    return (
+        f"The bound falls {slowly} with {slowest} ({most} of it left at distance {last:.10g}) "
+        f"{'than' if len(curves) == 2 else 'and fastest'} with {fastest} ({least})."
+    )
+
+
+def _falls_to(last: float, curve: Decay) -> bool:
+    """Return whether a curve is a bound of an encoding that ends at this distance."""
+    return curve.bound is None and curve.start > 0 and curve.relative_distance[-1] == last
+
+
 def _plots(curves: Sequence[Decay], width: int, *, figure2: bool) -> list[str]:
     """Return one plot of all bounds; with vectors, two of each curve, for they lie far apart."""
     if curves[0].score is None:
@@ -387,5 +409,11 @@ def _draw_sums(axes: Axes, bound: Bound) -> None:
 
 
 VIEW = encoding_view(
-    document=as_json, table=table, figure=figure, verdict=verdict, blocks=blocks, key="curves"
+    document=as_json,
+    table=table,
+    figure=figure,
+    verdict=verdict,
+    compare=compare,
+    blocks=blocks,
+    key="curves",
 )

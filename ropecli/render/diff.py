@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 LISTED = 4  #: Numbers of a list on the page.
+OF_PHASES = ("rope_type", "base", "head_dim")  #: Fields that frequencies follow from.
 OF_ENCODING = ("rope_type", "base", "head_dim", "output")  #: Fields that act through others.
 ORIGIN = ("source", "format", "model_type", "reading", "reading_version", "sequence_length")
 
@@ -32,7 +33,7 @@ def page(result: Difference, screen: Screen) -> list[str]:
     titled = len(result.layers) > 1
     differing = (each for each in result.layers if each.fields or not each.same)
     lines = paragraphs(
-        [f"{'Same' if result.same else 'Different'}: {_headline(result)}"],
+        [_headline(result)],
         [] if screen.brief else models,
         *(_layer(each, screen, titled=titled) for each in differing),
         [] if result.same else screen.offer("Save the picture: -o diff.png    all of it: --json"),
@@ -51,15 +52,19 @@ def _headline(result: Difference) -> str:
     if result.same:
         harmless = any(layer.fields for layer in result.layers)
         if harmless:
-            return "the differences do not change any rotation."
-        return "the rotations agree in every layer."
+            return "Same: the differences do not change any rotation."
+        return "Same: the rotations agree in every layer."
     differing = [layer for layer in result.layers if not layer.same]
     first = [layer.first_position_over["1"] for layer in differing]
     known = [position for position in first if position is not None]
+    names = {field.name for layer in differing for field in layer.fields}
     if known:
-        return f"the phases differ by more than 1 radian from position {min(known):,} on."
+        shown = ", ".join(name for name in OF_PHASES if name in names)
+        where = f" in {shown}" if shown else ""
+        apart = f"more than 1 radian from position {min(known):,} on"
+        return f"Different{where}: the phases differ by {apart}."
     causes = dict.fromkeys(f.name for layer in differing for f in layer.fields if f.matters)
-    return f"the phases agree, but not: {', '.join(causes)}."
+    return f"Different: the phases agree, but not: {', '.join(causes)}."
 
 
 def _layer(layer: LayerDifference, screen: Screen, *, titled: bool) -> list[str]:

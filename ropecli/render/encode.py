@@ -124,12 +124,12 @@ def plan_lines(
     ]
 
 
-def more_files(count: int, *, positions_continue: bool) -> list[str]:
-    """Return how many more files there are, and the positions that they begin at; [] if none."""
-    if not count:
+def first_of_files(count: int, *, positions_continue: bool) -> list[str]:
+    """Return the line above the first file's: how many there are and where positions begin."""
+    if count == 1:
         return []
-    how = "continue from the previous file" if positions_continue else "each from the start"
-    return [f"and {quantity(count, 'file')} more, positions {how}"]
+    how = "continue from one to the next" if positions_continue else "begin anew in each"
+    return [f"{count:,} files, positions {how}; the first:"]
 
 
 def warnings(arrays: Iterable[EncodedArray]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ropecli.results import Figure, ResultGroup
 def encoding_view(
     *,
     verdict: Callable[[Any], str],
+    compare: Callable[[Sequence[Any]], str] | None = None,
     blocks: Callable[..., list[list[str]]],
     document: Fields | Callable[..., Any],
     table: Fields | Callable[..., Table],
@@ -27,6 +28,7 @@ def encoding_view(
 
     Args:
         verdict: Sentence about one result, without a capital and a point.
+        compare: Sentence above those of several results, if anything can be said of them.
         blocks: The page of all results below that, in parts.
         document: Of one result, as `View` has it; a list if it counts as several.
         table: Of one result, as `View` has it.
@@ -40,6 +42,8 @@ def encoding_view(
         answers = [f"{curve_label(each)}: {verdict(each)}." for each in shown]
         if len(shown) == 1:
             answers = [f"{(text := verdict(shown[0]))[0].upper()}{text[1:]}."]
+        elif compare is not None and (comparison := compare(shown)):
+            answers = [comparison, *answers]
         return paragraphs(answers, *blocks(shown, screen, **options))
 
     def as_json(result: ResultGroup, **_: Any) -> Any:

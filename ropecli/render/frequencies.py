@@ -159,9 +159,14 @@ def _turning(each: FrequencyTable) -> str:
         said = f"all {count - len(each.still):,} pairs that turn complete {within}"
     if each.critical_dim is None:
         return said
-    trained = each.trained_length
-    where = "" if trained == each.context_length else f" for the {trained:,} of training"
-    return f"{said}; critical dim {each.critical_dim}{where}"
+    trained, critical = each.trained_length, f"critical dim {each.critical_dim}"
+    if trained == each.context_length:
+        return f"{said}; {critical}"
+    where = f"the {trained:,} of training"
+    if each.trained_turns != 1:
+        return f"{said}; {critical} for {where}"
+    before = "" if each.rope.rope_type == "default" else " before scaling"
+    return f"{said}, {count - each.critical_dim // 2:,} within {where}{before} ({critical})"
 
 
 def pair_rows(each: FrequencyTable) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -176,16 +176,31 @@ def _rms(term: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.mean(seen**2))) if len(seen) else 0.0
 
 
-def _differences(measured: Iterable[Invariance]) -> str:
+def _differences(measured: Sequence[Invariance]) -> str:
     """Return in which encodings a shift of all tokens changes the scores."""
     shifted: dict[bool, list[str]] = {True: [], False: []}
     for each in measured:
         shifted[each.properties["translation_invariance"].holds is not False].append(each.name)
     same, changed = (", ".join(shifted[each]) for each in (True, False))
     if not changed:
-        return f"A shift of all tokens leaves the scores as they are: {same}"
+        unlike = _other_difference(measured)
+        return f"A shift of all tokens leaves the scores as they are: {same}{unlike}"
     kept = f", and not those of {same}" if same else ""
     return f"A shift of all tokens changes the scores of {changed}{kept}"
+
+
+def _other_difference(measured: Sequence[Invariance]) -> str:
+    """Return the first other property that some of the encodings have and some have not."""
+    for name, words in {"boundedness": "bounded by |q||k|", "symmetry": "symmetric"}.items():
+        having = {True: list[str](), False: list[str]()}
+        for each in measured:
+            holds = each.properties[name].holds
+            if holds is not None:
+                having[holds].append(each.name)
+        if having[True] and having[False]:
+            yes, no = (", ".join(having[each]) for each in (True, False))
+            return f"; those of {yes} are {words}, those of {no} are not"
+    return ""
 
 
 def properties(measured: Iterable[Invariance], screen: Screen) -> list[str]:

@@ -13,6 +13,7 @@ from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
 DOCUMENT = ("passed", "checks", "seconds")
+RELATIVE = "relative position"  #: The law that people ask about.
 
 
 def page(
@@ -148,7 +149,8 @@ def _count(result: Verification) -> str:
     if failed:
         fail = "law fails" if len(failed) == 1 else "laws fail"
         return f"FAIL  {len(failed)} {fail} of {len(laws)} {where}"
-    return f"PASS  {len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}"
+    answer = "scores depend on the distance only; " if RELATIVE in laws else ""
+    return f"PASS  {answer}{len(laws)} law{' holds' if len(laws) == 1 else 's hold'} {where}"
 
 
 VIEW = View(page=page, document=DOCUMENT)

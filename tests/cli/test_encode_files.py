@@ -64,7 +64,7 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     words = [*given, "--tensor", "h.[qk]", "-o", "out", "--positions-continue"]
     out, err = read_output("encode", *words)
     assert err == ""
-    assert "and 2 files more, positions continue from the previous file" in out
+    assert "3 files, positions continue from one to the next; the first:\n" in out
     assert re.search(r"3 files written to out in \d", out)
     got = load_file("out/10.safetensors")["h.q"]
     expected = rotate(load_file("dump/10.safetensors")["h.q"], ROPE, 10 + np.arange(5))
