@@ -56,6 +56,8 @@ def refuse_source(target: str) -> None:
     """Refuse source in another language than Python, and say how it can be called."""
     path, _, symbol = target.partition(":")
     suffix = Path(path).suffix
+    if suffix in (*COMPILERS, *INTERPRETERS) and not Path(path).is_file():
+        raise FileError(f"cannot read {path}: no such file")
     if suffix in COMPILERS:
         compile = COMPILERS[suffix].format(stem=Path(path).stem, file=path)
         symbol = symbol or "rope_f32"
