@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.expectation import GIVEN, Expectation
@@ -13,7 +13,6 @@ from ropecli.checks.implementation.convention import FORMS, FRAMEWORKS
 from ropecli.checks.implementation.laws import GONE
 from ropecli.checks.implementation.options import ANY, Options
 from ropecli.checks.implementation.oracle import Tolerances, rounding_tolerance
-from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Law, refuse_growth
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.names import meant, one_of, quote
@@ -21,6 +20,7 @@ from ropecli.numbers import at_least, even, length, number
 from ropecli.rotary.rotary import Rotary, rotary_of
 from ropecli.units import UNIT
 
+S = TypeVar("S")
 #: Options that are fields of a convention, and the fields that have another name.
 OF_CONVENTION = (
     *("framework", "call", "axes_of_x", "axes_of_positions", "positions_dtype"),
@@ -42,8 +42,8 @@ def convention(options: Options) -> dict[str, str]:
 
 
 def laws(
-    known: Sequence[Law[Subject]], select: str | Sequence[str] | None, ignore: str | Sequence[str]
-) -> list[Law[Subject]]:
+    known: Sequence[Law[S]], select: str | Sequence[str] | None, ignore: str | Sequence[str]
+) -> list[Law[S]]:
     """Return the laws to judge by, in their order."""
     names = {law.name for law in known}
     kept = names if select is None else _as_names(select)

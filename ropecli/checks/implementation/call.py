@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -194,6 +195,33 @@ class Response:
     gradient: tuple[NDArray[Any], ...] | None = None  #: Of q, and of k if it has its own.
     note: str | None = None  #: What a reader should know of the gradient.
     reread: NDArray[Any] | None = None  #: The first result after the later calls.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """A call by an expression over the implementation's name and values of any kind."""
+
+    text: str
+    framework: str
+    values: Mapping[str, Any]  #: Arrays of NumPy become the framework's; other values stay.
+    instance: int = 0  #: Of a class: calls of one number share the instance that the first made.
+    #: Seed of the trainable parameters of an instance, which are set; None: they stay.
+    weights: int | None = None
+
+    def __str__(self) -> str:
+        """A call as a sentence says it."""
+        return self.text
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluated:
+    """What an expression returned."""
+
+    results: tuple[NDArray[Any], ...]
+    weights: Mapping[str, NDArray[Any]]  #: Trainable parameters of the instance, by name.
+    changed: tuple[
+        tuple[str, str], ...
+    ] = ()  #: Arguments that were written into, as in `Response`.
 
 
 class ImplementationError(Exception):

@@ -44,8 +44,13 @@ def write(
         "tolerance": arrange(call.tolerance, convention.axes_of_x),
         "call": np.array(_describe(call, target, device, given)),
     }
+    save(path, held, force=force)
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], *, force: bool) -> None:
+    """Write arrays, whole or not at all."""
     stream = io.BytesIO()
-    np.savez(stream, **held)
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
     with replacing(path, force=force) as file:
         file.write(stream.getvalue())
 

@@ -130,6 +130,15 @@ class Options:
         metavar="KEY=VALUE",
         kind=list[str],
     )
+    encoding: str | None = _option(
+        "Positional encoding that the code is of, such as alibi, t5 or sinusoidal. [default: RoPE]",
+        heading=EXPECTED,
+        metavar="NAME",
+    )
+    set: Mapping[str, Any] | None = _option(
+        "With `encoding`: options of it that are required, such as {'num_buckets': 64}, and its "
+        "sizes heads and dim."
+    )
     head_dim: int | None = _option(
         "Coordinates of a vector. [default: that expected, the default of the code, or 64]"
     )

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from ropecli.checks.implementation.call import (
     NOTHING_WRITTEN,
     Call,
+    Evaluated,
+    Evaluation,
     Response,
     Setup,
     Unsupported,
@@ -70,6 +72,7 @@ class Engine:
         self._values = dict(values or {})
         self._frames: dict[str, Numpy] = {}
         self._instances: dict[int, _Instance] = {}
+        self._objects: dict[tuple[str, int], Any] = {}  # of expressions
 
     def frame(self, name: str) -> Numpy:
         """Return the framework of that name."""
@@ -103,6 +106,40 @@ class Engine:
         instance, call = self._instances[number], call.whole()
         with translate_errors():
             return instance.respond(call)
+
+    def evaluate(self, asked: Evaluation) -> Evaluated:
+        """Evaluate an expression over the implementation."""
+        frame = self.frame(asked.framework)
+        made = self.name if inspect.isclass(self.target) else ""
+        call, _, construction = _codes(asked.text, "", made)
+        handed = {
+            name: frame.dtype(value.name)
+            if isinstance(value, np.dtype)
+            else frame.to(np.array(value, order="C"))
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in asked.values.items()
+        }
+        scope = {**self.names(), **handed}
+        with translate_errors():
+            owner, key = self.target, (asked.text, asked.instance)
+            if construction is not None:
+                if key not in self._objects:
+                    self._objects[key] = bound(eval(construction, scope))
+                owner = self._objects[key]
+            weights = {} if asked.weights is None else frame.set_weights(owner, asked.weights)
+            value = _close(eval(call, {**scope, _OBJECT: owner}))
+            numbers = isinstance(value, list) and all(isinstance(n, int | float) for n in value)
+            results = [np.array(value)] if numbers else _results(value)
+            back = tuple(frame.back(each) for each in results if each is not None)
+            changed = [
+                (name, change)
+                for name, value in asked.values.items()
+                if isinstance(value, np.ndarray)
+                and name != "out"
+                and (change := _first_change(name, value, frame.back(handed[name])))
+            ]
+        return Evaluated(results=back, weights=weights, changed=tuple(changed))
 
     def drop(self, number: int) -> None:
         """Forget an instance."""

@@ -56,6 +56,10 @@ class Numpy:
         # A subclass may multiply differently.
         return np.array(as_array("the result", value), copy=True, subok=False)
 
+    def set_weights(self, owner: Any, seed: int) -> dict[str, NDArray[Any]]:
+        """Set the trainable parameters of a module to normal numbers; return them by name."""
+        return {}
+
     def pull_back(
         self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]
     ) -> tuple[Sequence[Any], str | None]:
@@ -101,6 +105,21 @@ class Torch(Numpy):
         if isinstance(value, self._torch.Tensor):
             value = value.detach().cpu()
         return super().back(value)
+
+    def set_weights(self, owner: Any, seed: int) -> dict[str, NDArray[Any]]:
+        """Set the parameters of a module that need a gradient."""
+        torch, weights = self._torch, {}
+        owner = getattr(owner, "__self__", owner)
+        if not isinstance(owner, torch.nn.Module):
+            return {}
+        for name, parameter in owner.named_parameters():
+            if parameter.requires_grad:
+                random = np.random.default_rng([seed, *name.encode()])
+                values = random.standard_normal(tuple(parameter.shape)).astype(np.float32)
+                with torch.no_grad():
+                    parameter.copy_(torch.from_numpy(values))
+                weights[name] = self.back(parameter)
+        return weights
 
     def pull_back(
         self, call: Callable[..., list[Any]], given: list[Any], gradients: list[Any]

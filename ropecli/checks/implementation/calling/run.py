@@ -16,6 +16,8 @@ import numpy as np
 from ropecli.checks.implementation.call import (
     Call,
     Died,
+    Evaluated,
+    Evaluation,
     Exhausted,
     ImplementationError,
     OutOfTime,
@@ -237,6 +239,22 @@ class Caller:
             self.listener(number, self._setups[number], call, answer)
         if isinstance(answer, ImplementationError):
             raise answer from None
+        return answer
+
+    def evaluate(self, asked: Evaluation) -> Evaluated:
+        """Evaluate an expression over the implementation."""
+        self._clock.before_call()
+        kind = (asked.text, *(np.shape(value) for value in asked.values.values()))
+        self._refuse_if(self._in_a_row[kind] >= MOST_DEATHS or self._hung >= {(asked.text, kind)})
+        self.load()
+        try:
+            answer: Evaluated = self._ask("evaluate", asked, where=f"in a call of {asked}")
+        except Died as error:
+            self._in_a_row[kind] += 1
+            self._hung |= {(asked.text, kind)} if isinstance(error, _Hung) else set()
+            self.deaths.append(Died(f"{error} in a call of {asked}"))
+            raise self.deaths[-1] from None
+        self._in_a_row.clear()
         return answer
 
     def drop(self, number: int) -> None:

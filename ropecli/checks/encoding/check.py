@@ -1,0 +1,289 @@
+"""Check somebody's code of a positional encoding against the formula of its paper."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ropecli.checks.encoding.asked import Asked
+from ropecli.checks.encoding.calls import roles
+from ropecli.checks.encoding.known import KNOWN, Known
+from ropecli.checks.encoding.laws import LAWS, EncodingSubject, formula
+from ropecli.checks.encoding.search import Evaluator, Trial, trials
+from ropecli.checks.implementation import arguments, failure_file
+from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
+from ropecli.checks.implementation.calling.describe import Description
+from ropecli.checks.implementation.calling.find import CallError, keyword_texts
+from ropecli.checks.implementation.calling.run import Clock, calls_of
+from ropecli.checks.implementation.calling.source import source_of
+from ropecli.checks.implementation.options import Options
+from ropecli.checks.law import Check, Outcome, no_verdict, outcomes, report
+from ropecli.errors import ArgumentError
+from ropecli.names import one_of, quote
+from ropecli.numbers import at_least
+from ropecli.results import Result
+
+#: Sizes of the first calls where a few positions do not show the formula.
+LONG = {"queries": 149, "keys": 151, "length": 151}
+#: Options of `check` that mean something for RoPE only.
+OF_ROPE = (
+    *("expect", "model", "apply_with", "axes_of_x", "axes_of_positions", "positions_dtype"),
+    *("axes_of_tables", "freqs", "tables", "tables_dtype", "form", "axes", "offset"),
+    *("original_context_length", "result_dtype", "tolerance", "command"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EncodingVerdict(Result, view="check_encoding"):
+    """The verdict on code of a positional encoding, check by check."""
+
+    encoding: str  #: Its name, such as "alibi".
+    title: str  #: Its name in a sentence.
+    form: str  #: What the code returns: "table", "grid", "bias", "slopes", "buckets" or "scores".
+    checks: tuple[Check, ...]  #: One for each check, and for each dtype where that matters.
+    reading: str  #: How it differs from the formula of the paper; empty if it does not.
+    released: str | None  #: Who releases it so; None if nobody is known to.
+    options: Mapping[str, Any]  #: The reading, as `set` takes it.
+    diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
+    call: str  #: How it was called.
+    framework: str  #: Framework of the arrays.
+    required: Mapping[str, Any]  #: What was given of the encoding.
+    notes: tuple[str, ...]  #: What a reader should know of how it was run.
+    findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
+    loosened: tuple[str, ...]  #: Checks that were left out.
+    seed: int  #: Seed of weights and vectors.
+    seconds: float  #: Time it took.
+    unfinished: str | None = None  #: As in `Verdict`.
+
+    @property
+    def passed(self) -> bool | None:
+        """True if no check failed; None if none did, and a budget left some out."""
+        failed = any(check.passed is False for check in self.checks)
+        return False if failed else None if self.unfinished else True
+
+
+def check_encoding(options: Options) -> EncodingVerdict:
+    """Check code of a positional encoding, by options of `check`.
+
+    Raises:
+        ArgumentError: An unusable value, or an option that says nothing of this encoding.
+        ArgumentTypeError: A value of the wrong type.
+        FileError: A name that can't be loaded, or a file that can't be read or written.
+        CallError: No way to call it was found, or not within the budget.
+    """
+    begin = time.perf_counter()
+    name = one_of("encoding", str(options.encoding), KNOWN)
+    known = KNOWN[name]
+    _refuse_options_of_rope(options, name)
+    required = _required(options.set, known, name)
+    seed = at_least("seed", options.seed, 0)
+    texts, objects = keyword_texts(arguments.keywords(options.init))
+    asked = _sizes(options, name, required)
+    laws = arguments.laws(LAWS, options.select, options.ignore)
+    file = None
+    if options.save_failure is not None:
+        file = failure_file.check_path(options.save_failure, force=options.force)
+    clock = Clock(options.budget, options.progress)
+    clock.begin("searching how to call it")
+    run = functools.partial(
+        calls_of,
+        source_of(options.target, None, None, objects, options.device),
+        isolated=options.isolated,
+        timeout=options.timeout,
+        memory=options.memory,
+        echo=options.echo,
+    )
+    with run(clock=clock) as caller:
+        description = caller.describe()
+        frameworks = [options.framework] if options.framework else [*description.frameworks]
+        try:
+            trial, errors = trials(
+                caller,
+                known,
+                [*known.forms],
+                asked,
+                call=options.call,
+                init=texts,
+                frameworks=frameworks,
+            )
+        except OutOfTime:
+            raise _no_verdict_in_time(clock) from None
+        if trial is None:
+            raise _not_called(description, name, errors)
+        caller.end_search()
+        evaluator = Evaluator(
+            caller=caller,
+            known=known,
+            spelled=trial.spelled,
+            framework=trial.framework,
+            seed=seed,
+            layout=trial.layout,
+            added=trial.added,
+        )
+        subject = EncodingSubject(
+            name=name,
+            known=known,
+            evaluator=evaluator,
+            trial=trial,
+            reading=trial.reading,
+            required=required,
+            parameters=_parameters(description, known, trial),
+            fast=options.fast,
+            dtypes=tuple(arguments.dtypes(options.dtypes) or _dtypes(caller, trial.framework)),
+        )
+        whole = trial.compared.share_right == 1
+        judged = laws if whole else [each for each in laws if each is formula]
+        checks: list[Check] = []
+        cut = 0
+        for number, each in enumerate(judged, 1):
+            clock.begin(f"check {number} of {len(laws)}: {each.name}")
+            found, ended = _outcomes(each, subject)
+            cut += ended
+            checks += [report(each, one, dtype=trial.asked.dtype, layout="") for one in found]
+        diagnosis = _diagnosis(subject, checks)
+        notes = [*caller.notes]
+        if file is not None and any(check.passed is False for check in checks):
+            notes.append(_save(subject, file, options))
+    return EncodingVerdict(
+        encoding=name,
+        title=known.title,
+        form=trial.asked.form,
+        checks=tuple(checks),
+        reading=trial.reading.said if whole else "",
+        released=trial.reading.released if whole else None,
+        options=dict(trial.reading.options) if whole else {},
+        diagnosis=diagnosis,
+        call=trial.spelled.text,
+        framework=trial.framework,
+        required=required,
+        notes=tuple(notes),
+        findings=tuple(dict.fromkeys(subject.refused)),
+        loosened=("fewer calls",) if options.fast else (),
+        seed=seed,
+        seconds=time.perf_counter() - begin,
+        unfinished=f"{len(laws) - cut} of {len(laws)} checks in {clock.budget:g} s"
+        if cut
+        else None,
+    )
+
+
+def _refuse_options_of_rope(options: Options, name: str) -> None:
+    """Refuse what says nothing of an encoding that is not RoPE."""
+    for each in OF_ROPE:
+        if getattr(options, each) is not None:
+            raise ArgumentError(f"{each} has no effect on encoding {name}")
+
+
+def _required(given: Mapping[str, Any] | None, known: Known, name: str) -> dict[str, Any]:
+    """Return the settings and the parts of a reading that are given."""
+    required = dict(given or {})
+    readings = {
+        key
+        for form, of_form in known.forms.items()
+        for reading in of_form(_nothing(form), Asked(form=form))
+        for key in reading.options
+    }
+    allowed = sorted(known.settings.keys() | readings | {"heads", "dim"})
+    for key in required:
+        if key not in allowed:
+            close = difflib.get_close_matches(key, allowed, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            listed = ", ".join(allowed)
+            raise ArgumentError(
+                f"encoding {name} has no option {quote(key)}; it has {listed}{hint}"
+            )
+    return required
+
+
+def _nothing(form: str) -> Any:
+    """Return values that show nothing, as of a table without a number."""
+    return np.full((2, 2) if form in {"table", "grid"} else (1,), np.nan)
+
+
+def _sizes(options: Options, name: str, required: Mapping[str, Any]) -> Asked:
+    """Return the sizes of the first calls, with the settings that are required."""
+    known = KNOWN[name]
+    settings = {key: value for key, value in required.items() if key in known.settings}
+    sizes: dict[str, Any] = {k: int(required[k]) for k in ("heads", "dim") if k in required}
+    if options.head_dim is not None:
+        sizes["dim"] = at_least("head_dim", options.head_dim, 1)
+    if "num_buckets" in known.settings:
+        sizes |= LONG
+    return replace(Asked(form="table", seed=options.seed, settings=settings), **sizes)
+
+
+def _no_verdict_in_time(clock: Clock) -> CallError:
+    return CallError(
+        f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}",
+        "raise `budget`, or give the call with `call`",
+        "",
+    )
+
+
+def _not_called(description: Description, name: str, errors: Sequence[str]) -> CallError:
+    """Return why no call returned anything of the encoding's shape."""
+    forms = " or ".join(KNOWN[name].forms)
+    why = f"; the first call: {errors[0]}" if errors else ": its parameters are not known"
+    return CallError(
+        f"no call of {description.name} returns a {forms} of encoding {name}{why}",
+        "give the call with `call`, such as 'f(length, dim)'; docs/commands/check.md has the names",
+        "",
+    )
+
+
+def _parameters(description: Description, known: Known, trial: Trial) -> dict[str, str]:
+    """Return the optional parameters of the code that are settings of the formula."""
+    found: dict[str, str] = {}
+    for each in description.parameters or ():
+        for role in roles(each.name, 1, known, trial.asked.form):
+            if role in known.settings and role not in trial.spelled.names:
+                found.setdefault(role, each.name)
+    return found
+
+
+def _dtypes(caller: Any, framework: str) -> tuple[str, ...]:
+    """Return the dtypes of a framework, those that hide least first."""
+    return tuple(caller.dtypes(framework))
+
+
+def _outcomes(law: Any, subject: EncodingSubject) -> tuple[list[Outcome], bool]:
+    """Return the outcomes of a law, and whether the budget ended it."""
+    found: list[Outcome] = []
+    try:
+        with np.errstate(all="ignore"):
+            found.extend(outcomes(law, subject))
+    except (ImplementationError, Unsupported) as error:
+        found.append(Outcome(passed=False, samples=1, note=str(error)))
+    except OutOfTime:
+        return [*found, no_verdict("not judged within the budget")], True
+    return found, False
+
+
+def _diagnosis(subject: EncodingSubject, checks: Sequence[Check]) -> str | None:
+    """Return what is wrong, from the first check that fails."""
+    failed = next((each for each in checks if each.passed is False), None)
+    if failed is None:
+        return None
+    said = [failed.note, failed.counterexample]
+    return ": ".join(dict.fromkeys(filter(None, said))) or f"{failed.name} fails"
+
+
+def _save(subject: EncodingSubject, file: Path, options: Options) -> str:
+    """Write the call that was explained, with what it must return, and return a note on it."""
+    trial = subject.trial
+    values = trial.asked.values(trial.spelled.names)
+    arrays = {name: np.asarray(value) for name, value in values.items() if name != "dtype"}
+    words = (
+        f"A call that {options.target} answers wrongly: {trial.spelled.text}, with arrays of "
+        f"{trial.framework}.\nThe result is not `expected` within `tolerance`."
+    )
+    more = {"expected": trial.compared.expected, "tolerance": trial.compared.allowed}
+    failure_file.save(file, {**arrays, **more, "call": np.array(words)}, force=options.force)
+    return f"a failing call is in {file}"

@@ -1,0 +1,103 @@
+"""Biases by distance with parameters of each head: KERPLE (Chi et al.) and FIRE (Li et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ropecli.arrays import Array
+from ropecli.checks.encoding.asked import Asked
+from ropecli.checks.encoding.reading import Reading, Values, rounded
+
+SETTINGS: Mapping[str, Any] = {"kind": "log"}
+LEAST = 0.01  #: What KERPLE's released code clamps its parameters to.
+#: Roundings of a logarithm, a product and a clamp, of the bias; of FIRE, of its network too.
+KERPLE, FIRE = 16.0, 64.0
+
+#: What KERPLE's bias is of r1, r2 and the distance, and what is said of it.
+FORMS: dict[str, tuple[Callable[[Array, Array, Array], Array], str]] = {
+    "log": (lambda r1, r2, d: -r1 * np.log1p(r2 * d), ""),
+    "power": (lambda r1, r2, d: -r1 * d ** np.minimum(r2, 2.0), ""),
+    "log of distance": (lambda r1, r2, d: -r1 * r2 * np.log1p(d), "r2 is outside of the logarithm"),
+    "sign": (lambda r1, r2, d: r1 * np.log1p(r2 * d), "the sign is +, expected -"),
+    "inside": (lambda r1, r2, d: -np.log1p(r1 * r2 * d), "r1 is inside of the logarithm"),
+    "no 1": (
+        lambda r1, r2, d: -r1 * np.log(np.maximum(r2 * d, 1e-6)),
+        "1 is not added inside of the logarithm",
+    ),
+    "base 2": (lambda r1, r2, d: -r1 * np.log2(1 + r2 * d), "the logarithm has base 2"),
+    "late": (lambda r1, r2, d: -r1 * np.log1p(r2 * (d + 1)), "distances are 1 more"),
+    "linear": (lambda r1, r2, d: -r1 * r2 * d, "there is no logarithm"),
+    "power sign": (lambda r1, r2, d: r1 * d ** np.minimum(r2, 2.0), "the sign is +, expected -"),
+}
+
+
+def kerple_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+    """Yield the forms of KERPLE's bias."""
+    del got
+    wanted = asked.settings.get("kind")
+    for form, (of, said) in FORMS.items():
+        for exchanged in (False, True):
+            for clamped in (True, False):
+                words = [said] if said else []
+                words += ["r1 and r2 are exchanged"] if exchanged else []
+                if form == "power" and wanted is None and not words:
+                    words, released = ["the power form"], "in the paper"
+                else:
+                    released = None
+                    if wanted is not None and form in ("log", "power") and form != wanted:
+                        words = [*words, f"the {form} form, expected {wanted}"]
+
+                def compute(
+                    asked: Asked, of: Any = of, turned: bool = exchanged, clamp: bool = clamped
+                ) -> Values:
+                    names = ("r2", "r1") if turned else ("r1", "r2")
+                    both = [asked.weight(name, (asked.heads,)) for name in names]
+                    r1, r2 = (np.reshape(each, (-1, 1, 1)) for each in both)
+                    if clamp:
+                        r1, r2 = np.maximum(r1, LEAST), np.maximum(r2, LEAST)
+                    distance = np.abs(asked.relative)
+                    with np.errstate(all="ignore"):
+                        values = of(r1, r2, distance)
+                    values = np.where(asked.relative > 0, np.nan, values)
+                    return rounded(values, KERPLE)
+
+                yield Reading(
+                    compute=compute,
+                    said=", ".join(words),
+                    released=released,
+                    options={"kind": form},
+                )
+
+
+def fire_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+    """Yield FIRE's bias, by a network of two layers on a ratio of logarithms."""
+    del got
+    ways = {
+        "": (np.maximum, np.log1p, ""),
+        "min": (np.minimum, np.log1p, "min(L, m) in place of max(L, m)"),
+        "no log": (np.maximum, lambda x: x, "no logarithm is taken"),
+        "base": (np.maximum, lambda x: np.log(np.maximum(x, 1e-6)), "1 is not added inside of ln"),
+        "no threshold": (lambda _, m: m, np.log1p, "the threshold L is not used"),
+        "length": (lambda far, m: 0 * m + far, np.log1p, "m is not used, only the threshold L"),
+    }
+    for name, (either, psi, said) in ways.items():
+
+        def compute(asked: Asked, either: Any = either, psi: Any = psi) -> Values:
+            c = float(np.ravel(asked.weight("c", (1,)))[0])
+            far = float(np.ravel(asked.weight("threshold", (1,)))[0])
+            with np.errstate(all="ignore"):
+                ratio = psi(c * np.abs(asked.relative)) / psi(c * either(far, asked.m))
+            units = ratio[..., None] * asked.weight("hidden", (1, 8)).reshape(-1)
+            units = np.maximum(units + asked.weight("hidden_bias", (8,)), 0)
+            output = asked.weight("output", (8, asked.heads))
+            values = units @ output + asked.weight("output_bias", (asked.heads,))
+            size = np.abs(units) @ np.abs(output) + np.abs(values)
+            free = (asked.relative > 0)[..., None]
+            both = (np.where(free, np.nan, values), FIRE * size, np.zeros_like(values))
+            values, own, inner = (each.transpose(2, 0, 1) for each in both)
+            return values, own, inner
+
+        yield Reading(compute=compute, said=said, options={"way": name})

@@ -1,0 +1,196 @@
+"""T5's buckets of distances, and the bias that each has (Raffel et al. 2020; RoFormer Eq. 8)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ropecli.arrays import Array
+from ropecli.checks.encoding.asked import Asked
+from ropecli.checks.encoding.reading import Reading, Values, exact, rounded
+
+SETTINGS: Mapping[str, Any] = {"num_buckets": 32, "max_distance": 128, "bidirectional": True}
+#: A share of the logarithm this near to a whole number may be rounded to either side in float32.
+EDGE = 2.0**-17
+
+
+def buckets(
+    relative: Array,
+    num_buckets: int,
+    max_distance: float,
+    *,
+    bidirectional: bool,
+    late: float = 0,
+    rounding: Callable[[Array], Array] = np.floor,
+    of_exact: int = 2,
+    sign: int = 1,
+    future_first: bool = False,
+    last: int = 1,
+    widest: int = 0,
+    future: bool = True,
+) -> Array:
+    """Return the bucket of each key position minus query position.
+
+    Half of a direction's buckets hold one distance each, the others grow as its logarithm. The
+    further arguments are ways to miss that.
+    """
+    relative = sign * relative
+    first = np.zeros_like(relative)
+    count = num_buckets
+    if bidirectional:
+        count = num_buckets // 2 if future else num_buckets
+        is_first = relative <= 0 if future_first else relative > 0
+        first = np.where(is_first, num_buckets // 2, 0.0)
+        distance = np.abs(relative)
+    else:
+        distance = np.maximum(-relative, 0)
+    near = count // of_exact
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.log((distance - late) / near) / math.log(max_distance / near)
+        steps = rounding(share * (count - near) + (1e-9 if rounding is np.floor else 0.0))
+    far = np.minimum(near + np.nan_to_num(steps, neginf=0), count - last + widest)
+    return np.asarray(first + np.where(distance < near, distance, far))
+
+
+def undecided(
+    relative: Array, num_buckets: int, max_distance: float, *, bidirectional: bool
+) -> Any:
+    """Return True where rounding decides between two buckets."""
+    count = num_buckets // 2 if bidirectional else num_buckets
+    near = count // 2
+    distance = np.abs(relative)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.log(distance / near) / math.log(max_distance / near) * (count - near)
+        return (distance > near) & (np.abs(share - np.round(share)) < EDGE * (count - near))
+
+
+#: Ways to read the rule: what is said of them.
+RULES: dict[str, tuple[dict[str, Any], str]] = {
+    "": ({}, ""),
+    "late": ({"late": 1}, "borders are one late"),
+    "early": ({"late": -1}, "borders are one early"),
+    "ceil": ({"rounding": np.ceil}, "logarithms are rounded up"),
+    "nearest": ({"rounding": np.round}, "logarithms are rounded to the nearest"),
+    "quarter": ({"of_exact": 4}, "a quarter of the buckets holds one distance each, expected half"),
+    "sign": ({"sign": -1}, "distances are query minus key, expected key minus query"),
+    "future first": ({"future_first": True}, "past and future are exchanged"),
+    "last": ({"last": 2}, "the last bucket is never used"),
+    "beyond": ({"widest": 10**6}, "buckets go on beyond the last one"),
+    "not halved": ({"future": False}, "each direction counts all buckets, expected half of them"),
+}
+
+
+def bucket_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+    """Yield the rules of buckets."""
+    del got
+    for options, said in _rules(asked):
+        yield Reading(
+            compute=lambda asked, options=options: _free_edges(asked, options),  # type: ignore[misc]
+            said=said,
+            options=options,
+        )
+
+
+def bias_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+    """Yield the biases of the rules, by the code's table of a value for each bucket and head."""
+
+    def bias(asked: Asked, options: Mapping[str, Any]) -> Values:
+        count = int(_setting(asked, options, "num_buckets"))
+        table = asked.weight("bias", (count, asked.heads))
+        rows = _buckets(asked, options)
+        free = np.isnan(rows) | (rows >= len(table)) | (rows < 0)
+        values = table[np.where(free, 0, rows).astype(int)].transpose(2, 0, 1)
+        return rounded(np.where(free, np.nan, values), 2.0)
+
+    for options, said in _rules(asked):
+        yield Reading(
+            compute=lambda asked, options=options: bias(asked, options),  # type: ignore[misc]
+            said=said,
+            options=options,
+        )
+    yield from _scaled(got, asked, bias)
+
+
+def _scaled(got: Array, asked: Asked, bias: Any) -> Iterator[Reading]:
+    """Yield the bias times a number, where all values have the same one."""
+    plain, _, _ = bias(asked, {"rule": "", "bidirectional": asked.setting("bidirectional", True)})
+    if got.shape != plain.shape or not np.isfinite(got).all():
+        return
+    factor = float(np.nanmedian(got / plain))
+    of_dim = abs(factor**2 - round(factor**2)) < 1e-3
+    if factor in (0.0, 1.0):
+        return
+
+    def compute(asked: Asked) -> Values:
+        options = {"rule": "", "bidirectional": asked.setting("bidirectional", True)}
+        values, own, inner = bias(asked, options)
+        return factor * values, 2 * factor * own, inner
+
+    words = f"the bias is multiplied by {factor:.6g}"
+    where = "in x-transformers, by sqrt(d)" if of_dim and factor > 1 else None
+    yield Reading(compute=compute, said=words, released=where)
+
+
+def _rules(asked: Asked) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the rule of the settings, then what differs, likely things first."""
+    both = bool(asked.setting("bidirectional", True))
+    known = "bidirectional" in asked.settings
+    other = "bidirectional" if not both else "causal"
+    for direction, (name, (_, said)) in itertools.product((both, not both), RULES.items()):
+        turned = direction != both
+        words = [f"buckets are {other}"] if turned and known else []
+        yield {"rule": name, "bidirectional": direction}, ", ".join([*words, *filter(None, [said])])
+    for key, factor in (
+        ("max_distance", 2),
+        ("max_distance", 0.5),
+        ("num_buckets", 2),
+        ("num_buckets", 0.5),
+    ):
+        value = int(asked.setting(key, SETTINGS[key]) * factor)
+        yield {"rule": "", "bidirectional": both, key: value}, f"{key} {value}"
+
+
+def _setting(asked: Asked, options: Mapping[str, Any], name: str) -> Any:
+    return options.get(name, asked.setting(name, SETTINGS[name]))
+
+
+def _buckets(asked: Asked, options: Mapping[str, Any]) -> Array:
+    """Return the buckets by a reading; NaN where rounding decides."""
+    count, longest = (_setting(asked, options, name) for name in ("num_buckets", "max_distance"))
+    both = bool(options["bidirectional"])
+    more, _ = RULES[options["rule"]]
+    rows = buckets(asked.relative, int(count), longest, bidirectional=both, **more)
+    free = undecided(asked.relative, int(count), longest, bidirectional=both)
+    return np.where(free, np.nan, rows)
+
+
+def _free_edges(asked: Asked, options: Mapping[str, Any]) -> Values:
+    return exact(_buckets(asked, options))
+
+
+def deberta_buckets(got: Array, asked: Asked) -> Iterator[Reading]:
+    """Yield DeBERTa v2's buckets of query minus key (He et al. 2021, its released code)."""
+    del got
+    for sign, said in ((1, ""), (-1, "distances are key minus query, expected query minus key")):
+        for rounding, words in ((np.ceil, ""), (np.floor, "logarithms are rounded down")):
+
+            def compute(asked: Asked, sign: int = sign, rounding: Any = rounding) -> Values:
+                count = int(asked.setting("num_buckets", 32))
+                longest = float(asked.setting("max_distance", 128))
+                relative = -sign * asked.relative
+                if count <= 1 or longest <= 1:  # as released for models without buckets
+                    return exact(relative)
+                middle, distance = count // 2, np.abs(relative)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    share = np.log(distance / middle) / math.log((longest - 1) / middle)
+                    steps = share * (middle - 1)
+                    free = (distance > middle) & (np.abs(steps - np.round(steps)) < EDGE * middle)
+                    far = np.sign(relative) * (rounding(steps) + middle)
+                rows = np.where(distance <= middle, relative, far)
+                return exact(np.where(free, np.nan, rows))
+
+            yield Reading(compute=compute, said=", ".join(filter(None, [said, words])))
