@@ -49,6 +49,7 @@ from ropecli.analyses.usage import Usage as Usage
 from ropecli.analyses.usage import usage as usage
 from ropecli.checks.encode_check import Compared as Compared
 from ropecli.checks.encode_check import compare_file as compare_file
+from ropecli.checks.encoding.check import EncodingVerdict as EncodingVerdict
 from ropecli.checks.identify import Identification as Identification
 from ropecli.checks.identify import Match as Match
 from ropecli.checks.identify import identify as identify

@@ -24,6 +24,13 @@ FROM_PROJECT = (
 )
 
 
+#: Options that say nothing of an encoding that is not RoPE.
+OF_ROPE = (
+    *("base", "layout", "rotary_dim", "rope_type", "model", "inv_freq", "layer", "context"),
+    *("sequence_length", "write", "axes", "offset", "original", "with", "command", "tables"),
+    *("axes_of_x", "axes_of_positions", "positions_dtype", "axes_of_tables", "freqs", "form"),
+    *("tables_dtype", "result_dtype", "tolerance"),
+)
 #: What an option of the encoding means here: nothing that is not given is expected.
 ANY = Help(
     dim="Head dim, even, at least 2. [default: that of the code, or 64]",
@@ -73,7 +80,7 @@ else:
     Judged = _group(JUDGED, excludes={"fast": ("thorough",)})
 
 
-@command()
+@command(excludes={"encoding": OF_ROPE})
 def check(
     target: str | None = argument("TARGET", Options.help_of("target")),
     *,
@@ -94,11 +101,14 @@ def check(
       ropecli check llama.py:apply --call "apply(q, k, cos, sin)"
       ropecli check librope.so:rope_f32
       ropecli check rope.onnx
+      ropecli check model.py:alibi_bias --encoding alibi
       ropecli check --command "./kernel {x} {positions} {out}"
 
     Check another implementation of RoPE. Its code is run, and every row that it rotates is compared
     with a float64 rotation. What was given of an encoding, or read from a model, is required; the
-    rest may be any. Exit code 1 if a check fails, or if the budget ends before all are made.
+    rest may be any. With --encoding, code of another positional encoding is compared with the
+    formula of its paper and with released variants; --set requires one. Exit code 1 if a check
+    fails, or if the budget ends before all are made.
     """
     from ropecli.checks.implementation.calling.find import CallError
     from ropecli.checks.implementation.calling.source import source_of
@@ -117,12 +127,17 @@ def check(
         **_given(written, OUTPUT),
         "init": _keywords(calling.init),
     }
+    name = target or calling.command or ""
+    if expected.encoding is not None:
+        from ropecli.cli.encoding import key_values
+
+        options |= {"head_dim": rope.dim, "set": key_values("--set", rope.set) or None}
+        return _check_encoding(target, options, reports, page, force=force)
     # The positions to check are those that a new rope type is for.
     rope = replace(rope, context=expected.context if rope.rope_type else None)
     named, expect = _expectation(rope)
     if named is not None:
         options.setdefault("context_length", named.context)
-    name = target or calling.command or ""
     # Refuses what is not there.
     source_of(target, calling.command, calling.apply_with, {}, calling.device)
     page.note(*(() if named is None else named.notes), f"running the code of {name}")
@@ -140,6 +155,33 @@ def check(
         page.note(*error.adapter.splitlines(), kind="adapter")
         raise
     page.show(result, page.parameters(result), target=name, model=rope.model)
+    reports.write(lambda: check_reports.report(result, name), force=force)
+    return result.passed is True
+
+
+def _check_encoding(
+    target: str | None,
+    options: dict[str, Any],
+    reports: ReportOptions,
+    page: PageOptions,
+    *,
+    force: bool,
+) -> bool:
+    """Check code of another positional encoding."""
+    from ropecli.checks.implementation.check import check as judge
+    from ropecli.cli.progress import progress_line
+    from ropecli.render import check_reports
+
+    name = target or ""
+    page.note(f"running the code of {name}")
+    with progress_line(name, wanted=not page.quiet, after=1.0) as progress:
+        result = judge(
+            target,
+            echo=lambda line: page.note(line, kind="target"),
+            progress=progress,
+            **options,
+        )
+    page.show(result, page.parameters(result), target=name)
     reports.write(lambda: check_reports.report(result, name), force=force)
     return result.passed is True
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ropecli.checks.implementation.calling.meant import in_other_order
 from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
+from ropecli.checks.verdict import CodeVerdict
 from ropecli.render import View, console, identify
 from ropecli.render.console import Screen
 from ropecli.render.labels import expected_as_json, expected_words, label
@@ -35,11 +36,15 @@ def page(
         gap = [] if screen.brief else [""]  # in short form, the answer is one paragraph
         lines += [*gap, *console.wrap_text(f"  {sentence}.", width, indent=2)]
     if not screen.brief:
-        lines += ["", *_facts(result, width)]
+        lines += ["", *fact_lines(_facts(result), width)]
     elif result.loosened:
         lines += ["", *_fact("  loosened  ", "; ".join(result.loosened), width)]
-    lines += ["", *_checks(result, width, brief=screen.brief)]
-    return lines if screen.brief else [*lines, "", _count(result)]
+    unjudged = [
+        f"{options}: such calls run, and do not show that they are meant"
+        for options in result.not_judged
+    ]
+    lines += ["", *check_lines(result, width, _what_follows(result), unjudged, brief=screen.brief)]
+    return lines if screen.brief else [*lines, "", count_line(result)]
 
 
 def _answer(result: Verdict, target: str, model: str | None, *, brief: bool) -> str:
@@ -99,7 +104,7 @@ def _checks_left_out(result: Verdict) -> bool:
     return any("judged " in words for words in result.loosened)
 
 
-def _facts(result: Verdict, width: int) -> list[str]:
+def _facts(result: Verdict) -> list[tuple[str, str]]:
     """Return what was expected and found, how it was called, and what is to be known of it."""
     rows = []
     if words := expected_words(result.expected):
@@ -112,6 +117,11 @@ def _facts(result: Verdict, width: int) -> list[str]:
     rows += [("note", words) for words in (*result.findings, *result.notes)]
     if result.loosened:
         rows.append(("loosened", "; ".join(result.loosened)))
+    return rows
+
+
+def fact_lines(rows: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """Return names and words, the words of a call in lines that a shell reads as one."""
     column = 4 + max(len(name) for name, _ in rows)
     page = []
     for name, words in rows:
@@ -137,7 +147,14 @@ def _call_lines(start: str, options: str, width: int) -> list[str]:
     return [start + text[0], *(" " * len(start) + line for line in text[1:])]
 
 
-def _checks(result: Verdict, width: int, *, brief: bool) -> list[str]:
+def check_lines(
+    result: CodeVerdict,
+    width: int,
+    follows: str = "",
+    more_unjudged: Sequence[str] = (),
+    *,
+    brief: bool,
+) -> list[str]:
     """Return the checks that fail, then the names of those that pass, then notes."""
     by_name: dict[str, list[Check]] = {}
     for check in result.checks:
@@ -161,16 +178,13 @@ def _checks(result: Verdict, width: int, *, brief: bool) -> list[str]:
         page += console.wrap_text(line, width, indent=8)
     if brief:
         return page
-    for start, text in (("  PASS  ", _list_names(held)), ("  so    ", _what_follows(result))):
+    for start, text in (("  PASS  ", _list_names(held)), ("  so    ", follows)):
         page += console.wrap_text(start + text, width, indent=8) if text else []
     notes = _notes([check for check in result.checks if check.passed])
     unjudged = _notes(
         [check for check in result.checks if check.passed is None and check.name not in held]
     )
-    unjudged += [
-        f"{options}: such calls run, and do not show that they are meant"
-        for options in result.not_judged
-    ]
+    unjudged += more_unjudged
     for heading, lines in (([], notes), (["  Not judged:"], unjudged)):
         start = "    " if heading else "  "
         page += ["", *heading] if lines else []
@@ -237,7 +251,8 @@ def _failure(checks: list[Check], width: int) -> list[str]:
     return page
 
 
-def _count(result: Verdict) -> str:
+def count_line(result: CodeVerdict) -> str:
+    """Return how many checks pass or fail, of how many rows, and how long it took."""
     judged = {check.name for check in result.checks if check.passed is not None}
     wrong = {check.name for check in result.checks if check.passed is False}
     failed = {c.name for c in result.checks if c.passed is False and c.follows is None}

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ropecli.checks.implementation.check import Verdict
 from ropecli.checks.law import Check
+from ropecli.checks.verdict import CodeVerdict
 from ropecli.render.console import visible
 from ropecli.render.problems import Case, Problem, Report
 
 PAGE = "docs/commands/check.md#the-checks"  #: Describes all laws, in the documentation.
 
 
-def report(result: Verdict, target: str, code: Any = None) -> Report:
+def report(result: CodeVerdict, target: str, code: Any = None) -> Report:
     """Return a verdict as a report: a rule for each law, a case for each law in each dtype."""
     by_case: dict[str, list[Check]] = {}
     for check in result.checks:
@@ -50,7 +50,7 @@ def _case(name: str, target: str, checks: Sequence[Check]) -> Case:
     return Case(name=name, target=target)
 
 
-def _rules(result: Verdict) -> list[dict[str, Any]]:
+def _rules(result: CodeVerdict) -> list[dict[str, Any]]:
     """Return a rule of SARIF for each law, for findings, and for the budget."""
     laws: list[dict[str, Any]] = [
         {
@@ -64,7 +64,7 @@ def _rules(result: Verdict) -> list[dict[str, Any]]:
     return laws + [{"id": id, "shortDescription": {"text": text}} for id, text in others.items()]
 
 
-def _problems(result: Verdict, target: str, code: Any) -> Iterator[Problem]:
+def _problems(result: CodeVerdict, target: str, code: Any) -> Iterator[Problem]:
     """Yield each failure that no other one explains, and each finding."""
     file, line = _place(target, code) or (None, None)
 

@@ -85,9 +85,11 @@ class Decoder:
 
 def check_here(target: Any, **options: Any) -> Verdict:
     """Check an implementation that runs in this process, which is quicker."""
+    given: dict[str, Any] = {"isolated": False} | options
     if {"select", "ignore"} & options.keys():
-        return check(target, **({"isolated": False} | options))
-    verdict = check(target, ignore=MANY_CALLS, **({"isolated": False} | options))
+        verdict: Verdict = check(target, **given)
+        return verdict
+    verdict = check(target, ignore=MANY_CALLS, **given)
     # These tests leave them out: the verdict need not say so.
     said = tuple(text for text in verdict.loosened if not text.startswith("not judged by"))
     return replace(verdict, loosened=said)

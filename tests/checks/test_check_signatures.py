@@ -31,7 +31,8 @@ def judge(target: Any, **options: Any) -> Verdict:
         "select": ["rotation", "every shape", "batched positions"],
         "isolated": False,
     }
-    return check(target, **given | options)
+    verdict: Verdict = check(target, **given | options)
+    return verdict
 
 
 #: In the quick tier.

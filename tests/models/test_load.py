@@ -126,7 +126,7 @@ def test_a_source_in_place_of_a_rotary_is_refused_with_what_to_write() -> None:
     advice = "give ropecli.load_model('example:llama-3-8b').layer().rotary"
     assert str(caught.value) == f"rope must be a Rotary, got str; {advice}"
     with pytest.raises(ArgumentTypeError, match=r"expect must be .*; give model.layer\(\).rotary$"):
-        ropecli.check("math:sqrt", expect=load_model(LLAMA_31))  # type: ignore[arg-type]
+        ropecli.check("math:sqrt", expect=load_model(LLAMA_31))  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ def module(base: float = 1e4, *, aborts_after: int = 10**9, requires_pid: int = 
 
 
 def check_quickly(target: Any) -> Verdict:
-    return ropecli.check(target, **SMALL)
+    verdict: Verdict = ropecli.check(target, **SMALL)
+    return verdict
 
 
 def test_weights_go_with_their_module() -> None:

@@ -25,10 +25,10 @@ from ropecli.checks.implementation.calling.run import Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.options import Options
 from ropecli.checks.law import Check, Outcome, no_verdict, outcomes, report
+from ropecli.checks.verdict import CodeVerdict
 from ropecli.errors import ArgumentError
 from ropecli.names import one_of, quote
 from ropecli.numbers import at_least
-from ropecli.results import Result
 
 #: Sizes of the first calls where a few positions do not show the formula.
 LONG = {"queries": 149, "keys": 151, "length": 151}
@@ -41,32 +41,18 @@ OF_ROPE = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EncodingVerdict(Result, view="check_encoding"):
-    """The verdict on code of a positional encoding, check by check."""
+class EncodingVerdict(CodeVerdict, view="check_encoding"):
+    """The verdict on code of a positional encoding."""
 
     encoding: str  #: Its name, such as "alibi".
     title: str  #: Its name in a sentence.
-    form: str  #: What the code returns: "table", "grid", "bias", "slopes", "buckets" or "scores".
-    checks: tuple[Check, ...]  #: One for each check, and for each dtype where that matters.
+    form: str  #: What the code returns: "table", "grid", "bias", "slopes", "buckets", ...
     reading: str  #: How it differs from the formula of the paper; empty if it does not.
-    released: str | None  #: Who releases it so; None if nobody is known to.
+    released: str | None  #: Where it is released so; None if no release is known.
     options: Mapping[str, Any]  #: The reading, as `set` takes it.
-    diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
     call: str  #: How it was called.
     framework: str  #: Framework of the arrays.
     required: Mapping[str, Any]  #: What was given of the encoding.
-    notes: tuple[str, ...]  #: What a reader should know of how it was run.
-    findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
-    loosened: tuple[str, ...]  #: Checks that were left out.
-    seed: int  #: Seed of weights and vectors.
-    seconds: float  #: Time it took.
-    unfinished: str | None = None  #: As in `Verdict`.
-
-    @property
-    def passed(self) -> bool | None:
-        """True if no check failed; None if none did, and a budget left some out."""
-        failed = any(check.passed is False for check in self.checks)
-        return False if failed else None if self.unfinished else True
 
 
 def check_encoding(options: Options) -> EncodingVerdict:

@@ -24,7 +24,7 @@ class Reading:
 
     compute: Callable[[Asked], Values]
     said: str = ""  #: How it differs from the paper's formula, in a clause; empty if it does not.
-    released: str | None = None  #: Where it is released so: "in OPT"; None: no release is known.
+    released: str | None = None  #: Who releases it so, "OPT, BART"; None if nobody is known to.
     options: Mapping[str, Any] = field(default_factory=dict)  #: By which it can be required.
 
     @property
@@ -84,3 +84,17 @@ def exact(values: Array) -> Values:
 def rounded(values: Array, times: float = 8.0) -> Values:
     """Return values each of which passes some products, in the order of its own size."""
     return values, times * np.abs(values), np.zeros_like(values)
+
+
+def released_by(*names: str | None) -> str | None:
+    """Return who releases all of some differences, or each of them; None if nobody has one.
+
+    Args:
+        *names: Of each difference, names with commas between them; empty for none of its own.
+    """
+    if None in names:
+        return None
+    lists = [each.split(", ") for each in names if each]
+    every = [*dict.fromkeys(name for each in lists for name in each)]
+    common = [name for name in every if all(name in each for each in lists)]
+    return ", ".join(common or every)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
@@ -32,13 +32,19 @@ from ropecli.checks.implementation.diagnosis import diagnose, findings
 from ropecli.checks.implementation.failing_call import FailingCall, Recorder, Repeated
 from ropecli.checks.implementation.interface import Implementation, Instance
 from ropecli.checks.implementation.laws import LAWS
-from ropecli.checks.implementation.options import Options, taking
+from ropecli.checks.implementation.options import Options, RopeOptions, taking
 from ropecli.checks.implementation.probe import probe
 from ropecli.checks.implementation.rows import call_failure
 from ropecli.checks.implementation.subject import Evidence, Subject
 from ropecli.checks.law import Check, Explains, Law, Outcome, no_verdict, outcomes, report
+from ropecli.checks.verdict import CodeVerdict
+from ropecli.errors import ArgumentError
 from ropecli.numbers import at_least, length
-from ropecli.results import Result
+
+if TYPE_CHECKING:
+    from ropecli.checks.encoding.check import EncodingVerdict
+
+P = ParamSpec("P")
 
 CONTEXT = 131_072
 HEAD_DIM = 64
@@ -52,50 +58,55 @@ FAST = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Verdict(Result):
-    """The verdict on an implementation, law by law."""
+class Verdict(CodeVerdict):
+    """The verdict on an implementation of RoPE."""
 
-    checks: tuple[Check, ...]  #: One for each law, and for each dtype where that matters.
     expected: Expectation  #: What was expected, property by property, and on which ground.
     identified: Identification | None  #: The RoPE that it is; None if rows do not show it.
-    diagnosis: str | None  #: What is wrong, in a sentence; None if nothing is.
     convention: Convention  #: How it was called.
     arrangements: tuple[str, ...]  #: Axes of x in which it was called, those of `convention` first.
     not_judged: tuple[str, ...]  #: Options of axes that run and do not show that they are meant.
     refused_batch: str | None  #: What a batch raises, if an argument is one value a sequence.
-    notes: tuple[str, ...]  #: What a reader should know of how it was run.
-    findings: tuple[str, ...]  #: What is unusual about it, and yet no failure.
-    loosened: tuple[str, ...]  #: Tolerances that were set, and laws that were left out.
     head_dim: int  #: Coordinates of the vectors that it was called with.
     axes: int  #: Coordinates of a position.
     dtypes: tuple[str, ...]  #: Dtypes of the vectors, the first one for all laws.
     context_length: int  #: Positions up to which it was judged.
     original_context_length: int | None  #: Positions of the training; None if unknown.
     longest_sequence: int | None  #: Most tokens that it took, if it refuses longer sequences.
-    seed: int  #: Seed of the vectors.
-    seconds: float  #: Time it took.
-
-    unfinished: str | None = None  #: "12 of 30 checks in 120 s" if a budget ended it before.
-
-    @property
-    def passed(self) -> bool | None:
-        """True if no law that applies failed; None if none did, and a budget left some out."""
-        failed = any(check.passed is False for check in self.checks)
-        return False if failed else None if self.unfinished else True
 
 
+class _Checks(Protocol[P]):
+    """What `check` returns: of an encoding that is not RoPE, another verdict."""
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Verdict: ...
+
+    @overload
+    def __call__(self, target: Any = None, *, encoding: str, **options: Any) -> EncodingVerdict: ...
+
+
+def _typed(
+    _like: Callable[P, RopeOptions],
+) -> Callable[[Callable[..., CodeVerdict]], _Checks[P]]:
+    return lambda function: cast("_Checks[P]", function)
+
+
+@_typed(RopeOptions)
 @taking(Options)
-def check(options: Options) -> Verdict:
+def check(options: Options) -> CodeVerdict:
     """Check an implementation of RoPE against the laws, on vectors that it rotates itself.
 
     It is called with vectors and positions of every kind, in every dtype, and each row is
     compared with a float64 rotation: the one expected, or the one that `identify` recognises. How
     it is called is found by its signature and by trial, but for what is given here.
 
+    With `encoding`, code of another positional encoding is checked against the formula of its paper
+    and the ways in which that is released: a table, a bias, slopes, buckets or scores.
+
     Returns:
-        The verdict. `print` shows it; `passed` is the answer, `convention` how the implementation
-        was called, `diagnosis` what is wrong, and `checks` has the error and the tolerance of
-        each law.
+        The verdict; with `encoding`, an `EncodingVerdict`. `print` shows it; `passed` is the
+        answer, `convention` how the implementation was called, `diagnosis` what is wrong, and
+        `checks` has the error and the tolerance of each law.
 
     Raises:
         ArgumentError: An unusable value.
@@ -118,6 +129,12 @@ def check(options: Options) -> Verdict:
         >>> print(verdict.diagnosis)
         base 10000, expected 500000; ...
     """
+    if options.encoding is not None:
+        from ropecli.checks.encoding.check import check_encoding
+
+        return check_encoding(options)
+    if options.set is not None:
+        raise ArgumentError("set requires encoding")
     begin = time.perf_counter()
     try:
         return _check(options)

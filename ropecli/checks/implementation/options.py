@@ -60,8 +60,8 @@ def _option(help: str, *, default: Any = None, kw_only: bool = True, **given: An
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of `check`."""
+class RopeOptions:
+    """Options of `check` for an implementation of RoPE."""
 
     target: Any = _option(
         "Function, class or object; or its name: module:function, file.py:function, "
@@ -129,15 +129,6 @@ class Options:
         heading=CALLED,
         metavar="KEY=VALUE",
         kind=list[str],
-    )
-    encoding: str | None = _option(
-        "Positional encoding that the code is of, such as alibi, t5 or sinusoidal. [default: RoPE]",
-        heading=EXPECTED,
-        metavar="NAME",
-    )
-    set: Mapping[str, Any] | None = _option(
-        "With `encoding`: options of it that are required, such as {'num_buckets': 64}, and its "
-        "sizes heads and dim."
     )
     head_dim: int | None = _option(
         "Coordinates of a vector. [default: that expected, the default of the code, or 64]"
@@ -259,6 +250,21 @@ class Options:
         """Return the options under some headings of the help, in their order."""
         declared = [(each, each.metadata["line"]) for each in fields(cls)]
         return [(each, line) for each, line in declared if line and line.heading in headings]
+
+
+@dataclass(frozen=True)
+class Options(RopeOptions):
+    """Options of `check`."""
+
+    encoding: str | None = _option(
+        "Positional encoding that the code is of, such as alibi, t5 or sinusoidal. [default: RoPE]",
+        heading=EXPECTED,
+        metavar="NAME",
+    )
+    set: Mapping[str, Any] | None = _option(
+        "With `encoding`: options of it that are required, such as {'num_buckets': 64}, and its "
+        "sizes heads and dim."
+    )
 
 
 def taking(options: Callable[P, Options]) -> Callable[[Callable[[Options], R]], Callable[P, R]]:

@@ -32,7 +32,8 @@ CALL: dict[str, Any] = {"axes_of_x": "b h s d", "positions_dtype": "int64"}
 
 
 def judge(name: str, **options: Any) -> Verdict:
-    return ropecli.check(f"{MODULE}:{name}", **FEW_LAWS | options)
+    verdict: Verdict = ropecli.check(f"{MODULE}:{name}", **FEW_LAWS | options)
+    return verdict
 
 
 def alive(pid: int) -> bool:

@@ -41,7 +41,8 @@ def rotate(x, positions):
 
 
 def judge(target: Any, **options: Any) -> Verdict:
-    return ropecli.check(target, **FEW_LAWS | options)
+    verdict: Verdict = ropecli.check(target, **FEW_LAWS | options)
+    return verdict
 
 
 def load(file: Path, name: str) -> types.ModuleType:

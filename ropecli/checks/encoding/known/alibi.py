@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
-from ropecli.checks.encoding.reading import Reading, Values, rounded
+from ropecli.checks.encoding.reading import Reading, Values, released_by, rounded
 from ropecli.reference.scores import alibi_slopes
 
 SETTINGS: Mapping[str, Any] = {"bias_max": 8.0}
@@ -35,7 +35,7 @@ def _next_power(heads: int) -> int:
 #: Rules of slopes for a number of heads: what is said of them, and who releases them so.
 SLOPES: dict[str, tuple[Callable[[int], Array], str, str | None]] = {
     "authors": (_authors, "", ""),
-    "sentence": (_geometric, "slopes are 2^(-8h/n) for all n", "in the paper's sentence"),
+    "sentence": (_geometric, "slopes are 2^(-8h/n) for all n", "the paper's sentence"),
     "next": (
         lambda heads: _authors(_next_power(heads))[:heads],
         "slopes of {heads} heads are those of {next}, the first {heads}",
@@ -125,18 +125,18 @@ DISTANCES: dict[str, tuple[Callable[[Asked], Array], str, str | None]] = {
     "symmetric": (
         lambda asked: -np.abs(asked.relative),
         "symmetric",
-        "in x-transformers and for encoders",
+        "x-transformers",
     ),
     "past": (_past, "", ""),
     "key": (
         lambda asked: np.broadcast_to(asked.n, asked.relative.shape),
         "slope times the key's position, the same up to a constant of each query",
-        "in BLOOM",
+        "BLOOM, Falcon",
     ),
     "last": (
         lambda asked: np.broadcast_to(asked.n - asked.keys + 1, asked.relative.shape),
         "distances are those to the last key, the same up to a constant of each query",
-        "in MPT",
+        "MPT",
     ),
     "sign": (
         lambda asked: np.where(asked.relative <= 0, -asked.relative, np.nan),
@@ -190,7 +190,7 @@ def bias_readings(got: Array, asked: Asked) -> Iterator[Reading]:
             yield Reading(
                 compute=lambda asked, of=of, rule=rule: _bias(of, rule, asked),  # type: ignore[misc]
                 said=words,
-                released=_both(released, where),
+                released=released_by(released, where),
                 options={"slopes": rule, "distance": distance},
             )
     for factor, said in (
@@ -209,10 +209,3 @@ def bias_readings(got: Array, asked: Asked) -> Iterator[Reading]:
 
 def _bias(of: Callable[[Asked], Array], rule: str, asked: Asked, factor: float = 1.0) -> Values:
     return rounded(factor * _slopes(rule, asked)[:, None, None] * of(asked))
-
-
-def _both(*where: str | None) -> str | None:
-    """Return who releases all of it; None if one part is nobody's."""
-    if None in where:
-        return None
-    return ", ".join(dict.fromkeys(filter(None, where)))

@@ -44,7 +44,7 @@ def kerple_readings(got: Array, asked: Asked) -> Iterator[Reading]:
                 words = [said] if said else []
                 words += ["r1 and r2 are exchanged"] if exchanged else []
                 if form == "power" and wanted is None and not words:
-                    words, released = ["the power form"], "in the paper"
+                    words, released = ["the power form"], "the paper"
                 else:
                     released = None
                     if wanted is not None and form in ("log", "power") and form != wanted:

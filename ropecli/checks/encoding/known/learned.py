@@ -14,7 +14,7 @@ from ropecli.checks.encoding.reading import Reading, Values, rounded
 
 SETTINGS: Mapping[str, Any] = {}
 #: Rows by which positions are moved, and who releases that.
-OFFSETS: dict[int, str | None] = {0: "", 2: "in OPT and BART", 1: None, -1: None, 3: None}
+OFFSETS: dict[int, str | None] = {0: "", 2: "OPT, BART", 1: None, -1: None, 3: None}
 
 
 def readings(got: Array, asked: Asked) -> Iterator[Reading]:
@@ -32,7 +32,7 @@ def readings(got: Array, asked: Asked) -> Iterator[Reading]:
 
         said = [f"positions start at {offset}"] if offset else []
         said += ["multiplied by 1/sqrt(d)"] if scaled else []
-        where = "in x-transformers" if scaled and released == "" else released
+        where = "x-transformers" if scaled and released == "" else released
         words = ", ".join(said)
         yield Reading(compute=compute, said=words, released=where, options={"start": offset})
 

@@ -177,7 +177,7 @@ ENCODINGS: dict[str, tuple[Parts, int, list[tuple[str, Mapping[str, Any], str | 
         3,
         [
             ("", {}, ""),
-            ("the last index is delta(j, i)", {"printed": True}, "in the paper"),
+            ("the last index is delta(j, i)", {"printed": True}, "the paper"),
             ("distances are key minus query, expected query minus key", {"sign": -1}, None),
             ("position keys and position queries are exchanged", {"exchanged": True}, None),
             ("the term of content and position is missing", {"no c2p": True}, None),
@@ -197,7 +197,7 @@ ENCODINGS: dict[str, tuple[Parts, int, list[tuple[str, Mapping[str, Any], str | 
         _rope,
         1,
         [
-            ("halves", {"layout": "half"}, "in NeoX and Transformers"),
+            ("halves", {"layout": "half"}, "GPT-NeoX, Transformers"),
             ("", {"layout": "interleaved"}, ""),
             ("keys are turned backwards", {"layout": "half", "keys": -1}, None),
             ("keys are turned backwards", {"layout": "interleaved", "keys": -1}, None),
@@ -210,7 +210,7 @@ ENCODINGS: dict[str, tuple[Parts, int, list[tuple[str, Mapping[str, Any], str | 
         1,
         [
             ("", {}, ""),
-            ("gates of q.k / sqrt(d)", {"listed": True}, "in the paper's listing"),
+            ("gates of q.k / sqrt(d)", {"listed": True}, "the paper's listing"),
             ("gates of later keys are counted", {"unmasked": True}, None),
             ("gates are counted from the first key on", {"forwards": True}, None),
             ("positions are rounded, not interpolated", {"nearest": True}, None),

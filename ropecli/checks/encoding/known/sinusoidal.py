@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
-from ropecli.checks.encoding.reading import Reading, Values
+from ropecli.checks.encoding.reading import Reading, Values, released_by
 
 BASE = 10_000.0
 #: Columns of sines and cosines, what is said of them, and who releases them so.
 ORDERS: dict[str, tuple[str, str | None]] = {
     "interleaved": ("", ""),
-    "sin | cos": ("all sines before all cosines", "in tensor2tensor, fairseq and Whisper"),
-    "cos | sin": ("all cosines before all sines", "in diffusers and timm"),
+    "sin | cos": ("all sines before all cosines", "tensor2tensor, fairseq, Whisper"),
+    "cos | sin": ("all cosines before all sines", "diffusers, MusicGen"),
     "cos, sin": ("sin and cos are exchanged", None),
 }
 #: What tables are multiplied by, of the dim.
@@ -30,8 +30,8 @@ SIZES: dict[str, Callable[[int], float]] = {
     "sqrt(2/d)": lambda dim: (2 / dim) ** 0.5,
     "sqrt(d)": lambda dim: dim**0.5,
 }
-RELEASED_SIZES = {"1/sqrt(d)": "in x-transformers", "sqrt(2/d)": "in MLX"}
-STARTS = {1: "in DETR", 2: "in fairseq and M2M100"}
+RELEASED_SIZES = {"1/sqrt(d)": "x-transformers", "sqrt(2/d)": "MLX"}
+STARTS = {1: "DETR", 2: "fairseq, M2M100"}
 #: Roundings of an angle: 2 of the exponent, times its size ln(10000) where it is exp of it, 4 of
 #: quotient, power and product, and 1 of the sine; together below 24 of the angle.
 ANGLE = 24.0
@@ -153,7 +153,9 @@ def explain(found: Sinusoids, base: float = BASE) -> Explained | None:
     )
     said = [ORDERS[found.order]] if found.order != "interleaved" else []
     if exponent != "d" and pairs > 1:
-        said.append(("exponents are over d - 2", "in tensor2tensor"))
+        said.append(
+            ("exponents are over d - 2", "tensor2tensor, fairseq, Whisper, diffusers, MusicGen")
+        )
     if found_base != base and pairs > 1:
         said.append((f"base {found_base:.6g}, expected {base:g}", None))
     if step != 1.0:
@@ -230,21 +232,13 @@ def _reading(each: Explained, base: float, blank: int, row: Any = ()) -> Reading
 
     said = [*each.said]
     if blank:
-        said.append((f"row {int(row[0])} is zero, for padding", "in fairseq"))
+        said.append((f"row {int(row[0])} is zero, for padding", "fairseq"))
     return Reading(
         compute=compute,
         said=", ".join(words for words, _ in said),
-        released=_releases(said),
+        released=released_by(*(who for _, who in said)),
         options={"order": each.order, "exponent": each.exponent, "start": each.start},
     )
-
-
-def _releases(said: list[tuple[str, str | None]]) -> str | None:
-    """Return who releases all differences; None if one of them is nobody's."""
-    known = [who for _, who in said]
-    if any(who is None for who in known):
-        return None
-    return ", ".join(dict.fromkeys(filter(None, known)))
 
 
 def _odd(found: Sinusoids) -> Iterator[Reading]:
@@ -309,20 +303,18 @@ def _grid_reading(
         return values, own, inner
 
     said: list[tuple[str, str | None]] = []
-    said += [("columns first", "in MAE") if first == "columns" else ("rows first", "in AIMv2")]
+    said += [("columns first", "MAE") if first == "columns" else ("rows first", "AIMv2")]
     if order != "sin | cos":
-        said.append((f"order {order}", "in DETR" if order == "interleaved" else None))
+        said.append((f"order {order}", "DETR" if order == "interleaved" else None))
     said += [("exponents are over d - 2", None)] if exponent != "d" else []
-    said += [(f"positions start at {start}", "in DETR")] if start else []
-    said += [(f"positions end at {ends}", "in DETR" if "pi" in ends else "in diffusers")] * bool(
-        ends
-    )
-    said += [("sines of both axes before cosines", "in timm")] if stacked else []
-    said += [("tokens go down the columns", "in OmDet-Turbo")] if down else []
+    said += [(f"positions start at {start}", "DETR")] if start else []
+    said += [(f"positions end at {ends}", "DETR" if "pi" in ends else "diffusers")] * bool(ends)
+    said += [("sines of both axes before cosines", "timm")] if stacked else []
+    said += [("tokens go down the columns", "OmDet-Turbo")] if down else []
     return Reading(
         compute=compute,
         said=", ".join(words for words, _ in said),
-        released=_releases(said),
+        released=released_by(*(who for _, who in said)),
         options={"first": first, "order": order, "exponent": exponent, "start": start},
     )
 

@@ -131,7 +131,7 @@ def _scaled(got: Array, asked: Asked, bias: Any) -> Iterator[Reading]:
         return factor * values, 2 * factor * own, inner
 
     words = f"the bias is multiplied by {factor:.6g}"
-    where = "in x-transformers, by sqrt(d)" if of_dim and factor > 1 else None
+    where = "x-transformers" if of_dim and factor > 1 else None
     yield Reading(compute=compute, said=words, released=where)
 
 
