@@ -1,0 +1,455 @@
+"""Positional encodings of released libraries, with the convention that each was found to follow.
+
+`source` is a user's file as it would be written, and `function` the name in it that is checked. The
+numbers of `convention` are parameters of a formula in test_released_encodings.py, which knows
+neither the library nor this package.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+Shape = Literal["table", "bias", "buckets", "slopes", "scores"]
+Verdict = Literal["paper", "variant", "wrong"]
+
+LENGTH, DIM = 2000, 64  #: Size of most tables.
+HF = "transformers.models"
+
+
+@dataclass(frozen=True)
+class Released:
+    """One function, method or module as it is released."""
+
+    library: str  #: Name and version of the distribution.
+    source: str
+    function: str
+    shape: Shape
+    encoding: str
+    verdict: Verdict
+    formula: str  #: Name of a function of the test module.
+    convention: Mapping[str, Any]
+    call: Callable[[Any], Any]  #: Calls the function with the sizes of `sizes`.
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    within: float = 0.0  #: Largest error of a right one, in units of the largest value.
+    right: Mapping[str, Any] = field(default_factory=dict)  #: What a wrong one should have been.
+    error: float = 0.0  #: Largest difference of a wrong one from that, to within 1 %.
+    note: str = ""  #: What is odd in its signature, or wrong.
+    adapter: bool = False  #: `source` has code that no user of the library would need.
+
+    @property
+    def signature(self) -> str:
+        """The signature, of `forward` where a module of torch is called."""
+        function = load(self.source, self.function)
+        return str(inspect.signature(getattr(function, "forward", function)))
+
+    @property
+    def line(self) -> str:
+        """The convention in one line."""
+        words = [f"{name} {value}" for name, value in self.convention.items()]
+        return ", ".join([*words, self.note] if self.note else words)
+
+
+@cache
+def load(source: str, function: str) -> Any:
+    """Return what a user's file calls `function`, ignoring warnings of the libraries."""
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(source, f"<{function}>", "exec"), names)
+    return names[function]
+
+
+def fresh(source: str, function: str) -> Any:
+    """Return the same of a new run of the file, so that no earlier call has left a trace in it."""
+    return load.__wrapped__(source, function)
+
+
+def model(name: str, *lines: str, what: str) -> str:
+    """Return a file that imports names of a model of Transformers, and goes on with `lines`."""
+    start = f"from {HF}.{name}.modeling_{name} import {what}"
+    return "\n".join([start, *lines])
+
+
+def tensor(array: Any, dtype: str = "int64") -> Any:
+    """Return a tensor of torch, whose dtype NumPy need not know."""
+    import torch
+
+    return torch.as_tensor(np.asarray(array)).to(getattr(torch, dtype))
+
+
+def dtype(name: str) -> Any:
+    """Return a dtype of torch."""
+    import torch
+
+    return getattr(torch, name)
+
+
+def zeros(*shape: int, dtype: str = "float32") -> Any:
+    """Return zeros, whose shape alone counts."""
+    return tensor(np.zeros(shape), dtype)
+
+
+def ones(*shape: int) -> Any:
+    """Return a mask that leaves nothing out."""
+    return tensor(np.ones(shape))
+
+
+TRANSFORMERS = "transformers 5.24.0"
+X_TRANSFORMERS = "x-transformers 2.31.10"
+DIFFUSERS = "diffusers 0.42.1"
+MLX = "mlx 0.32.4"
+
+#: What a table in float32 may be off by: its angles are right to one unit or two.
+SINGLE = LENGTH * 2.0**-22
+#: The same of angles in float64, rounded to float32 at the end.
+DOUBLE = 2.0**-23
+
+PAPER = {"pairs": "interleaved", "first": "sin", "exponent": "d"}
+HALVES = {"pairs": "halves", "first": "sin", "exponent": "d"}
+FAIRSEQ = {"pairs": "halves", "first": "sin", "exponent": "d-2"}
+
+
+def table(
+    source: str,
+    function: str,
+    call: Callable[[Any], Any],
+    convention: Mapping[str, Any],
+    within: float = SINGLE,
+    library: str = TRANSFORMERS,
+    **more: Any,
+) -> Released:
+    """Return a sinusoidal table."""
+    verdict = more.pop("verdict", "paper" if convention == PAPER else "variant")
+    sizes = more.pop("sizes", {"length": LENGTH, "dim": DIM})
+    return Released(
+        library, source, function, "table", "sinusoidal", verdict, "sinusoidal",
+        convention, call, sizes, within, **more,
+    )  # fmt: skip
+
+
+WITHOUT_OUT = "writes into its third argument, and returns it"
+SINUSOIDAL = {
+    "Whisper sinusoids": table(
+        model("whisper", what="sinusoids"), "sinusoids", lambda f: f(LENGTH, DIM), FAIRSEQ
+    ),
+    "CodeGen create_sinusoidal_positions": table(
+        model("codegen", what="create_sinusoidal_positions"),
+        "create_sinusoidal_positions",
+        lambda f: f(LENGTH, DIM),
+        HALVES,
+    ),
+    "VideoPrism create_sinusoidal_positions": table(
+        model("videoprism", what="create_sinusoidal_positions"),
+        "create_sinusoidal_positions",
+        lambda f: f(LENGTH, DIM),
+        HALVES,
+    ),
+    "CTRL positional_encoding": table(
+        model("ctrl", what="positional_encoding"),
+        "positional_encoding",
+        lambda f: f(LENGTH, DIM, dtype("float32")),
+        HALVES,
+        note="position is a length; dtype has no default, and is that of the angles",
+    ),
+    "CTRL positional_encoding, half precision": table(
+        model("ctrl", what="positional_encoding"),
+        "positional_encoding",
+        lambda f: f(LENGTH, DIM, dtype("float16")),
+        {**HALVES, "precision": "float16"},
+        2.0**-10,
+        verdict="wrong",
+        right=HALVES,
+        error=1.033,
+        note="angles in half precision",
+    ),
+    "DistilBERT create_sinusoidal_embeddings": table(
+        model("distilbert", what="create_sinusoidal_embeddings"),
+        "create_sinusoidal_embeddings",
+        lambda f: f(LENGTH, DIM, zeros(LENGTH, DIM)),
+        PAPER,
+        DOUBLE,
+        note=WITHOUT_OUT,
+    ),
+    "XLM create_sinusoidal_embeddings": table(
+        model("xlm", what="create_sinusoidal_embeddings"),
+        "create_sinusoidal_embeddings",
+        lambda f: f(LENGTH, DIM, zeros(LENGTH, DIM)),
+        PAPER,
+        DOUBLE,
+        note=WITHOUT_OUT,
+    ),
+    "FlauBERT create_sinusoidal_embeddings": table(
+        model("flaubert", what="create_sinusoidal_embeddings"),
+        "create_sinusoidal_embeddings",
+        lambda f: f(LENGTH, DIM, zeros(LENGTH, DIM)),
+        PAPER,
+        DOUBLE,
+        note=WITHOUT_OUT,
+    ),
+    "Florence-2 get_sinusoid_embeddings": table(
+        model(
+            "florence2",
+            "get_sinusoid_embeddings = Florence2VisionPositionalEmbeddingCosine1D"
+            ".get_sinusoid_embeddings",
+            what="Florence2VisionPositionalEmbeddingCosine1D",
+        ),
+        "get_sinusoid_embeddings",
+        lambda f: np.concatenate([np.asarray(each) for each in f(LENGTH, DIM)], axis=-1),
+        HALVES,
+        note="returns the pair (sin, cos), which its caller interleaves",
+    ),
+    "FSMT get_embedding": table(
+        model(
+            "fsmt",
+            "get_embedding = SinusoidalPositionalEmbedding.get_embedding",
+            what="SinusoidalPositionalEmbedding",
+        ),
+        "get_embedding",
+        lambda f: f(LENGTH, DIM, 1),
+        {**FAIRSEQ, "zero_row": 1},
+        note="padding_idx is required",
+    ),
+    "M2M100 get_embedding": table(
+        model(
+            "m2m_100",
+            "get_embedding = M2M100SinusoidalPositionalEmbedding.get_embedding",
+            what="M2M100SinusoidalPositionalEmbedding",
+        ),
+        "get_embedding",
+        lambda f: f(LENGTH, DIM),
+        FAIRSEQ,
+        note="padding_idx=i sets row i to zero",
+    ),
+    "M2M100 module": table(
+        model(
+            "m2m_100",
+            f"embed = M2M100SinusoidalPositionalEmbedding({LENGTH}, {DIM}, padding_idx=1)",
+            what="M2M100SinusoidalPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f(tensor(np.full((1, LENGTH), 7)))[0],
+        {**FAIRSEQ, "start": 2},
+        note="takes token ids: positions count those that are not padding",
+    ),
+    "Speech2Text module": table(
+        model(
+            "speech_to_text",
+            f"embed = Speech2TextSinusoidalPositionalEmbedding({LENGTH}, {DIM}, padding_idx=1)",
+            what="Speech2TextSinusoidalPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f(tensor(np.full((1, LENGTH), 7)))[0],
+        {**FAIRSEQ, "start": 2},
+        note="takes token ids: positions count those that are not padding",
+    ),
+    "MusicGen get_embedding": table(
+        model(
+            "musicgen",
+            "get_embedding = MusicgenSinusoidalPositionalEmbedding.get_embedding",
+            what="MusicgenSinusoidalPositionalEmbedding",
+        ),
+        "get_embedding",
+        lambda f: f(LENGTH, DIM),
+        {**FAIRSEQ, "first": "cos"},
+    ),
+    "Marian create_weight": table(
+        model(
+            "marian",
+            f"create_weight = MarianSinusoidalPositionalEmbedding({LENGTH}, {DIM}).create_weight",
+            what="MarianSinusoidalPositionalEmbedding",
+        ),
+        "create_weight",
+        lambda f: f(),
+        HALVES,
+        DOUBLE,
+        note="no arguments; the module's own weight is random until a model initialises it",
+    ),
+    "Pegasus create_weight": table(
+        model(
+            "pegasus",
+            f"create_weight = PegasusSinusoidalPositionalEmbedding({LENGTH}, {DIM}).create_weight",
+            what="PegasusSinusoidalPositionalEmbedding",
+        ),
+        "create_weight",
+        lambda f: f(),
+        HALVES,
+        DOUBLE,
+        note="no arguments; the module's own weight is random until a model initialises it",
+    ),
+    "PEGASUS-X module": table(
+        model(
+            "pegasus_x",
+            f"embed = PegasusXSinusoidalPositionalEmbedding({DIM})",
+            what="PegasusXSinusoidalPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f(zeros(1, LENGTH, DIM))[0],
+        FAIRSEQ,
+        note="takes embeddings, of which shape and dtype count",
+    ),
+    "VideoMAE get_sinusoid_encoding_table": table(
+        model("videomae", what="get_sinusoid_encoding_table"),
+        "get_sinusoid_encoding_table",
+        lambda f: f(LENGTH, DIM)[0],
+        PAPER,
+        DOUBLE,
+        note="a batch of one",
+    ),
+    "SpeechT5 scaled encoding": table(
+        model(
+            "speecht5",
+            f"add = SpeechT5ScaledPositionalEncoding(0.0, {DIM}).eval()",
+            what="SpeechT5ScaledPositionalEncoding",
+        ),
+        "add",
+        lambda f: f(zeros(1, LENGTH, DIM))[0].detach(),
+        {**PAPER, "scale": "alpha"},
+        verdict="paper",
+        note="adds to embeddings; alpha is a parameter",
+    ),
+    "TimesFM module": table(
+        model(
+            "timesfm",
+            "from transformers import TimesFmConfig",
+            f"embed = TimesFmPositionalEmbedding(TimesFmConfig(hidden_size={DIM}))",
+            what="TimesFmPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f(LENGTH)[0],
+        FAIRSEQ,
+        note="length or positions, by keyword",
+    ),
+    "Qwen2.5-Omni audio module": table(
+        model(
+            "qwen2_5_omni",
+            f"embed = SinusoidsPositionEmbedding({LENGTH}, {DIM})",
+            what="SinusoidsPositionEmbedding",
+        ),
+        "embed",
+        lambda f: f(LENGTH),
+        FAIRSEQ,
+    ),
+    "Qwen2.5-Omni time steps": table(
+        model(
+            "qwen2_5_omni",
+            f"embed = SinusPositionEmbedding({DIM})",
+            what="SinusPositionEmbedding",
+        ),
+        "embed",
+        lambda f: f(tensor(np.arange(LENGTH) / 1000, "float32")),
+        FAIRSEQ,
+        note="positions in the first argument, times scale=1000",
+    ),
+    "XLNet positional_embedding": table(
+        model(
+            "xlnet",
+            "positional_embedding = XLNetModel.positional_embedding",
+            what="XLNetModel",
+        ),
+        "positional_embedding",
+        lambda f: f(
+            tensor(np.arange(LENGTH), "float32"),
+            tensor(10_000.0 ** (-np.arange(0, DIM, 2) / DIM), "float32"),
+        )[:, 0],
+        HALVES,
+        note="takes inverse frequencies; returns (positions, batch, d)",
+    ),
+    "ZoeDepth positional_encoding_1d": table(
+        model(
+            "zoedepth",
+            "from functools import partial",
+            "encode = partial(ZoeDepthPatchTransformerEncoder.positional_encoding_1d, None)",
+            what="ZoeDepthPatchTransformerEncoder",
+        ),
+        "encode",
+        lambda f: f(1, LENGTH, DIM)[0],
+        HALVES,
+        adapter=True,
+        note="batch size first",
+    ),
+    "SAM 2 get_1d_sine_pe": table(
+        model("sam2_video", what="get_1d_sine_pe"),
+        "get_1d_sine_pe",
+        lambda f: f(tensor(np.arange(LENGTH)), DIM),
+        {**HALVES, "repeat": 2},
+        verdict="wrong",
+        right=HALVES,
+        error=2.0,
+        note="each frequency twice, every second one missing",
+    ),
+    "Conditional DETR encode_sinusoidal_position_embedding": table(
+        model("conditional_detr", what="encode_sinusoidal_position_embedding"),
+        "encode_sinusoidal_position_embedding",
+        lambda f: f(tensor(np.arange(LENGTH)[:, None] / LENGTH, "float32"), DIM),
+        {**PAPER, "stretch": 2 * np.pi / LENGTH},
+        note="coordinates from 0 to 1, times 2 pi; the last axis counts them: y before x if two",
+    ),
+    "diffusers get_timestep_embedding": table(
+        "from diffusers.models.embeddings import get_timestep_embedding",
+        "get_timestep_embedding",
+        lambda f: f(tensor(np.arange(LENGTH)), DIM),
+        FAIRSEQ,
+        library=DIFFUSERS,
+        note="flip_sin_to_cos and downscale_freq_shift are options",
+    ),
+    "diffusers Timesteps of Stable Diffusion": table(
+        "from diffusers.models.embeddings import Timesteps\n"
+        f"embed = Timesteps({DIM}, flip_sin_to_cos=True, downscale_freq_shift=0)",
+        "embed",
+        lambda f: f(tensor(np.arange(LENGTH))),
+        {**HALVES, "first": "cos"},
+        library=DIFFUSERS,
+    ),
+    "diffusers get_1d_sincos_pos_embed_from_grid": table(
+        "from diffusers.models.embeddings import get_1d_sincos_pos_embed_from_grid",
+        "get_1d_sincos_pos_embed_from_grid",
+        lambda f: f(DIM, tensor(np.arange(LENGTH))),
+        HALVES,
+        DOUBLE,
+        library=DIFFUSERS,
+        note="dim first; float64",
+    ),
+    "diffusers SinusoidalPositionalEmbedding": table(
+        "from diffusers.models.embeddings import SinusoidalPositionalEmbedding\n"
+        f"add = SinusoidalPositionalEmbedding({DIM}, {LENGTH})",
+        "add",
+        lambda f: f(zeros(1, LENGTH, DIM))[0],
+        PAPER,
+        library=DIFFUSERS,
+        note="adds to embeddings",
+    ),
+    "x-transformers ScaledSinusoidalEmbedding": table(
+        f"from x_transformers.x_transformers import ScaledSinusoidalEmbedding\n"
+        f"embed = ScaledSinusoidalEmbedding({DIM})",
+        "embed",
+        lambda f: f(zeros(1, LENGTH, DIM)).detach(),
+        {**HALVES, "scale": "scale"},
+        library=X_TRANSFORMERS,
+        note="takes embeddings, of which the length counts; the scale is a parameter",
+    ),
+    "MLX SinusoidalPositionalEncoding": table(
+        f"import mlx.nn as nn\nembed = nn.SinusoidalPositionalEncoding({DIM})",
+        "embed",
+        lambda f: f(mlx(np.arange(LENGTH))),
+        {**FAIRSEQ, "scale": (2 / DIM) ** 0.5},
+        library=MLX,
+        note="takes positions; frequencies by min_freq and max_freq",
+    ),
+}
+
+
+def mlx(array: Any) -> Any:
+    """Return an array of MLX."""
+    import mlx.core as mx
+
+    return mx.array(np.asarray(array))
+
+
+RELEASED: dict[str, Released] = {**SINUSOIDAL}

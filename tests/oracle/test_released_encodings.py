@@ -1,0 +1,100 @@
+"""Released positional encodings against formulas in NumPy that are written for this test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from oracle.released_encodings import RELEASED, Released, fresh
+
+pytestmark = pytest.mark.oracle
+
+Array = NDArray[Any]
+
+
+def sinusoidal(
+    weights: dict[str, Array],
+    length: int,
+    dim: int,
+    pairs: str,
+    first: str,
+    exponent: str,
+    start: int = 0,
+    scale: float | str = 1.0,
+    zero_row: int | None = None,
+    stretch: float = 1.0,
+    repeat: int = 1,
+    precision: str = "float64",
+) -> Array:
+    count = dim // 2
+    index = (np.arange(count) // repeat * repeat).astype(precision)
+    powers = (2 * index) / np.dtype(precision).type(2 * (count if exponent == "d" else count - 1))
+    frequencies = 1 / np.dtype(precision).type(10_000) ** powers
+    angles = (np.arange(length) + start).astype(precision)[:, None] * frequencies
+    if stretch != 1:
+        angles *= stretch
+    sin, cos = np.sin(angles), np.cos(angles)
+    two = (sin, cos) if first == "sin" else (cos, sin)
+    found = np.concatenate(two, -1) if pairs == "halves" else np.stack(two, -1).reshape(length, dim)
+    if zero_row is not None:
+        found[zero_row] = 0
+    return found * (weights[scale] if isinstance(scale, str) else scale)
+
+
+FORMULAS = {each.__name__: each for each in (sinusoidal,)}
+
+
+def fill(function: Any) -> dict[str, Array]:
+    """Give the parameters of a module known values, and return them."""
+    owner = getattr(function, "__self__", function)
+    weights = {}
+    if hasattr(owner, "named_parameters"):
+        import torch
+
+        random = np.random.default_rng(0)
+        for name, parameter in owner.named_parameters():
+            weights[name] = random.standard_normal(parameter.shape)
+            if parameter.requires_grad:
+                with torch.no_grad():
+                    parameter.copy_(torch.from_numpy(weights[name]))
+    return weights
+
+
+def array(found: Any) -> Array:
+    """Return what a library returned, in float64."""
+    if hasattr(found, "detach"):
+        found = found.detach().double()
+    return np.asarray(found, dtype=np.float64)
+
+
+def run(each: Released, convention: Mapping[str, Any] | None = None) -> tuple[Array, Array]:
+    """Return the values of the library and those of the formula."""
+    pytest.importorskip(each.library.split()[0].replace("-", "_"))
+    function = fresh(each.source, each.function)
+    weights = fill(function)
+    got = array(each.call(function))
+    expected = FORMULAS[each.formula](weights, **each.sizes, **(convention or each.convention))
+    return got, expected
+
+
+def largest_error(got: Array, expected: Array) -> float:
+    assert got.shape == expected.shape
+    return float(np.abs(got - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_convention(name: str) -> None:
+    each = RELEASED[name]
+    got, expected = run(each)
+    assert largest_error(got, expected) <= each.within
+
+
+@pytest.mark.parametrize("name", [name for name in RELEASED if RELEASED[name].right])
+def test_wrong(name: str) -> None:
+    each = RELEASED[name]
+    assert each.verdict == "wrong"
+    got, expected = run(each, each.right)
+    assert np.abs(got - expected).max() == pytest.approx(each.error, rel=0.01)
