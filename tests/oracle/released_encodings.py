@@ -444,6 +444,178 @@ SINUSOIDAL = {
     ),
 }
 
+HEIGHT, WIDTH = 5, 7  #: Of grids: neither a square nor a power of two.
+GRID = {"height": HEIGHT, "width": WIDTH, "dim": DIM}
+ROWS_FIRST = {**HALVES, "axes": "height, width", "tokens": "row by row"}
+
+
+def grid(
+    source: str,
+    function: str,
+    call: Callable[[Any], Any],
+    convention: Mapping[str, Any],
+    within: float = 2.0**-20,
+    library: str = TRANSFORMERS,
+    **more: Any,
+) -> Released:
+    """Return a 2-D table."""
+    return Released(
+        library, source, function, "table", "sinusoidal_2d", more.pop("verdict", "variant"), "grid",
+        convention, call, more.pop("sizes", GRID), within, **more,
+    )  # fmt: skip
+
+
+BUILD_2D = "build_2d_sinusoidal_position_embedding"
+DETR = {**PAPER, "axes": "height, width", "tokens": "row by row", "start": 1}
+
+
+def channels_last(found: Any) -> Any:
+    """Return (height * width, channels) of (1, channels, height, width)."""
+    return found[0].permute(1, 2, 0).reshape(HEIGHT * WIDTH, -1)
+
+
+GRIDS = {
+    "AIMv2 build_2d_sinusoidal_position_embedding": grid(
+        model("aimv2", what=BUILD_2D),
+        BUILD_2D,
+        lambda f: f(HEIGHT, WIDTH, DIM),
+        ROWS_FIRST,
+        DOUBLE,
+    ),
+    "RT-DETR build_2d_sinusoidal_position_embedding": grid(
+        model("rt_detr", what=BUILD_2D),
+        BUILD_2D,
+        lambda f: f(HEIGHT, WIDTH, DIM),
+        ROWS_FIRST,
+        DOUBLE,
+    ),
+    "ViT-MAE build_2d_sinusoidal_position_embedding": grid(
+        model("vit_mae", what=BUILD_2D),
+        BUILD_2D,
+        lambda f: f(HEIGHT, WIDTH, DIM),
+        ROWS_FIRST,
+        DOUBLE,
+        note="the model exchanges the two halves of what this returns",
+    ),
+    "ViT-MAE position_embeddings": grid(
+        model(
+            "vit_mae",
+            "from transformers import ViTMAEConfig",
+            "",
+            "def table():",
+            f"    config = ViTMAEConfig(hidden_size={DIM}, image_size=96, patch_size=16)",
+            "    embeddings = ViTMAEEmbeddings(config)",
+            "    embeddings.initialize_weights()",
+            "    return embeddings.position_embeddings",
+            what="ViTMAEEmbeddings",
+        ),
+        "table",
+        lambda f: f()[0, 1:],
+        {**ROWS_FIRST, "axes": "width, height"},
+        DOUBLE,
+        sizes={"height": 6, "width": 6, "dim": DIM},
+        adapter=True,
+        note="no arguments; a zero row of the class token first; square only",
+    ),
+    "OmDet-Turbo build_2d_sincos_position_embedding": grid(
+        model(
+            "omdet_turbo",
+            "build = OmDetTurboHybridEncoder.build_2d_sincos_position_embedding",
+            what="OmDetTurboHybridEncoder",
+        ),
+        "build",
+        lambda f: f(WIDTH, HEIGHT, DIM)[0],
+        {**HALVES, "axes": "width, height", "tokens": "column by column"},
+        note="width before height; a batch of one",
+    ),
+    "DETR sine position embedding": grid(
+        model(
+            "detr",
+            f"embed = DetrSinePositionEmbedding({DIM // 2})",
+            what="DetrSinePositionEmbedding",
+        ),
+        "embed",
+        lambda f: channels_last(f((1, 3, HEIGHT, WIDTH), "cpu", dtype("float32"))),
+        DETR,
+        note="takes (batch, channels, height, width) as a tuple; channels come second",
+    ),
+    "DETR sine position embedding, normalized": grid(
+        model(
+            "detr",
+            f"embed = DetrSinePositionEmbedding({DIM // 2}, normalize=True)",
+            what="DetrSinePositionEmbedding",
+        ),
+        "embed",
+        lambda f: channels_last(f((1, 3, HEIGHT, WIDTH), "cpu", dtype("float32"))),
+        {**DETR, "up_to": 2 * np.pi},
+        2.0**-18,  # 1e-6 is added to what positions are divided by
+        note="positions end at 2 pi",
+    ),
+    "SAM 2 sine position embedding": grid(
+        model(
+            "sam2",
+            f"embed = Sam2SinePositionEmbedding({DIM // 2}, normalize=True)",
+            what="Sam2SinePositionEmbedding",
+        ),
+        "embed",
+        lambda f: channels_last(f((1, 3, HEIGHT, WIDTH), "cpu", dtype("float32"))),
+        {**DETR, "up_to": 2 * np.pi},
+        2.0**-18,
+        note="positions end at 2 pi",
+    ),
+    "Conditional DETR encode_sinusoidal_position_embedding, 2-D": grid(
+        model("conditional_detr", what="encode_sinusoidal_position_embedding"),
+        "encode_sinusoidal_position_embedding",
+        lambda f: f(
+            tensor(
+                np.stack(
+                    np.meshgrid(np.arange(WIDTH) / WIDTH, np.arange(HEIGHT) / HEIGHT), -1
+                ).reshape(-1, 2),
+                "float32",
+            ),
+            DIM // 2,
+        ),
+        {**DETR, "start": 0, "stretch": (2 * np.pi / HEIGHT, 2 * np.pi / WIDTH)},
+        note="coordinates (x, y) from 0 to 1; dim is that of one coordinate",
+    ),
+    "diffusers get_2d_sincos_pos_embed": grid(
+        "from diffusers.models.embeddings import get_2d_sincos_pos_embed",
+        "get_2d_sincos_pos_embed",
+        lambda f: f(DIM, (HEIGHT, WIDTH)),
+        {**ROWS_FIRST, "axes": "width, height", "stretch": (16 / HEIGHT, 16 / WIDTH)},
+        library=DIFFUSERS,
+        note="dim first; positions end near base_size=16, whatever the size",
+    ),
+    "timm build_sincos2d_pos_embed": grid(
+        "from timm.layers import build_sincos2d_pos_embed",
+        "build_sincos2d_pos_embed",
+        lambda f: f([HEIGHT, WIDTH], DIM),
+        # Tokens are (axis, sin or cos, frequency) after the stack: first both axes' sin.
+        {**ROWS_FIRST, "stack": "sin of both axes, cos of both axes"},
+        library="timm 1.0.31",
+    ),
+    "timm build_sincos2d_pos_embed, interleaved": grid(
+        "from timm.layers import build_sincos2d_pos_embed\n"
+        "def build(feat_shape, dim):\n"
+        "    return build_sincos2d_pos_embed(feat_shape, dim, interleave_sin_cos=True)",
+        "build",
+        lambda f: f([HEIGHT, WIDTH], DIM),
+        ROWS_FIRST,
+        library="timm 1.0.31",
+        adapter=True,
+        note="interleaved by name only",
+    ),
+    "positional-encodings PositionalEncoding2D": grid(
+        "from positional_encodings.torch_encodings import PositionalEncoding2D\n"
+        f"encode = PositionalEncoding2D({DIM})",
+        "encode",
+        lambda f: f(zeros(1, HEIGHT, WIDTH, DIM)).reshape(HEIGHT * WIDTH, DIM),
+        {**DETR, "start": 0},
+        library="positional-encodings 6.0.3",
+        note="takes (batch, x, y, channels), of which shape and dtype count",
+    ),
+}
+
 
 def mlx(array: Any) -> Any:
     """Return an array of MLX."""
@@ -452,4 +624,144 @@ def mlx(array: Any) -> Any:
     return mx.array(np.asarray(array))
 
 
-RELEASED: dict[str, Released] = {**SINUSOIDAL}
+def pair_of_calls(encode: Any) -> Any:
+    """Return the second of two tables of one length, asked for in half and in single precision."""
+    encode(zeros(1, LENGTH, DIM, dtype="bfloat16"))
+    return encode(zeros(1, LENGTH, DIM))[0]
+
+
+POSITIONAL = "positional-encodings 6.0.3"
+ONE_D = (
+    "from positional_encodings.torch_encodings import PositionalEncoding1D\n"
+    f"encode = PositionalEncoding1D({DIM})"
+)
+SINUSOIDAL |= {
+    "positional-encodings PositionalEncoding1D": table(
+        ONE_D,
+        "encode",
+        lambda f: f(zeros(1, LENGTH, DIM))[0],
+        PAPER,
+        library=POSITIONAL,
+        note="takes embeddings, of which shape and dtype count",
+    ),
+    "positional-encodings PositionalEncoding1D, second call": table(
+        ONE_D,
+        "encode",
+        pair_of_calls,
+        {**PAPER, "rounded": "bfloat16"},
+        2.0**-8,
+        library=POSITIONAL,
+        verdict="wrong",
+        right=PAPER,
+        error=0.001986,
+        note="a table is kept for the next call of the same shape, in whatever dtype",
+    ),
+    "Parakeet relative encoding": table(
+        model(
+            "parakeet",
+            "from transformers import ParakeetEncoderConfig",
+            f"encode = ParakeetEncoderRelPositionalEncoding(ParakeetEncoderConfig("
+            f"hidden_size={DIM}))",
+            what="ParakeetEncoderRelPositionalEncoding",
+        ),
+        "encode",
+        lambda f: f(zeros(1, 1000, DIM))[0],
+        {**PAPER, "start": 999, "step": -1},
+        sizes={"length": 1999, "dim": DIM},
+        verdict="variant",
+        note="relative positions from length - 1 down to 1 - length",
+    ),
+    "FastSpeech 2 Conformer relative encoding": table(
+        model(
+            "fastspeech2_conformer",
+            "from transformers import FastSpeech2ConformerConfig",
+            f"config = FastSpeech2ConformerConfig(hidden_size={DIM})",
+            "settings = {'positional_dropout_rate': 0.0}",
+            "encode = FastSpeech2ConformerRelPositionalEncoding(config, settings)",
+            what="FastSpeech2ConformerRelPositionalEncoding",
+        ),
+        "encode",
+        lambda f: f(zeros(1, 1000, DIM))[1][0],
+        {**PAPER, "start": 999, "step": -1},
+        sizes={"length": 1999, "dim": DIM},
+        verdict="variant",
+        note="returns the scaled embeddings and the table",
+    ),
+}
+
+LEARNED_ROWS = 40
+
+
+def learned(
+    source: str,
+    function: str,
+    call: Callable[[Any], Any],
+    convention: Mapping[str, Any],
+    library: str = TRANSFORMERS,
+    **more: Any,
+) -> Released:
+    """Return a learned table."""
+    verdict = "paper" if convention == {"start": 0} else "variant"
+    return Released(
+        library, source, function, "table", "learned", verdict, "learned",
+        convention, call, {"length": LEARNED_ROWS}, 2.0**-23, **more,
+    )  # fmt: skip
+
+
+LEARNED = {
+    "BART learned": learned(
+        model(
+            "bart",
+            f"embed = BartLearnedPositionalEmbedding(64, {DIM})",
+            what="BartLearnedPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f(zeros(1, LEARNED_ROWS, dtype="int64"))[0],
+        {"start": 2},
+        note="takes token ids, of which the shape counts",
+    ),
+    "OPT learned": learned(
+        model(
+            "opt",
+            f"embed = OPTLearnedPositionalEmbedding(64, {DIM})",
+            what="OPTLearnedPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f(ones(1, LEARNED_ROWS))[0],
+        {"start": 2},
+        note="takes an attention mask: positions count its ones",
+    ),
+    "TrOCR learned": learned(
+        model(
+            "trocr",
+            f"embed = TrOCRLearnedPositionalEmbedding(64, {DIM})",
+            what="TrOCRLearnedPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f(zeros(1, LEARNED_ROWS, dtype="int64"))[0],
+        {"start": 2},
+        note="takes token ids, of which the shape counts",
+    ),
+    "Blenderbot learned": learned(
+        model(
+            "blenderbot",
+            f"embed = BlenderbotLearnedPositionalEmbedding(64, {DIM})",
+            what="BlenderbotLearnedPositionalEmbedding",
+        ),
+        "embed",
+        lambda f: f((1, LEARNED_ROWS)),
+        {"start": 0},
+        note="takes a shape",
+    ),
+    "x-transformers AbsolutePositionalEmbedding": learned(
+        "from x_transformers.x_transformers import AbsolutePositionalEmbedding\n"
+        f"embed = AbsolutePositionalEmbedding({DIM}, 64)",
+        "embed",
+        lambda f: f(zeros(1, LEARNED_ROWS, DIM)),
+        {"start": 0, "scale": DIM**-0.5},
+        library=X_TRANSFORMERS,
+        note="takes embeddings, of which the length counts",
+    ),
+}
+
+RELEASED: dict[str, Released] = {**SINUSOIDAL, **GRIDS, **LEARNED}

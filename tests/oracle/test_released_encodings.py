@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from oracle.released_encodings import RELEASED, Released, fresh
 pytestmark = pytest.mark.oracle
 
 Array = NDArray[Any]
+#: Types that NumPy does not name.
+NAMED: dict[str, Any] = {"bfloat16": ml_dtypes.bfloat16}
 
 
 def sinusoidal(
@@ -27,13 +30,15 @@ def sinusoidal(
     zero_row: int | None = None,
     stretch: float = 1.0,
     repeat: int = 1,
+    step: int = 1,
     precision: str = "float64",
+    rounded: str = "float64",
 ) -> Array:
     count = dim // 2
     index = (np.arange(count) // repeat * repeat).astype(precision)
     powers = (2 * index) / np.dtype(precision).type(2 * (count if exponent == "d" else count - 1))
     frequencies = 1 / np.dtype(precision).type(10_000) ** powers
-    angles = (np.arange(length) + start).astype(precision)[:, None] * frequencies
+    angles = (start + step * np.arange(length)).astype(precision)[:, None] * frequencies
     if stretch != 1:
         angles *= stretch
     sin, cos = np.sin(angles), np.cos(angles)
@@ -41,10 +46,46 @@ def sinusoidal(
     found = np.concatenate(two, -1) if pairs == "halves" else np.stack(two, -1).reshape(length, dim)
     if zero_row is not None:
         found[zero_row] = 0
+    found = found.astype(NAMED.get(rounded, rounded)).astype(np.float64)
     return found * (weights[scale] if isinstance(scale, str) else scale)
 
 
-FORMULAS = {each.__name__: each for each in (sinusoidal,)}
+def grid(
+    weights: dict[str, Array],
+    height: int,
+    width: int,
+    dim: int,
+    axes: str,
+    tokens: str,
+    start: int = 0,
+    stretch: tuple[float, float] = (1.0, 1.0),
+    up_to: float = 0.0,
+    stack: str = "",
+    **convention: Any,
+) -> Array:
+    parts = {}
+    for axis, size, factor in zip(("height", "width"), (height, width), stretch, strict=True):
+        factor = up_to / size if up_to else factor  # noqa: PLW2901 (a table that ends at `up_to`)
+        parts[axis] = sinusoidal({}, size, dim // 2, start=start, stretch=factor, **convention)
+    rows = np.repeat(parts["height"][:, None], width, axis=1)
+    columns = np.repeat(parts["width"][None], height, axis=0)
+    if tokens == "column by column":
+        rows, columns = rows.swapaxes(0, 1), columns.swapaxes(0, 1)
+    two = [rows, columns] if axes == "height, width" else [columns, rows]
+    if stack:
+        two = [
+            np.concatenate(each, -1)
+            for each in zip(*(np.split(part, 2, -1) for part in two), strict=True)
+        ]
+    return np.concatenate(two, -1).reshape(height * width, dim)
+
+
+def learned(weights: dict[str, Array], length: int, start: int = 0, scale: float = 1.0) -> Array:
+    (table,) = weights.values()
+    return table[start : start + length] * scale
+
+
+FORMULAS = {each.__name__: each for each in (sinusoidal, grid, learned)}
 
 
 def fill(function: Any) -> dict[str, Array]:
