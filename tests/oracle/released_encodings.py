@@ -121,6 +121,9 @@ TRANSFORMERS = "transformers 5.24.0"
 X_TRANSFORMERS = "x-transformers 2.31.10"
 DIFFUSERS = "diffusers 0.42.1"
 MLX = "mlx 0.32.4"
+TORCHTUNE = "torchtune 0.6.1"
+TIMM = "timm 1.0.31"
+POSITIONAL = "positional-encodings 6.0.3"
 
 #: What a table in float32 may be off by: its angles are right to one unit or two.
 SINGLE = LENGTH * 2.0**-22
@@ -482,6 +485,19 @@ SINUSOIDAL = {
         library=X_TRANSFORMERS,
         note="takes embeddings, of which the length counts; the scale is a parameter",
     ),
+    "x-transformers ScaledSinusoidalEmbedding, half precision": table(
+        "from x_transformers.x_transformers import ScaledSinusoidalEmbedding\n"
+        f"embed = ScaledSinusoidalEmbedding({DIM}).bfloat16()",
+        "embed",
+        lambda f: f(zeros(1, LENGTH, DIM)),
+        {**HALVES, "scale": "scale", "precision": "bfloat16", "recipe": "cast"},
+        2.0**-6,
+        library=X_TRANSFORMERS,
+        verdict="wrong",
+        right={**HALVES, "scale": "scale"},
+        error=0.2517,
+        note="a module in half precision has frequencies and angles in half precision",
+    ),
     "MLX SinusoidalPositionalEncoding": table(
         f"import mlx.nn as nn\nembed = nn.SinusoidalPositionalEncoding({DIM})",
         "embed",
@@ -682,7 +698,7 @@ GRIDS = {
         lambda f: f([HEIGHT, WIDTH], DIM),
         # Tokens are (axis, sin or cos, frequency) after the stack: first both axes' sin.
         {**ROWS_FIRST, "stack": "sin of both axes, cos of both axes"},
-        library="timm 1.0.31",
+        library=TIMM,
     ),
     "timm build_sincos2d_pos_embed, interleaved": grid(
         "from timm.layers import build_sincos2d_pos_embed\n"
@@ -691,7 +707,7 @@ GRIDS = {
         "build",
         lambda f: f([HEIGHT, WIDTH], DIM),
         ROWS_FIRST,
-        library="timm 1.0.31",
+        library=TIMM,
         adapter=True,
         note="interleaved by name only",
     ),
@@ -701,7 +717,7 @@ GRIDS = {
         "encode",
         lambda f: f(zeros(1, HEIGHT, WIDTH, DIM)).reshape(HEIGHT * WIDTH, DIM),
         {**DETR, "start": 0},
-        library="positional-encodings 6.0.3",
+        library=POSITIONAL,
         note="takes (batch, x, y, channels), of which shape and dtype count",
     ),
 }
@@ -720,7 +736,6 @@ def pair_of_calls(encode: Any) -> Any:
     return encode(zeros(1, LENGTH, DIM))[0]
 
 
-POSITIONAL = "positional-encodings 6.0.3"
 ONE_D = (
     "from positional_encodings.torch_encodings import PositionalEncoding1D\n"
     f"encode = PositionalEncoding1D({DIM})"
@@ -1060,7 +1075,8 @@ def t5_buckets(
     """Return T5's buckets of relative positions."""
     convention = {"count": count, "furthest": furthest, "bidirectional": bidirectional}
     return entry(
-        "buckets", "t5", "t5_buckets", source, function, call, {"relative": RELATIVE},
+        "buckets", "t5", "t5_buckets", source, function, call,
+        more.pop("sizes", {"relative": RELATIVE}),
         library=library, convention=convention, **more,
     )  # fmt: skip
 
@@ -1178,6 +1194,23 @@ T5 = {
         library=X_TRANSFORMERS,
         bidirectional=False,
         note="causal=True is its default",
+    ),
+    "torchtune bucket table": t5_buckets(
+        "from torchtune.models.t5._encoder import _calc_birectional_rel_pos_to_bucket",
+        "_calc_birectional_rel_pos_to_bucket",
+        lambda f: f(32, 128, 300),
+        library=TORCHTUNE,
+        sizes={"relative": np.arange(300) - np.arange(300)[:, None]},
+        note="counts before a length; (length, length)",
+    ),
+    "torchtune T5EncoderRelativePositionBias": t5_bias(
+        "from torchtune.models.t5._encoder import T5EncoderRelativePositionBias\n"
+        "method = T5EncoderRelativePositionBias(32, 128, 3, 40)",
+        lambda f: f()[0],
+        {**BOTH, "table": "embedding.weight"},
+        sizes={"queries": 40, "keys": 40},
+        library=TORCHTUNE,
+        note="no arguments: the length is the module's; a batch of one",
     ),
     "T5 compute_bias": t5_bias(
         t5_module("t5", "T5Config", "T5Attention", "compute_bias"),
@@ -1376,7 +1409,7 @@ OTHER_BIASES = {
         "gen_relative_position_index",
         lambda f: f((4, 3)),
         WINDOW,
-        library="timm 1.0.31",
+        library=TIMM,
     ),
     "Phi-4 audio bias": entry(
         "bias",
@@ -1557,6 +1590,34 @@ SCORES = {
         library=X_TRANSFORMERS,
         adapter=True,
         note="one frequency a dimension, base ** -(c / d); its parameter is clipped to [-2 pi, 0]",
+    ),
+    "x-transformers apply_polar_pos_emb of a batch": entry(
+        "scores",
+        "pope",
+        "pope_of_batch",
+        "import torch\n"
+        "from x_transformers.x_transformers import PolarEmbedding, apply_polar_pos_emb\n"
+        "polar = PolarEmbedding(8, 3)\n\n"
+        "def scores(q, k, positions):\n"
+        "    angles, bias = polar(positions)\n"
+        "    k = apply_polar_pos_emb(k, angles + bias)\n"
+        "    return apply_polar_pos_emb(q, angles) @ k.transpose(-1, -2)\n",
+        "scores",
+        lambda f: f(
+            normal(1, 3, 3, 20, 8),
+            normal(2, 3, 3, 20, 8),
+            tensor(np.arange(20) * np.arange(1, 4)[:, None]),
+        ),
+        SCORE_SIZES,
+        2.0**-18,
+        library=X_TRANSFORMERS,
+        verdict="wrong",
+        adapter=True,
+        convention={"positions_of": "head"},
+        right={"positions_of": "batch"},
+        error=9.499,
+        note="positions of batch element i are given to head i where there are as many of both, "
+        "and an error is raised where there are not",
     ),
 }
 

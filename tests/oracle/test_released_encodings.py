@@ -46,6 +46,8 @@ def sinusoidal(
     whole = count if exponent == "d" else count - 1
     if recipe == "exp":
         frequencies = to(np.exp(to(to(index) * (-np.log(10_000) / whole))))
+    elif recipe == "cast":
+        frequencies = to(10_000.0 ** (-index / whole))
     elif recipe == "power":  # what positions are divided by
         frequencies = 1 / to(10_000.0 ** to(to(2.0 * index) / (2 * whole)))
     else:
@@ -310,14 +312,32 @@ def cope_scores(
     return np.asarray(lower * (1 - part) + upper * part)
 
 
+def pope(q: Array, k: Array, bias: Array, positions: Array) -> Array:
+    """The scores of one head."""
+    frequencies = 10_000.0 ** -(np.arange(q.shape[-1]) / q.shape[-1])
+    distance = positions - positions[:, None]
+    angles = distance[:, :, None] * frequencies + np.clip(bias, -2 * np.pi, 0)
+    q, k = np.logaddexp(0, q), np.logaddexp(0, k)
+    return np.asarray(np.einsum("ic,jc,ijc->ij", q, k, np.cos(angles)))
+
+
 def pope_scores(weights: dict[str, Array], heads: int, length: int, head_dim: int) -> Array:
-    q = np.logaddexp(0, drawn(1, heads, length, head_dim))
-    k = np.logaddexp(0, drawn(2, heads, length, head_dim))
-    bias = np.clip(weights["learned_bias"][:, 0], -2 * np.pi, 0)
-    frequencies = 10_000.0 ** -(np.arange(head_dim) / head_dim)
-    distance = np.arange(length) - np.arange(length)[:, None]
-    angles = distance[:, :, None] * frequencies + bias[:, None, None]
-    return np.asarray(np.einsum("hid,hjd,hijd->hij", q, k, np.cos(angles)))
+    q, k = drawn(1, heads, length, head_dim), drawn(2, heads, length, head_dim)
+    bias = weights["learned_bias"][:, 0]
+    return np.stack([pope(*each, np.arange(length)) for each in zip(q, k, bias, strict=True)])
+
+
+def pope_of_batch(
+    weights: dict[str, Array], heads: int, length: int, head_dim: int, positions_of: str
+) -> Array:
+    shape = (heads, heads, length, head_dim)
+    q, k, bias = drawn(1, *shape), drawn(2, *shape), weights["learned_bias"][:, 0]
+    positions = np.arange(length) * np.arange(1, heads + 1)[:, None]
+    found = np.empty((heads, heads, length, length))
+    for batch, head in np.ndindex(heads, heads):
+        own = positions[head if positions_of == "head" else batch]
+        found[batch, head] = pope(q[batch, head], k[batch, head], bias[head], own)
+    return found
 
 
 FORMULAS: dict[str, Callable[..., Array]] = {
@@ -342,6 +362,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
         xlnet_scores,
         cope_scores,
         pope_scores,
+        pope_of_batch,
     )
 }
 
