@@ -91,7 +91,8 @@ def outcome(compared: Compared, asked: Asked, words: str = "") -> Outcome:
     if not found.passed:
         example = first_wrong(compared, asked)
         example = f"{words}: {example}" if words else example
-    return replace(found, counterexample=example)
+    rows = compared.error.size // max(1, compared.error.shape[-1])
+    return replace(found, counterexample=example, samples=rows)
 
 
 def first_wrong(compared: Compared, asked: Asked) -> str:

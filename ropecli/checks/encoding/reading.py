@@ -64,6 +64,7 @@ def compare(got: NDArray[Any], reading: Reading, asked: Asked) -> Compared:
     unit = unit_of(got, asked)
     values, expected, own, inner = np.broadcast_arrays(got.astype(np.float64), *computed)
     allowed = unit * own + min(unit, UNIT["float32"]) * inner
+    allowed = np.where(np.isnan(expected), 0.0, allowed)
     with np.errstate(invalid="ignore"):
         error = np.abs(values - expected)
     error = np.where(np.isnan(error), np.inf, error)

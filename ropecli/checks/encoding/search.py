@@ -143,8 +143,8 @@ def _as_shape(value: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     wanted = tuple(size for size in shape if size != 1)
     value = value.reshape(sizes)
     if len(wanted) == 2 and sizes[-1] != wanted[-1] and sizes[0] == wanted[-1]:
-        return value.T
-    return value
+        value = value.T
+    return value.reshape(shape) if value.size == np.prod(shape) else value
 
 
 def trials(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
-from ropecli.checks.encoding.reading import Reading, Values, rounded
+from ropecli.checks.encoding.reading import Reading, Values
 
 SETTINGS: Mapping[str, Any] = {"kind": "log"}
 LEAST = 0.01  #: What KERPLE's released code clamps its parameters to.
@@ -62,7 +62,9 @@ def kerple_readings(got: Array, asked: Asked) -> Iterator[Reading]:
                     with np.errstate(all="ignore"):
                         values = of(r1, r2, distance)
                     values = np.where(asked.relative > 0, np.nan, values)
-                    return rounded(values, KERPLE)
+                    # 1 + r2 d is rounded before its logarithm, which may be near 0.
+                    own = KERPLE * (np.abs(values) + np.abs(r1))
+                    return values, own, np.zeros_like(values)
 
                 yield Reading(
                     compute=compute,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
-from ropecli.checks.encoding.reading import Reading, Values
+from ropecli.checks.encoding.reading import Reading, Values, released_by
 
 SETTINGS: dict[str, Mapping[str, Any]] = {
     "shaw": {"clip": 2},
@@ -229,38 +229,33 @@ def readings_of(name: str) -> Callable[[Array, Asked], Iterator[Reading]]:
 
     def readings(got: Array, asked: Asked) -> Iterator[Reading]:
         del got
-        root = f"{'' if times == 1 else times}d"
-        divisors: dict[str, tuple[float, str, str | None]] = {
-            "": (math.sqrt(times * asked.dim), "", ""),
-            "none": (1.0, f"not divided by sqrt({root})", ""),
-        }
+        of = f"sqrt({'' if times == 1 else times}d)"
+        divisors: list[tuple[Callable[[int], float], str, str | None]] = [
+            (lambda dim: math.sqrt(times * dim), "", ""),
+            (lambda _: 1.0, f"not divided by {of}", ""),
+            (float, f"divided by d, expected {of}", None),
+        ]
         if times > 1:
-            divisors["sqrt(d)"] = (
-                math.sqrt(asked.dim),
-                f"divided by sqrt(d), expected sqrt({root})",
-                None,
-            )
-        divisors["d"] = (float(asked.dim), f"divided by d, expected sqrt({root})", None)
-        for (said, way, released), (divisor, words, who) in itertools.product(
-            ways, divisors.values()
-        ):
+            divisors.append((math.sqrt, f"divided by sqrt(d), expected {of}", None))
+        for (said, way, released), (divisor, words, who) in itertools.product(ways, divisors):
 
             def compute(
-                asked: Asked, way: Mapping[str, Any] = way, divisor: float = divisor
+                asked: Asked,
+                way: Mapping[str, Any] = way,
+                divisor: Callable[[int], float] = divisor,
             ) -> Values:
-                parts = parts_of(asked, way)
-                total = np.sum(np.broadcast_arrays(*parts), axis=0) / divisor
-                size = sum(np.abs(np.nan_to_num(each)) for each in parts) / divisor
-                reach = np.abs(asked.q).max() * np.abs(asked.k).max() * asked.dim / divisor
+                parts, by = parts_of(asked, way), divisor(asked.dim)
+                total = np.sum(np.broadcast_arrays(*parts), axis=0) / by
+                size = sum(np.abs(np.nan_to_num(each)) for each in parts) / by
+                reach = np.abs(asked.q).max() * np.abs(asked.k).max() * asked.dim / by
                 angle = ANGLE * max(asked.queries, asked.keys) if name == "rope" else 0.0
                 return total, SUM * (size + reach), angle * (size + reach)
 
-            both = None if released is None or who is None else (released or who)
             yield Reading(
                 compute=compute,
                 said=", ".join(filter(None, [said, words])),
-                released=both,
-                options={**way, "divisor": words},
+                released=released_by(released, who),
+                options={**way, "divided": words},
             )
 
     return readings
