@@ -50,6 +50,9 @@ from ropecli.analyses.usage import usage as usage
 from ropecli.checks.encode_check import Compared as Compared
 from ropecli.checks.encode_check import compare_file as compare_file
 from ropecli.checks.encoding.check import EncodingVerdict as EncodingVerdict
+from ropecli.checks.encoding.identify import IdentifiedEncoding as IdentifiedEncoding
+from ropecli.checks.encoding.identify import identify_bias as identify_bias
+from ropecli.checks.encoding.identify import identify_table as identify_table
 from ropecli.checks.identify import Identification as Identification
 from ropecli.checks.identify import Match as Match
 from ropecli.checks.identify import identify as identify

@@ -16,10 +16,22 @@ if TYPE_CHECKING:
     from ropecli.cli.encoding import NamedRotary
 
 
-@command(needs={"layer": "model", "sequence_length": "model"})
+OF_VECTORS = ("before", "positions", "dim", "sequence_axis", "model", "tensor_after")
+
+
+@command(
+    needs={"layer": "model", "sequence_length": "model"},
+    excludes={"table": (*OF_VECTORS, "bias"), "bias": OF_VECTORS},
+)
 def identify(
-    before: Path = argument("BEFORE", "Vectors before rotation, any readable format."),
-    after: Path = argument("AFTER", "Vectors after rotation; may be the same file."),
+    before: Path | None = argument("BEFORE", "Vectors before rotation, any readable format."),
+    after: Path | None = argument("AFTER", "Vectors after rotation; may be the same file."),
+    table: Path | None = option(
+        "FILE", "In place of vectors: a table of codes, (positions, columns)."
+    ),
+    bias: Path | None = option(
+        "FILE", "In place of vectors: a bias of scores, (heads, queries, keys)."
+    ),
     tensor: str | None = option("NAME", "Tensor to read from a file with several."),
     tensor_after: str | None = option("NAME", "Tensor of AFTER. [default: --tensor]"),
     positions: Path | None = option(
@@ -40,11 +52,20 @@ def identify(
       ropecli identify q_before.npy q_after.npy --positions p.npy
       ropecli identify before.npy after.npy --model config.json
       ropecli identify q.npz q.npz --tensor before --tensor-after after
+      ropecli identify --table pe.npy
+      ropecli identify --bias alibi.npy
 
     Recover the RoPE from vectors before and after rotation. Positions may be unknown. Show
     layout, base, scaling, direction, offset and precision, or why it is not a rotation by position.
-    Exit code 1 if nothing is recognised, or if no --model matches.
+    Of a table or a bias, show which positional encoding it has. Exit code 1 if nothing is
+    recognised, or if no --model matches.
     """
+    if table is not None or bias is not None:
+        return _identify_encoding(table, bias, tensor, page)
+    if before is None or after is None:
+        raise ArgumentError(
+            "identify needs BEFORE and AFTER, two files of vectors; or --table FILE, or --bias FILE"
+        )
     from ropecli.checks.identify import identify as recover
     from ropecli.cli.app import option_of
     from ropecli.cli.encoding import read_positions
@@ -81,6 +102,22 @@ def identify(
     parameters = page.parameters(axes, tensor_after=tensor_after, model=model or [])
     page.show(result, parameters, candidates=ropes, models=options)
     return result.recognised and (not ropes or result.matches_any(ropes))
+
+
+def _identify_encoding(
+    table: Path | None, bias: Path | None, tensor: str | None, page: PageOptions
+) -> bool:
+    """Show which encoding a table or a bias has."""
+    from ropecli.checks.encoding.identify import identify_bias, identify_table
+    from ropecli.files.arrays import open_array, read_whole
+
+    path = table or bias
+    assert path is not None
+    with open_array(path, tensor, accept=lambda stored: stored) as reader:
+        array = read_whole(reader)
+    result = identify_table(array) if table is not None else identify_bias(array)
+    page.show(result, page.parameters(result))
+    return result.recognised
 
 
 def _load_candidates(

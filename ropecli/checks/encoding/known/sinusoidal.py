@@ -183,10 +183,13 @@ def _bases(measured: Array, base: float) -> list[float]:
     if pairs < 2 or measured[0] <= 0 or measured[1] <= 0:
         return [base]
     falls = math.log(measured[0] / measured[1])
-    return [base, *(_short(math.exp(falls * below / 2)) for below in (2 * pairs, 2 * pairs - 2))]
+    return [
+        base,
+        *(short_base(math.exp(falls * below / 2)) for below in (2 * pairs, 2 * pairs - 2)),
+    ]
 
 
-def _short(base: float) -> float:
+def short_base(base: float) -> float:
     """Return a measured base in as few digits as it is known to."""
     rough = float(f"{base:.3g}")
     return rough if abs(base - rough) < 2e-4 * base else base
@@ -237,7 +240,12 @@ def _reading(each: Explained, base: float, blank: int, row: Any = ()) -> Reading
         compute=compute,
         said=", ".join(words for words, _ in said),
         released=released_by(*(who for _, who in said)),
-        options={"order": each.order, "exponent": each.exponent, "start": each.start},
+        options={
+            "base": each.base,
+            "order": each.order,
+            "exponent": each.exponent,
+            "start": each.start,
+        },
     )
 
 
