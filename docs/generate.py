@@ -29,7 +29,6 @@ from PIL.PngImagePlugin import PngInfo
 from ropecli.analyses.invariance import invariance
 from ropecli.checks.implementation.convention import FREQS, ROLES
 from ropecli.checks.rotation_laws import LAWS
-from ropecli.checks.verify_encoding import verify_encoding
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build, run
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
@@ -180,18 +179,6 @@ def laws(_word: str) -> str:
         where = "" if law.dtypes is None else f" ({', '.join(law.dtypes)} only)"
         rows.append((law.name, law.equation, says + where, law.because))
     return _table(("law", "Eq.", "what must hold", "where the tolerance comes from"), rows)
-
-
-def encoding_laws(_word: str) -> str:
-    """A table of the laws that `verify --encoding` judges by."""
-    rows = []
-    for name in ENCODINGS:
-        for check in verify_encoding(name).checks:
-            if not check.passed:
-                msg = f"{name} fails at {check.name}"
-                raise ValueError(msg)
-            rows.append((f"`{name}`", check.name, check.equation, check.expected))
-    return _table(("encoding", "law", "Eq. or source", "theory says"), rows)
 
 
 def types(_word: str) -> str:
@@ -389,7 +376,6 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "roles": roles,
     "freqs": freqs,
     "laws": laws,
-    "encoding_laws": encoding_laws,
     "types": types,
     "keys": keys,
     "rules": rules,

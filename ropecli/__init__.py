@@ -24,6 +24,8 @@ _RENAMED = {
     "chunks": "usage",
     "Chunks": "Usage",
     "decay_map": "rotate",
+    "verify_encoding": "check",
+    "EncodingVerification": "EncodingVerdict",
 }
 
 

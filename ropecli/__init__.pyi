@@ -72,8 +72,6 @@ from ropecli.checks.trace import watch as watch
 from ropecli.checks.vectors import vectors as vectors
 from ropecli.checks.verify import Verification as Verification
 from ropecli.checks.verify import verify as verify
-from ropecli.checks.verify_encoding import EncodingVerification as EncodingVerification
-from ropecli.checks.verify_encoding import verify_encoding as verify_encoding
 from ropecli.encodings import Encoding as Encoding
 from ropecli.encodings import encoding as encoding
 from ropecli.errors import ArgumentError as ArgumentError

@@ -250,7 +250,6 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.frequency_table(wide, context_length=100), "Pairs rotate by "),
         (model, "config.json: dim 64, base 500000, yarn factor 4; llama, as "),
         (ropecli.vectors()[0], "default-interleaved: rotation"),
-        (ropecli.verify_encoding("alibi"), "PASS  alibi: "),
         (ropecli.info(), "ropecli          "),
         (ropecli.identify(x, rotate(x, rope)), "This is RoPE: "),
         (ropecli.invariance(ropecli.encoding("nope")), "      "),

@@ -7,7 +7,6 @@ tokens, or somebody's implementation with the rotation that it is held to.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -36,7 +35,6 @@ class Outcome:
     note: str | None = None  #: What a failure, or the lack of a verdict, means.
     dtype: str | None = None  #: Dtype of the data, where it is not the subject's own.
     explains: Explains = ""  #: Of a failure: where other laws fail for the same reason.
-    unlike_theory: str | None = None  #: How a violation that must be differs from the formula's.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +49,6 @@ class Law(Generic[Subject]):
     excuse: Callable[[Subject], str | None] = lambda _: None
     """Reason why it says nothing of a subject, or None."""
     dtypes: tuple[str, ...] | None = None  #: Dtypes in which it says anything; None for all.
-    expected: Literal["holds", "fails"] = "holds"  #: What theory says.
 
     @property
     def statement(self) -> str:
@@ -74,7 +71,7 @@ class Check:
     equation: str  #: Where RoFormer states it.
     dtype: str  #: Arithmetic that was checked.
     layout: str  #: Layout that was checked.
-    expected: Literal["holds", "fails"]  #: What theory says.
+    expected: Literal["holds"]  #: What theory says.
     passed: bool | None  #: Whether that was found; None where the law does not apply.
     max_error: float  #: Error of the sample that came closest to its tolerance, or passed it.
     tolerance: float  #: Tolerance of that sample.
@@ -103,30 +100,20 @@ def outcomes(law: Law[Subject], subject: Subject) -> Iterator[Outcome]:
 
 
 def report(law: Law[Any], outcome: Outcome, *, dtype: str, layout: str) -> Check:
-    """Return the verdict that an outcome means.
-
-    A law that theory says fails passes where it is violated as the formula violates it. NaN
-    violates nothing: it is a failure, whatever is expected.
-    """
-    passed, note = outcome.passed, outcome.note
-    if law.expected == "fails" and passed is not None:
-        held = passed or not math.isfinite(outcome.max_error)
-        passed = not held and outcome.unlike_theory is None
-        if not passed:
-            note = "theory says that this law fails, and it held" if held else outcome.unlike_theory
+    """Return the verdict that an outcome means."""
     return Check(
         name=law.name,
         equation=law.equation,
         dtype=outcome.dtype or dtype,
         layout=layout,
-        expected=law.expected,
-        passed=passed,
+        expected="holds",
+        passed=outcome.passed,
         max_error=outcome.max_error,
         tolerance=outcome.tolerance,
         samples=outcome.samples,
         because=law.because,
-        counterexample=None if passed else outcome.counterexample,
-        note=note,
+        counterexample=None if outcome.passed else outcome.counterexample,
+        note=outcome.note,
     )
 
 

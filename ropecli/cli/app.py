@@ -73,6 +73,10 @@ DROPPED = {
     ("decay", "--axes"): "multiply vectors of ones that ropecli.rotate has turned",
     ("encode", "--resume"): "repeat the command, whose output is whole or not there",
     ("lint", "--output-format"): "--json, --github, --sarif FILE or --junit FILE",
+    (
+        "verify",
+        "--encoding",
+    ): "ropecli check FILE.py:FUNCTION --encoding NAME checks your code of it",
     ("linear", "--cost"): "time both forms on the machine that will run them",
 }
 

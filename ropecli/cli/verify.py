@@ -11,26 +11,11 @@ from subprocess import DEVNULL
 
 from ropecli.cli import options
 from ropecli.cli.command import command, flag, option
-from ropecli.cli.options import ENCODINGS, EncodingOptions, PageOptions, Seed
-
-SIZES = {"model_dim": 64, "heads": 4}  #: Defaults with --encoding.
+from ropecli.cli.options import EncodingOptions, PageOptions, Seed
 
 
-@command(
-    needs={"model_dim": "encoding", "heads": "encoding"},
-    excludes={
-        "encoding": (
-            *("dim", "base", "layout", "rotary_dim", "rope_type", "rotary_offset", "model"),
-            *("layer", "context", "sequence_length", "write", "dtype", "max_position"),
-        )
-    },
-)
+@command()
 def verify(
-    encoding: list[str] | None = option(
-        "NAME,...", f"Positional encodings to check: all, or some of {', '.join(ENCODINGS)}."
-    ),
-    model_dim: int | None = option("N", "Model dim, with --encoding. [default: 64]"),
-    heads: int | None = option("N", "Number of heads, with --encoding. [default: 4]"),
     *,
     rope: EncodingOptions,
     layout: str | None = option("LAYOUT", "Pairing: interleaved or half. [default: both]"),
@@ -50,33 +35,18 @@ def verify(
       ropecli verify --dim 128 --base 500000 --layout half --max-position 1000000
       ropecli verify --dim 64 --dtype bfloat16 --errors
       ropecli verify --model example:llama-3.1-8b
-      ropecli verify --encoding alibi
-      ropecli verify --encoding t5 --set bidirectional=false
 
     Check the laws of RoPE on ropecli's own rotation. For your implementation: ropecli check; for
     a model: ropecli lint and ropecli trace. The laws are those of RoFormer Eq. 11-16 and 34-37,
     in every dtype and in both layouts, held against an independent reference. Exit code 1 if a
-    law fails. With --encoding, check other positional encodings against the formulas of their
-    papers, at every option; --set chooses options, as NAME.KEY=VALUE for several encodings.
+    law fails.
     """
     from ropecli.arrays import DTYPES
     from ropecli.checks.verify import MAX_POSITION, join
     from ropecli.checks.verify import verify as judge
-    from ropecli.checks.verify_encoding import verify_encoding
-    from ropecli.cli.encoding import encoding_names, encoding_options
     from ropecli.cli.progress import is_watched
     from ropecli.kernels.cache import is_compiled, refusal
 
-    sizes = {"model_dim": model_dim, "heads": heads}
-    if encoding:
-        given = SIZES | {name: size for name, size in sizes.items() if size is not None}
-        names = encoding_names(encoding)
-        own = encoding_options(rope.set, names)
-        with page.working():
-            verdicts = [verify_encoding(n, seed=seed, **given, **own[n]) for n in names]
-        parameters = {"encoding": ",".join(names), **given, "set": rope.set, "seed": seed}
-        page.show_all(verdicts, parameters, errors=errors, explain=explain)
-        return all(each.passed for each in verdicts)
     max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)
     encodings = [
@@ -101,7 +71,7 @@ def verify(
         result = join(
             judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes
         )
-    unused = ("model_dim", "heads", "errors", "explain")
+    unused = ("errors", "explain")
     parameters = page.parameters(ropes, omit=unused, max_position=max_position)
     name = encodings[0].name
     page.show(result, parameters, ropes=ropes, name=name, errors=errors, explain=explain)

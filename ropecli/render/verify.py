@@ -117,18 +117,12 @@ def _ratio(check: Check | None) -> str:
 
 
 def _failure(check: Check, width: int) -> list[str]:
-    subject = f"{check.dtype}, {check.layout}" if check.layout else f"expected: {check.expected}"
     lines = [
-        f"FAIL  {check.name} ({source_of(check)}), {subject}: "
+        f"FAIL  {check.name} (Eq. {check.equation}), {check.dtype}, {check.layout}: "
         f"error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"
     ]
     lines += [f"      {text}" for text in (check.note, check.counterexample) if text]
     return [part for line in lines for part in console.wrap_text(line, width, indent=6)]
-
-
-def source_of(check: Check) -> str:
-    """Return the equation of RoFormer, or the place in another paper."""
-    return f"Eq. {check.equation}" if check.equation[:1].isdigit() else check.equation
 
 
 def _explanations(result: Verification, width: int) -> list[str]:

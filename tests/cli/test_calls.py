@@ -39,7 +39,6 @@ import ropecli
 from ropecli import load_model, render, rope
 from ropecli.analyses.expected import Expected, ExpectedCurves, expected_score
 from ropecli.analyses.policy import USUAL
-from ropecli.checks.verify_encoding import verify_encoding
 from ropecli.encodings import with_table
 from ropecli.models.lint.rule import rules
 from ropecli.render import document
@@ -165,7 +164,6 @@ def names() -> dict[str, Any]:
         "ExpectedCurves": ExpectedCurves,
         "rules": rules,
         "USUAL": USUAL,
-        "verify_encoding": verify_encoding,
         "scaled": scaled,
         "QUERY": QUERY,
         "DYNAMIC": rope("dynamic", head_dim=8, factor=2.0, max_position_embeddings=64),

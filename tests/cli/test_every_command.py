@@ -164,7 +164,7 @@ def test_completion_offers_commands_and_options() -> None:
         ("ropecli de", "1", ["decay"]),
         ("ropecli decay --max", "2", ["--max-dist"]),
         ("ropecli decay --layout ", "3", ["interleaved", "half"]),
-        ("ropecli verify --encoding rope,t5,tu", "3", ["rope,t5,tupe"]),
+        ("ropecli scores --encoding rope,t5,tu", "3", ["rope,t5,tupe"]),
     ]:
         done = run_cli(_ROPECLI_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number)
         assert (done.returncode, done.stdout.split()) == (0, offered)

@@ -151,9 +151,7 @@ PAGES = {
     "verify": [
         "--dim 2 --dtype float32 --seed 41",
         "--dim 4 --dtype float64 --layout half -q",
-        "--encoding rope,learned --seed 2",
-        "--encoding t5 --explain",
-        "--encoding nope,t5 -q",
+        "--dim 4 --dtype float64 --explain",
     ],
 }
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 import ropecli
 from ropecli.cli.app import run
 from ropecli.encodings import Encoding
-from ropecli.encodings.types.alibi import Alibi
-from ropecli.encodings.types.fire import Fire
 from ropecli.encodings.types.nope import Nope
 from ropecli.rotary.apply import rotate
 
@@ -99,23 +97,6 @@ def test_first_run_compiles_the_second_layout_in_a_process_beside_it(tmp_path: P
     kernels = [path.name.partition("-")[0] for path in tmp_path.rglob("rotation.*.nbc")]
     assert sorted(kernels) == sorted(set(kernels))
     assert {"rotation._rotate_once_half", "rotation._rotate_once_interleaved"} <= set(kernels)
-
-
-def test_options_of_encodings_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Alibi, "scores", without_positions)
-    text = read_stdout("verify", "--encoding", "alibi", "--set", "absolute=true", code=1)
-    assert "\nFAIL  scores = reference (ALiBi section 3)" in text
-
-
-def test_wrong_encoding_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Fire, "scores", without_positions)
-    words = ["--model-dim", "4", "--heads", "2", "--set", "threshold=64", "--set", "c=0.5"]
-    text = read_stdout("verify", "--encoding", "fire", *words, code=1)
-    assert "\nFAIL  scores = reference (FIRE section 3), expected: holds: error " in text
-    assert "\nFAIL  translation invariance (FIRE section 3), expected: fails: error " in text
-    assert "\n      theory says that this law fails, and it held\n" in text
-    assert "\n      entry (" in text
-    assert text.startswith("FAIL  fire: 2 laws are not as theory says, of 3 (")
 
 
 def test_a_mirror_away_from_the_first_positions_is_seen() -> None:

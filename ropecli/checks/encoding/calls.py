@@ -91,8 +91,8 @@ def roles(name: str, place: int, known: Known, form: str, annotation: str = "") 
         (not of_table, RELATIVE, ["distance" if "clip" in known.settings else "relative"]),
         (not of_table, HEADS, ["heads"]),
         (not of_table, MASKS, ["mask"]),
-        (not of_table, _words("q_pos query_pos query_positions q_positions pos_q"), ["m"]),
-        (not of_table, _words("k_pos key_pos key_positions k_positions pos_k"), ["n"]),
+        (not of_table, _words("pos_i q_pos query_pos query_positions q_positions pos_q"), ["m"]),
+        (not of_table, _words("pos_j k_pos key_pos key_positions k_positions pos_k"), ["n"]),
         ("clip" in known.settings, CLIPS, ["clip"]),
         (True, words.INVERSES, ["inv_freq"]),
         (of_table, words.OUTPUTS, ["out"]),
@@ -113,8 +113,8 @@ def roles(name: str, place: int, known: Known, form: str, annotation: str = "") 
     for fits, names, meant in meanings:
         if fits and word in names:
             found += [each for each in meant if each not in found]
-    if not found and word in known.settings:
-        found = [word]
+    if not found:
+        found = [name for name in known.settings if word in (name, f"alibi_{name}")]
 
     return found
 
@@ -253,8 +253,11 @@ def _choices(
         if setting in settings_given:
             choices.append([f"{each.name}={setting}"])
             continue
-        if setting and isinstance(each.default, int | float):
-            settings[setting] = each.default
+        if setting:
+            if isinstance(each.default, int | float):
+                settings[setting] = each.default
+            choices.append([""])
+            continue
         given = [f"{each.name}={role}" for role in meant if role in OPTIONAL]
         choices.append([*given, ""])
     known_names = {each.name for each in every}

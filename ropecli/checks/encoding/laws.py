@@ -226,11 +226,23 @@ def sizes(subject: EncodingSubject) -> Outcome:
     if names & {"dim", "q"} or subject.trial.added:
         least = 4 if asked.form == "grid" else 2
         dims = [d for d in DIMS if d >= least and (asked.form != "grid" or d % 4 == 0)]
+        dims = dims if _takes_dim(subject, dims[0]) else []
         calls += [(replace(asked, dim=dim), f"dim {dim}") for dim in dims]
     if "heads" in names or "q" in names:
         every = HEADS[3:6] if subject.fast else HEADS
         calls += [(replace(asked, heads=heads), f"{heads} heads") for heads in every]
     return _worst(_each(subject, calls), "it takes no other size")
+
+
+def _takes_dim(subject: EncodingSubject, dim: int) -> bool:
+    """Return False if the code goes on with its own dim where it is given another one."""
+    asked = subject.asked
+    try:
+        changed, *_ = subject.evaluator.result(replace(asked, dim=dim))
+        same, *_ = subject.evaluator.result(asked)
+    except (ImplementationError, Unsupported):
+        return True
+    return changed.shape != same.shape or asked.form == "scores"
 
 
 @law("settings", because=BECAUSE)

@@ -323,7 +323,15 @@ def _grid_reading(
         compute=compute,
         said=", ".join(words for words, _ in said),
         released=released_by(*(who for _, who in said)),
-        options={"first": first, "order": order, "exponent": exponent, "start": start},
+        options={
+            "first": first,
+            "order": order,
+            "exponent": exponent,
+            "start": start,
+            "ends": ends,
+            "stacked": stacked,
+            "down": down,
+        },
     )
 
 
