@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache, partial
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -288,7 +289,8 @@ VERDICTS = {
 def statements(_word: str) -> str:
     """The statements of each document, counted by verdict, and then each with what shows it.
 
-    Lines of output are shown once; a later statement that they show has a link to them.
+    The first statement that a command shows has its lines for all statements of the document, so
+    that the output is read as a whole; the others have a link to it.
     """
     documents = tomllib.loads((DOCS / "statements.toml").read_text())["document"]
     every = [each for document in documents for each in document["statement"]]
@@ -308,8 +310,13 @@ def statements(_word: str) -> str:
         link = f"[{document['title']}](#{_anchor(document['title'])})"
         rows.append((link, str(len(given)), *counts))
         sections += [f"## {document['title']}", document["about"]]
+        wanted: dict[str, list[str]] = {}
+        for command, *patterns in chain.from_iterable(
+            each.get("run", []) for each in document["statement"]
+        ):
+            wanted.setdefault(command, []).extend(patterns)
         for each in document["statement"]:
-            sections.append(_statement(each, shown))
+            sections.append(_statement(each, wanted, shown))
             if each["verdict"] == "false" and "as" not in each:
                 false.append(_link(each["number"]))
     table = _table(("document", "statements", *(v.lower() for v in VERDICTS.values())), rows)
@@ -326,7 +333,9 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _statement(each: dict[str, Any], shown: dict[tuple[str, str], int]) -> str:
+def _statement(
+    each: dict[str, Any], wanted: dict[str, list[str]], shown: dict[tuple[str, str], int]
+) -> str:
     """One statement, what shows it, and what there is to know about it."""
     where = f"{each['where']}: " if "where" in each else ""
     said = f"**{each['number']}.** {where}{each['says']} **{VERDICTS[each['verdict']]}.**"
@@ -334,10 +343,11 @@ def _statement(each: dict[str, Any], shown: dict[tuple[str, str], int]) -> str:
     blocks = []
     for command, *patterns in each.get("run", []):
         above |= {shown[command, one] for one in patterns if (command, one) in shown}
-        fresh = [one for one in patterns if (command, one) not in shown]
+        if all((command, one) in shown for one in patterns):
+            continue
+        fresh = [one for one in wanted[command] if (command, one) not in shown]
         shown |= {(command, one): each["number"] for one in fresh}
-        lines = "\n".join(_excerpt(command, one) for one in fresh)
-        blocks += [f"```text\n$ {command}\n{lines}\n```"] if fresh else []
+        blocks.append(f"```text\n$ {command}\n{_excerpts(command, fresh)}\n```")
     see = f" See {', '.join(map(_link, sorted(above)))}." if above else ""
     parts = [f"(s{each['number']})=", f"{said}{see}", *blocks]
     languages = [language for language in ("python", "console") if language in each]
@@ -345,15 +355,28 @@ def _statement(each: dict[str, Any], shown: dict[tuple[str, str], int]) -> str:
     return "\n\n".join([*parts, each["remark"].strip()] if "remark" in each else parts)
 
 
-def _excerpt(command: str, pattern: str) -> str:
-    """Return what a pattern finds in the output of a command, with dots for the rest of a line."""
+def _excerpts(command: str, patterns: Sequence[str]) -> str:
+    """Return what patterns find in a command's output, in order; dots are the rest of a line."""
+    printed = _output(command)
+    parts: list[str] = []
+    reached = 0
+    for start, end in sorted(_span(command, one) for one in patterns):
+        if end <= reached:
+            continue
+        rest = printed[end : end + 1]
+        lines = printed[max(start, reached) : end].lstrip("\n")
+        parts.append(lines + (" ..." if rest.strip() else ""))
+        reached = end
+    return "\n".join(parts)
+
+
+def _span(command: str, pattern: str) -> tuple[int, int]:
     printed = _output(command)
     found = re.search(pattern, printed, re.MULTILINE)
     if found is None:
         msg = f"{command} prints nothing like {pattern!r}:\n{printed}"
         raise ValueError(msg)
-    rest = printed[found.end() : found.end() + 1]
-    return found[0] + (" ..." if rest.strip() else "")
+    return found.span()
 
 
 @cache
