@@ -28,6 +28,9 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from ropecli.analyses.invariance import invariance
+from ropecli.checks.encoding.asked import ROLES as ENCODING_ROLES
+from ropecli.checks.encoding.known import KNOWN
+from ropecli.checks.encoding.laws import LAWS as ENCODING_LAWS
 from ropecli.checks.implementation.convention import FREQS, ROLES
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build, run
@@ -180,6 +183,33 @@ def laws(_word: str) -> str:
         where = "" if law.dtypes is None else f" ({', '.join(law.dtypes)} only)"
         rows.append((law.name, law.equation, says + where, law.because))
     return _table(("law", "Eq.", "what must hold", "where the tolerance comes from"), rows)
+
+
+def encoding_checks(_word: str) -> str:
+    """A table of the checks of `check --encoding`."""
+    return _table(("check", "what must hold"), [(law.name, law.statement) for law in ENCODING_LAWS])
+
+
+def encoding_roles(_word: str) -> str:
+    """A table of the names in calls of `check --encoding`."""
+    return _table(
+        ("name", "value"), [(f"`{name}`", words) for name, words in ENCODING_ROLES.items()]
+    )
+
+
+def known_encodings(_word: str) -> str:
+    """A table of the encodings that code is checked for."""
+    rows = [
+        (
+            f"`{name}`",
+            known.equation if not known.equation[0].isdigit() else f"Eq. {known.equation}",
+            ", ".join(known.forms),
+            ", ".join(f"`{key}` {value}" for key, value in known.settings.items()),
+            ", ".join(f"`{weight}`" for weight in known.weights),
+        )
+        for name, known in KNOWN.items()
+    ]
+    return _table(("encoding", "published", "code returns", "settings", "parameters"), rows)
 
 
 def types(_word: str) -> str:
@@ -400,6 +430,9 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "freqs": freqs,
     "laws": laws,
     "types": types,
+    "encoding_checks": encoding_checks,
+    "encoding_roles": encoding_roles,
+    "known_encodings": known_encodings,
     "keys": keys,
     "rules": rules,
     "retired": retired,

@@ -185,8 +185,7 @@ def formula(subject: EncodingSubject) -> Outcome:
         for key, value in wanted.items()
         if reading.options[key] != value
     ]
-    definition = next(iter(subject.known.forms[trial.asked.form](trial.compared.got, trial.asked)))
-    right = compare(trial.compared.got, definition, trial.asked)
+    right = _nearest_right(subject)
     found = outcome(trial.compared, trial.asked)
     if trial.compared.share_right < 1:
         near = outcome(right, trial.asked) if right.wrong.any() else found
@@ -199,6 +198,14 @@ def formula(subject: EncodingSubject) -> Outcome:
         return found
     case = first_wrong(right, trial.asked) if right.wrong.any() else None
     return replace(found, passed=False, note=reading.said, counterexample=case)
+
+
+def _nearest_right(subject: EncodingSubject) -> Compared:
+    """Return the result next to the right reading that most of it agrees with."""
+    trial = subject.trial
+    every = subject.known.forms[trial.asked.form](trial.compared.got, trial.asked)
+    compared = [compare(trial.compared.got, each, trial.asked) for each in every if each.is_right]
+    return max(compared, key=lambda each: each.share_right)
 
 
 @law("lengths", because=BECAUSE)
