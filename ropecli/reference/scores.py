@@ -462,3 +462,24 @@ def _sigmoid(logit: float) -> float:
     if logit < 0:
         return math.exp(logit) / (1 + math.exp(logit))
     return 1 / (1 + math.exp(-logit))
+
+
+def pope(
+    x_query: Array, x_key: Array, m: Array, n: Array, weights: Weights, *, base: float = 10_000.0
+) -> Array:
+    """Sum_c ln(1 + e^q_c) ln(1 + e^k_c) cos((n-m) base^(-c/d) + delta_c) / sqrt(d), 2509.10534."""
+    d, root = weights["query"].shape[2], _root(weights)
+
+    def entry(h: int, a: int, b: int, q: Array, k: Array) -> float:
+        total = 0.0
+        for c in range(d):
+            delta = min(0.0, max(-2 * math.pi, float(weights["delta"][h, c])))
+            angle = (n[b] - m[a]) * base ** (-c / d) + delta
+            total += _softplus(float(q[c])) * _softplus(float(k[c])) * math.cos(angle)
+        return total / root
+
+    return _every(x_query, x_key, weights, entry)
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

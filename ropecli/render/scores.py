@@ -42,6 +42,7 @@ CHANGES = {
     "kerple": "a bias by distance, learned, in place of all three",
     "learned": "Eq. 6 itself, with learned p_m and p_n",
     "nope": "only the first term: no positions",
+    "pope": "only the first term, of softplus(q) and softplus(k), turned by n - m",
     "rope": "Eq. 16: only the first term, rotated by m - n",
     "shaw": "Eq. 5: a vector by distance in place of p_n; values get one too",
     "sinusoidal": "Eq. 6 itself, with sinusoids p_m and p_n",

@@ -161,7 +161,7 @@ def test_names_stand_for_encodings_of_random_weights() -> None:
         scores(["ropes"])
 
 
-CAUSAL = {"alibi", "cope", "fire", "kerple", "nope", "rope", "transformer_xl", "xpos"}
+CAUSAL = {"alibi", "cope", "fire", "kerple", "nope", "pope", "rope", "transformer_xl", "xpos"}
 SIZES: dict[str, Any] = {"model_dim": 8, "heads": 1}
 MADE = [
     *((encoding(name, **SIZES), name in CAUSAL) for name in ENCODINGS),

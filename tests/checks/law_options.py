@@ -23,6 +23,7 @@ VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
     "kerple": {"kind": ("log", "power")},
     "learned": {"length": (16,)},
     "nope": {},
+    "pope": {"base": (100.0,)},
     "rope": {"rotary": ()},  # `_other_rotary`
     "shaw": {"clip": (1, 3), "as_printed": (False, True)},
     "sinusoidal": {

@@ -16,6 +16,7 @@ X = np.random.default_rng(0).standard_normal((5, 8))
 #: Encodings with options.
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("nope", {}),
+    ("pope", {}),
     ("rope", {}),
     ("sinusoidal", {}),
     ("sinusoidal", {"order": "concatenated"}),

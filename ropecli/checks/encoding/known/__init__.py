@@ -38,6 +38,7 @@ class Known:
             "key_positions": (2 * clip + 1, asked.dim),
             **dict.fromkeys(("u", "v"), (asked.heads, asked.dim)),
             "r": (asked.heads, asked.keys, asked.dim),
+            "delta": (asked.heads, asked.dim),
             "position": (int(asked.setting("p_max", 4)), asked.dim),
         }
         of_tokens = self.title.startswith("TUPE")
@@ -140,6 +141,7 @@ _OF_SCORES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
     ),
     "cope": ("CoPE", "Golovneva et al. 2024", {"position": ("pos_emb", "position", "e", "table")}),
     "rope": ("RoPE in scores", "16", {}),
+    "pope": ("PoPE", "2509.10534", {"delta": ("delta", "learned_bias", "phase_bias")}),
     "nope": ("scores without positions", "2", {}),
 }
 KNOWN |= {

@@ -21,6 +21,7 @@ SETTINGS: dict[str, Mapping[str, Any]] = {
     "rope": {"base": 10_000.0},
     "cope": {"p_max": 4},
     "nope": {},
+    "pope": {"base": 10_000.0},
 }
 #: Parts of a score, each (batch, heads, queries, keys); they are added.
 Parts = Callable[[Asked, Mapping[str, Any]], list[Array]]
@@ -144,6 +145,21 @@ def _cope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return [np.where(seen, logits, np.nan), own]
 
 
+def _pope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    base, dim = float(asked.setting("base", 10_000.0)), asked.dim
+    coordinate = np.arange(dim) // 2 * 2 if way.get("pairs") else np.arange(dim)
+    theta = base ** (-coordinate / dim)
+    delta = asked.weight("delta", (asked.heads, dim)).reshape(asked.heads, 1, dim)
+    delta = delta if way.get("unclipped") else np.clip(delta, -2 * np.pi, 0.0)
+    q, k = asked.q, asked.k
+    if not way.get("plain"):
+        q, k = np.logaddexp(0.0, q), np.logaddexp(0.0, k)
+    m, n = asked.m * theta, asked.n[:, None] * theta
+    turned = q * np.exp(1j * (m + way.get("queries", 0) * delta))
+    others = k * np.exp(1j * (n + (1 - way.get("queries", 0)) * delta))
+    return [np.asarray((turned @ others.conj().swapaxes(-1, -2)).real)]
+
+
 #: Of each encoding: its parts, what its scores are divided by, and the ways to read it.
 ENCODINGS: dict[str, tuple[Parts, int, list[tuple[str, Mapping[str, Any], str | None]]]] = {
     "shaw": (
@@ -216,6 +232,17 @@ ENCODINGS: dict[str, tuple[Parts, int, list[tuple[str, Mapping[str, Any], str | 
             ("positions are rounded, not interpolated", {"nearest": True}, None),
         ],
     ),
+    "pope": (
+        _pope,
+        1,
+        [
+            ("", {}, ""),
+            ("offsets are not clipped to [-2 pi, 0]", {"unclipped": True}, None),
+            ("offsets are those of queries, expected keys", {"queries": 1}, None),
+            ("two coordinates share each frequency", {"pairs": True}, None),
+            ("no softplus is taken", {"plain": True}, None),
+        ],
+    ),
     "nope": (lambda asked, _: [_dots(asked.q, asked.k)], 1, [("", {}, "")]),
 }
 #: Roundings of a sum of products, of the sum of their sizes.
@@ -248,7 +275,7 @@ def readings_of(name: str) -> Callable[[Array, Asked], Iterator[Reading]]:
                 total = np.sum(np.broadcast_arrays(*parts), axis=0) / by
                 size = sum(np.abs(np.nan_to_num(each)) for each in parts) / by
                 reach = np.abs(asked.q).max() * np.abs(asked.k).max() * asked.dim / by
-                angle = ANGLE * max(asked.queries, asked.keys) if name == "rope" else 0.0
+                angle = ANGLE * max(asked.queries, asked.keys) if name in {"rope", "pope"} else 0.0
                 return total, SUM * (size + reach), angle * (size + reach)
 
             yield Reading(
