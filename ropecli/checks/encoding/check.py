@@ -132,7 +132,8 @@ def check_encoding(options: Options) -> EncodingVerdict:
             clock.begin(f"check {number} of {len(laws)}: {each.name}")
             found, ended = _outcomes(each, subject)
             cut += ended
-            checks += [report(each, one, dtype=trial.asked.dtype, layout="") for one in found]
+            made = [report(each, one, dtype=trial.asked.dtype, layout="") for one in found]
+            checks += [_follow(one, checks) for one in made]
         diagnosis = _diagnosis(subject, checks)
         notes = [*caller.notes]
         if file is not None and any(check.passed is False for check in checks):
@@ -250,6 +251,12 @@ def _outcomes(law: Any, subject: EncodingSubject) -> tuple[list[Outcome], bool]:
     except OutOfTime:
         return [*found, no_verdict("not judged within the budget")], True
     return found, False
+
+
+def _follow(check: Check, before: Sequence[Check]) -> Check:
+    """Return a failure with the check that explains it: of a wrong formula, all others."""
+    wrong = any(each.name == formula.name and each.passed is False for each in before)
+    return replace(check, follows=formula.name) if wrong and check.passed is False else check
 
 
 def _diagnosis(subject: EncodingSubject, checks: Sequence[Check]) -> str | None:
