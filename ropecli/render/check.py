@@ -11,7 +11,7 @@ from ropecli.checks.law import Check
 from ropecli.checks.verdict import CodeVerdict
 from ropecli.render import View, console, identify
 from ropecli.render.console import Screen
-from ropecli.render.labels import expected_as_json, expected_words, label
+from ropecli.render.labels import expected_as_json, expected_words, label, quantity
 
 #: Fields of a verdict in its document.
 DOCUMENT = (
@@ -257,7 +257,7 @@ def count_line(result: CodeVerdict) -> str:
     wrong = {check.name for check in result.checks if check.passed is False}
     failed = {c.name for c in result.checks if c.passed is False and c.follows is None}
     samples = sum(check.samples for check in result.checks)
-    how = f"({samples:,} rows, seed {result.seed}, {result.seconds:.1f} s)"
+    how = f"({quantity(samples, 'row')}, seed {result.seed}, {result.seconds:.1f} s)"
     if wrong:
         more = f", {len(wrong - failed)} because of {'it' if len(failed) == 1 else 'them'}"
         more = more if wrong - failed else ""

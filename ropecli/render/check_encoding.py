@@ -58,6 +58,8 @@ def _answer(result: EncodingVerdict, target: str) -> str:
     if wrong and wrong[0].name == "formula":
         return f"FAIL  {target} is not {what}{cut}"
     how = f": {result.reading}" if result.reading else ""
+    if any(words.startswith(("judged only", "not judged")) for words in result.loosened):
+        what = f"{what} by the checks that were made"
     if result.reading and result.released:
         how += f", as in {result.released}"
     if wrong:

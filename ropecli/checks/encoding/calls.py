@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ropecli.checks.encoding.asked import ROLES
@@ -152,6 +152,7 @@ class Spelled:
     text: str
     form: str
     defaults: Mapping[str, Any] = field(default_factory=dict)  #: Settings, by name.
+    guessed: bool = False  #: Whether a parameter has a name that says nothing.
 
     @property
     def names(self) -> list[str]:
@@ -168,8 +169,12 @@ def calls(
 ) -> Iterator[Spelled]:
     """Yield calls, likely ones first; those of settings that are given hand these over."""
     name = description.name
+    guessed = description.kind != "instance" and _says_nothing(
+        description.parameters, known, form, init
+    )
     if description.kind == "function":
-        yield from _of(name, description.parameters, known, form, init, {}, given)
+        for each in _of(name, description.parameters, known, form, init, {}, given):
+            yield replace(each, guessed=guessed)
         return
     for made, settings in _constructions(description, known, form, init, given):
         order = sorted(description.methods, key=lambda each: each not in MAIN)
@@ -177,7 +182,17 @@ def calls(
             itself = method in MAIN and description.is_callable
             called = made if itself else f"{made}.{method}"
             parameters = description.methods[method]
-            yield from _of(called, parameters, known, form, {}, settings, given)
+            unknown = guessed or _says_nothing(parameters, known, form, {})
+            for each in _of(called, parameters, known, form, {}, settings, given):
+                yield replace(each, guessed=unknown)
+
+
+def _says_nothing(
+    parameters: Sequence[Parameter] | None, known: Known, form: str, init: Mapping[str, Any]
+) -> bool:
+    """Return True if a required parameter has a name that says nothing."""
+    required = [each for each in parameters or () if each.required and each.name not in init]
+    return any(not roles(each.name, 0, known, form, each.annotation) for each in required)
 
 
 def _constructions(

@@ -185,6 +185,8 @@ def trials(
         shown = _shown(result, one, evaluator, layout)
         if "x" in spelled.names and result.shape == one.x.shape:
             shown += _added(result, one, evaluator, layout)
+        # A call that ran and that nothing explains may not be the one that is meant.
+        shown = [each for each in shown if each.rank[1] or not spelled.guessed]
         for trial in shown:
             if best is None or trial.rank > best.rank:
                 best = trial

@@ -59,6 +59,22 @@ def laws(
     return chosen
 
 
+def left_out(kept: Sequence[Law[S]], known: Sequence[Law[S]]) -> list[str]:
+    """Describe which laws were not judged by, in the shorter way."""
+    names = list(dict.fromkeys(law.name for law in kept))
+    absent = list(dict.fromkeys(law.name for law in known if law.name not in names))
+    if not absent:
+        return []
+    if len(names) < len(absent):
+        return [f"judged only by {_list_names(names)}"]
+    return [f"not judged by {_list_names(absent)}"]
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Return names with commas between them, in quotes where one holds a comma itself."""
+    return ", ".join(repr(name) if "," in name else name for name in names)
+
+
 def _as_names(given: str | Sequence[str]) -> set[str]:
     return {given} if isinstance(given, str) else {*given}
 

@@ -253,7 +253,7 @@ def _check(options: Options) -> Verdict:
         loosened=(
             *loosened,
             *results,
-            *_left_out(laws),
+            *arguments.left_out(laws, LAWS),
             *([FAST] if options.fast else []),
         ),
         head_dim=dim,
@@ -365,22 +365,6 @@ def _judge(
     if not cut:
         _require_rows(subject, checks)
     return checks, explains, cut
-
-
-def _left_out(kept: Sequence[Law[Subject]]) -> list[str]:
-    """Describe which laws were not judged by, in the shorter way."""
-    names = list(dict.fromkeys(law.name for law in kept))
-    absent = list(dict.fromkeys(law.name for law in LAWS if law.name not in names))
-    if not absent:
-        return []
-    if len(names) < len(absent):
-        return [f"judged only by {_list_names(names)}"]
-    return [f"not judged by {_list_names(absent)}"]
-
-
-def _list_names(names: Sequence[str]) -> str:
-    """Return names with commas between them, in quotes where one holds a comma itself."""
-    return ", ".join(repr(name) if "," in name else name for name in names)
 
 
 def _first_instance(implementation: Implementation) -> Instance:
