@@ -104,7 +104,7 @@ def roles(name: str, place: int, known: Known, form: str, annotation: str = "") 
         (True, LENGTHS, ["length", "positions"]),
         (True, DIMS, ["dim"]),
         (of_table, IDS, ["ids", "positions", "x"]),
-        (of_table, VECTORS, ["x", "positions"]),
+        (of_table, VECTORS, ["x", "positions", "1.0 * positions"]),
         (True, BATCHES, ["batch"]),
         (True, words.DTYPES, ["dtype"]),
         (True, NONE, ["None"]),
@@ -174,7 +174,7 @@ def calls(
     )
     if description.kind == "function":
         for each in _of(name, description.parameters, known, form, init, {}, given):
-            yield replace(each, guessed=guessed)
+            yield replace(each, guessed=guessed or not each.names)
         return
     for made, settings in _constructions(description, known, form, init, given):
         order = sorted(description.methods, key=lambda each: each not in MAIN)
@@ -182,7 +182,8 @@ def calls(
             itself = method in MAIN and description.is_callable
             called = made if itself else f"{made}.{method}"
             parameters = description.methods[method]
-            unknown = guessed or _says_nothing(parameters, known, form, {})
+            # What other methods return may be something else.
+            unknown = guessed or not itself or _says_nothing(parameters, known, form, {})
             for each in _of(called, parameters, known, form, {}, settings, given):
                 yield replace(each, guessed=unknown)
 

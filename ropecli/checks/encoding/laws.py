@@ -295,6 +295,7 @@ def dtypes(subject: EncodingSubject) -> Iterator[Outcome]:
         asked = replace(subject.asked, dtype=dtype)
         if not subject.fast:
             asked = replace(asked, length=300) if asked.form == "table" else asked
+            asked = replace(asked, height=16, width=17) if asked.form == "grid" else asked
         yield replace(_worst(_each(subject, [(asked, dtype)]), "refused"), dtype=dtype)
 
 

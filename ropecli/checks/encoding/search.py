@@ -78,6 +78,8 @@ class Evaluator:
         names = self.spelled.names
         if {"length", "positions"} & {*names} and not {"queries", "keys"} & {*names}:
             asked = replace(asked, queries=asked.length, keys=asked.length)
+        if "m" in names and "n" not in names:
+            asked = replace(asked, keys=asked.queries)
         if "grid" in names:
             asked = replace(asked, width=asked.height)
         asked = _with_handed(asked, self.known, names)

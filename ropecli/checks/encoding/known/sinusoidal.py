@@ -31,6 +31,8 @@ SIZES: dict[str, Callable[[int], float]] = {
     "sqrt(d)": lambda dim: dim**0.5,
 }
 RELEASED_SIZES = {"1/sqrt(d)": "x-transformers", "sqrt(2/d)": "MLX"}
+OVER_2 = ("exponents are over d - 2", "tensor2tensor, fairseq, Whisper, diffusers, MusicGen")
+LARGE_STEP = 1000.0  #: What diffusion models multiply times from 0 to 1 by.
 STARTS = {1: "DETR", 2: "fairseq, M2M100"}
 #: Roundings of an angle: 2 of the exponent, times its size ln(10000) where it is exp of it, 4 of
 #: quotient, power and product, and 1 of the sine; together below 24 of the angle.
@@ -153,9 +155,7 @@ def explain(found: Sinusoids, base: float = BASE) -> Explained | None:
     )
     said = [ORDERS[found.order]] if found.order != "interleaved" else []
     if exponent != "d" and pairs > 1:
-        said.append(
-            ("exponents are over d - 2", "tensor2tensor, fairseq, Whisper, diffusers, MusicGen")
-        )
+        said.append(OVER_2)
     if found_base != base and pairs > 1:
         said.append((f"base {found_base:.6g}, expected {base:g}", None))
     if step != 1.0:
@@ -218,6 +218,22 @@ def readings(got: Array, asked: Asked) -> Iterator[Reading]:
             yield _reading(explained, base, len(blank), asked.positions[blank])
         else:
             yield from _odd(found)
+    # Of steps so large, rows do not show the frequencies.
+    for order, exponent in itertools.product(ORDERS, ("d", "d - 2")):
+        said: list[tuple[str, str | None]] = []
+        said += [ORDERS[order]] if order != "interleaved" else []
+        said += [OVER_2] if exponent != "d" else []
+        said.append((f"positions are multiplied by {LARGE_STEP:g}", "diffusers, Qwen2.5-Omni"))
+        of_order = Explained(
+            order=order,
+            exponent=exponent,
+            base=base,
+            start=0,
+            step=LARGE_STEP,
+            size="1",
+            said=tuple(said),
+        )
+        yield _reading(of_order, base, 0)
 
 
 def _reading(each: Explained, base: float, blank: int, row: Any = ()) -> Reading:

@@ -194,3 +194,8 @@ def deberta_buckets(got: Array, asked: Asked) -> Iterator[Reading]:
                 return exact(np.where(free, np.nan, rows))
 
             yield Reading(compute=compute, said=", ".join(filter(None, [said, words])))
+    yield Reading(
+        compute=lambda asked: exact(-asked.relative),
+        said="distances themselves, without buckets",
+        released="DeBERTa",
+    )
