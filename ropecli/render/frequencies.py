@@ -15,6 +15,7 @@ from ropecli.render.curves import Curve, draw
 from ropecli.render.encoding_view import encoding_view
 from ropecli.render.labels import ENCODING, curve_label, quantity
 from ropecli.render.table import Column, align, texts
+from ropecli.rotary.types import PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,7 +166,7 @@ def _turning(each: FrequencyTable) -> str:
     where = f"the {trained:,} of training"
     if each.trained_turns != 1:
         return f"{said}; {critical} for {where}"
-    before = "" if each.rope.rope_type == "default" else " before scaling"
+    before = "" if each.rope.rope_type == PLAIN else " before scaling"
     return f"{said}, {count - each.critical_dim // 2:,} within {where}{before} ({critical})"
 
 

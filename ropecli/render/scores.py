@@ -250,7 +250,9 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
         heat_map(axes, values, **_scale(values.compressed()))
         axes.set_box_aspect(1)
         across = axes.get_gridspec().ncols
-        axes.set_xlabel("key n" if place + across >= len(result.maps) else "")
+        lowest = place + across >= len(result.maps)
+        axes.set_xlabel("key n" if lowest else "")
+        axes.tick_params(labelbottom=lowest)  # all maps have the same keys
         axes.set_ylabel("" if place % across else "query m")
     return picture
 
