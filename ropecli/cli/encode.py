@@ -385,7 +385,13 @@ class _Run:
 
         positions, offset = self.rotation["positions"], self.rotation["offset"]
         return plan_lines(
-            opened.axes, opened.rope, target=target, positions=positions, offset=offset
+            opened.axes,
+            opened.rope,
+            target=target,
+            positions=positions,
+            offset=offset,
+            model=self.rope.model,
+            inverse=self.rotation["inverse"],
         )
 
     def _progress(self, name: str) -> contextlib.AbstractContextManager[Any]:

@@ -147,6 +147,8 @@ def compare(curves: Sequence[Decay]) -> str:
         return ""
     left = {curve_label(curve): curve.relative_upper_bound[-1] / curve.start for curve in curves}
     slowest, fastest = max(left, key=left.__getitem__), min(left, key=left.__getitem__)
+    if left[slowest] > 1:
+        return ""
     most, least = (f"{100 * left[each]:.3g} %" for each in (slowest, fastest))
     if most == least:
         return ""

@@ -103,7 +103,14 @@ DRY_RUN = View(page=_dry_page, document=("files", "bytes", "seconds", "memory"))
 
 
 def plan_lines(
-    axes: Axes, rope: Rotary, *, target: Path | None, positions: Path | None, offset: int
+    axes: Axes,
+    rope: Rotary,
+    *,
+    target: Path | None,
+    positions: Path | None,
+    offset: int,
+    model: str | None,
+    inverse: bool,
 ) -> list[str]:
     """Return input, output, axes and encoding, which are shown before the work begins."""
     file, label = axes.stored, console.visible(axes.stored.label)
@@ -116,7 +123,9 @@ def plan_lines(
     along = f"positions along axis {axes.sequence_axis} ({axes.sequence:,} long), {start}"
     if axes.sequence_axis is None:
         along = "one vector at position " + start.removeprefix("from ")
-    into = label if target is None else f"{label} into {console.visible(_name(target))}"
+    turned = f"{label} turned back" if inverse else label
+    into = turned if target is None else f"{turned} into {console.visible(_name(target))}"
+    into += f" by {console.visible(model)}" if model is not None else ""
     return [
         f"{into}: {file.shape} {dtype_name(file.dtype)}, {_size(file.nbytes)}",
         f"{along}{shifted}, {heads}",

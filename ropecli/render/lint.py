@@ -58,6 +58,8 @@ def _what_is_fixed(result: LintReport) -> str:
     assert fixed is not None
     name = _name(result.files[0])
     if not fixed.diff:
+        if not result.files[0].findings:
+            return f"Nothing to fix: {name} has no findings"
         return f"Nothing is written: no finding of {name} has a safe automatic fix"
     left = f"; left: {count(fixed.findings)}" if fixed.findings else ""
     return f"{visible(str(fixed.output))} written: {name} without {', '.join(fixed.rules)}{left}"
