@@ -320,7 +320,9 @@ def _cached(y: Array, call: Call) -> Array:
 
 @_fault("the dtype of an earlier call", "table", "scores")
 def _kept_dtype(y: Array, call: Call) -> Array:
-    return y.astype(call.state.setdefault("dtype", y.dtype))
+    earlier = call.state.get("dtype", y.dtype)
+    call.state["dtype"] = y.dtype
+    return y.astype(earlier)
 
 
 @_fault("writes into its arguments", *EVERY)
@@ -446,7 +448,11 @@ CALLS: dict[str, Sequence[Mapping[str, Any]]] = {
         _scores(n, pos_q=_normal(n, 37, 16), pos_k=_normal(n, 37, 16, seed=7)) for n in (12, 3)
     ],
     "cope": [_scores(n, pos_emb=_normal(4, 16)) for n in (12, 3)],
-    **{name: [_scores(n) for n in (12, 3)] for name in ("rope", "nope")},
+    "rope": [_scores(n) for n in (12, 3)],
+    "nope": [
+        *(_scores(n) for n in (12, 3)),
+        {name: array.astype(np.float16) for name, array in _scores(3).items()},
+    ],
 }
 
 
