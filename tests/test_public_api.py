@@ -253,7 +253,7 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.info(), "ropecli          "),
         (ropecli.identify(x, rotate(x, rope)), "This is RoPE: "),
         (ropecli.identify_table(np.zeros((3, 4))), "No formula gives these numbers"),
-        (ropecli.check(lambda heads: np.ones(heads), encoding="alibi"), "FAIL  "),
+        (ropecli.check(np.ones, encoding="alibi", call="ones(heads)"), "FAIL  "),
         (ropecli.invariance(ropecli.encoding("nope")), "      "),
         (ropecli.linear(x, x, x, rope), "30.08 % of the weights"),
         (ropecli.positions([0, 1, 0], lengths=[2, 1]), "PASS  all 3 ids are right: 2 documents"),

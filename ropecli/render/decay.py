@@ -145,10 +145,10 @@ def compare(curves: Sequence[Decay]) -> str:
     first, last = curves[0].relative_distance[[0, -1]]
     if first == last or not all(_falls_to(last, curve) for curve in curves):
         return ""
+    if any(curve.relative_upper_bound[-1] > curve.start for curve in curves):
+        return ""  # of an encoding that grows
     left = {curve_label(curve): curve.relative_upper_bound[-1] / curve.start for curve in curves}
     slowest, fastest = max(left, key=left.__getitem__), min(left, key=left.__getitem__)
-    if left[slowest] > 1:
-        return ""
     most, least = (f"{100 * left[each]:.3g} %" for each in (slowest, fastest))
     if most == least:
         return ""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ropecli.arrays import DTYPES, Array
 from ropecli.checks.implementation.call import ImplementationError, WrongResult
 
-#: What code returns, and the axes of that: l(ength), d(im), h(eads), q(ueries), k(eys), r(ows) and
-#: c(olumns) of a grid, b(atch).
+#: What code returns, and its axes by their first letters: length, dim, heads, queries, keys, rows
+#: and columns of a grid, batch.
 FORMS = {
     "table": "l d",
     "grid": "r*c d",
@@ -53,6 +53,9 @@ ROLES = {
     "out": "array for the table, full of NaN, (length, dim)",
     "dtype": "dtype of the result, as the framework names it",
 }
+
+#: Weights that a logarithm needs above 0: with any others FIRE's bias is NaN, which is not judged.
+POSITIVE = {"c", "threshold"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,7 +113,8 @@ class Asked:
 
     def _normal(self, name: str, shape: Sequence[int]) -> Array:
         random = np.random.default_rng([self.seed, *name.encode()])
-        return random.standard_normal(tuple(shape)).astype(DTYPES[self.dtype]).astype(np.float64)
+        values = random.standard_normal(tuple(shape)).astype(DTYPES[self.dtype]).astype(np.float64)
+        return np.abs(values) if name in POSITIVE else values
 
     @property
     def q(self) -> Array:

@@ -24,6 +24,7 @@ from ropecli.checks.implementation.calling.describe import Description
 from ropecli.checks.implementation.calling.find import CallError, keyword_texts
 from ropecli.checks.implementation.calling.run import Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
+from ropecli.checks.implementation.convention import Convention
 from ropecli.checks.implementation.options import Options
 from ropecli.checks.law import Check, Outcome, no_verdict, outcomes, report
 from ropecli.checks.verdict import CodeVerdict
@@ -31,8 +32,6 @@ from ropecli.errors import ArgumentError
 from ropecli.names import one_of, quote
 from ropecli.numbers import at_least
 
-#: Sizes of the first calls where a few positions do not show the formula.
-LONG = {"queries": 149, "keys": 151, "length": 151}
 #: Options of `check` that mean something for RoPE only.
 OF_ROPE = (
     *("expect", "model", "apply_with", "axes_of_x", "axes_of_positions", "positions_dtype"),
@@ -203,8 +202,6 @@ def _sizes(options: Options, name: str, required: Mapping[str, Any]) -> Asked:
     sizes: dict[str, Any] = {name: at_least(name, required[name], 1) for name in given}
     if options.head_dim is not None:
         sizes["dim"] = at_least("head_dim", options.head_dim, 1)
-    if "num_buckets" in known.settings:
-        sizes |= LONG
     return replace(Asked(form="table", seed=options.seed, settings=settings), **sizes)
 
 
@@ -273,12 +270,17 @@ def _diagnosis(subject: EncodingSubject, checks: Sequence[Check]) -> str | None:
 def _save(subject: EncodingSubject, file: Path, options: Options) -> str:
     """Write the call that was explained, with what it must return, and return a note on it."""
     trial = subject.trial
-    values = trial.asked.values(trial.spelled.names)
+    # What is wrong in no single call, such as state, is shown by the first one.
+    explained = (trial.spelled.text, trial.asked, trial.compared)
+    text, asked, compared = (*subject.failing, explained)[0]
+    values = asked.values([*Convention(call=text).names])
     arrays = {name: np.asarray(value) for name, value in values.items() if name != "dtype"}
+    target = options.target
+    name = target if isinstance(target, str) else subject.evaluator.caller.describe().name
     words = (
-        f"A call that {options.target} answers wrongly: {trial.spelled.text}, with arrays of "
+        f"A call that {name} answers wrongly: {text}, with arrays of "
         f"{trial.framework}.\nThe result is not `expected` within `tolerance`."
     )
-    more = {"expected": trial.compared.expected, "tolerance": trial.compared.allowed}
+    more = {"expected": compared.expected, "tolerance": compared.allowed}
     failure_file.save(file, {**arrays, **more, "call": np.array(words)}, force=options.force)
     return f"a failing call is in {file}"

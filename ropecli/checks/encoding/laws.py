@@ -30,8 +30,12 @@ LENGTHS = (1, 2, 37, 300, 1100, 4096)
 SIDES = (2, 3, 9, 16)
 SQUARES = (1, 2, 300, 1100)
 IRREGULAR = (3, 0, 257, 258, 900, 1001, 7, 7, 2049, 4095, 5)
-#: Queries and keys of a bias whose lengths are apart.
-PAIRS = ((1, 1), (1, 9), (9, 9), (3, 300), (2, 1100), (1, 4096))
+#: Queries and keys of a bias whose lengths are apart. Where queries count from 0, far keys are
+#: later ones, which may be masked: only many queries show the past.
+PAIRS = (
+    *((1, 1), (1, 9), (9, 9), (3, 300), (1, 4096)),
+    *((1100, 1100), (2, 1100), (1100, 3), (300, 300)),
+)
 DIMS = (2, 4, 10, 64)
 HEADS = (1, 2, 3, 8, 12, 16, 20, 25)
 #: Other settings to judge: in float16 a logarithm shows at 320 buckets over 800 only.
@@ -48,6 +52,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 #: What says how long a table is.
 LONG = {"length", "positions", "x", "ids", "out", "grid", "height", "shape"}
+CLEARLY = 0.1  #: Share of values by which another release must fit better than the definition.
 FURTHEST = 5000  #: Distance that buckets are judged to.
 
 
@@ -65,6 +70,8 @@ class EncodingSubject:
     fast: bool
     dtypes: tuple[str, ...]
     refused: list[str] = field(default_factory=list)  #: What it raises for, and with which words.
+    #: Calls with a wrong result: how they are written, and their sizes.
+    failing: list[tuple[str, Asked, Compared]] = field(default_factory=list)
 
     @property
     def asked(self) -> Asked:
@@ -75,7 +82,10 @@ class EncodingSubject:
         """Return the outcome of a call."""
         evaluator = how.get("evaluator", self.evaluator)
         got, asked = evaluator.call(asked, instance=how.get("instance", _instance(asked)))
-        return outcome(compare(got, self.reading, asked), asked, words)
+        compared = compare(got, self.reading, asked)
+        if compared.wrong.any():
+            self.failing.append((evaluator.spelled.text, asked, compared))
+        return outcome(compared, asked, words)
 
 
 def _instance(asked: Asked) -> int:
@@ -164,11 +174,13 @@ def _of_grids(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
 def _of_maps(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
     asked, names = subject.asked, {*subject.trial.spelled.names}
     square = asked.queries == asked.keys and not {"queries", "keys", "relative"} & names
-    heads = 2 if "heads" in names else asked.heads
+    heads = 2 if _takes(subject, "heads") else asked.heads
     if asked.form in {"scores", "shift"}:
         sizes = [(n, n) for n in (1, 2, 37)]
     else:
         sizes = [(n, n) for n in SQUARES] if square else [*PAIRS]
+    if asked.last is not None:
+        sizes = [(queries, keys) for queries, keys in sizes if queries <= keys]
     for queries, keys in sizes:
         last = None if asked.last is None else keys - 1
         one = replace(asked, queries=queries, keys=keys, length=keys, last=last, heads=heads)
@@ -186,6 +198,8 @@ def formula(subject: EncodingSubject) -> Outcome:
         if reading.options[key] != value
     ]
     right = _nearest_right(subject)
+    if right.wrong.any() and (unlike or not reading.is_right or trial.compared.wrong.any()):
+        subject.failing.append((trial.spelled.text, trial.asked, right))
     found = outcome(trial.compared, trial.asked)
     if trial.compared.share_right < 1:
         near = outcome(right, trial.asked) if right.wrong.any() else found
@@ -201,11 +215,13 @@ def formula(subject: EncodingSubject) -> Outcome:
 
 
 def _nearest_right(subject: EncodingSubject) -> Compared:
-    """Return the result next to the right reading that most of it agrees with."""
+    """Return the result next to the definition, or a right reading that clearly fits better."""
     trial = subject.trial
     every = subject.known.forms[trial.asked.form](trial.compared.got, trial.asked)
     compared = [compare(trial.compared.got, each, trial.asked) for each in every if each.is_right]
-    return max(compared, key=lambda each: each.share_right)
+    nearest = max(compared, key=lambda each: each.share_right)
+    clearly = nearest.share_right > compared[0].share_right + CLEARLY
+    return nearest if clearly else compared[0]
 
 
 @law("lengths", because=BECAUSE)
@@ -228,17 +244,26 @@ def distances(subject: EncodingSubject) -> Outcome:
 @law("sizes", because=BECAUSE)
 def sizes(subject: EncodingSubject) -> Outcome:
     """Values are right for other dims and numbers of heads."""
-    names, asked = {*subject.trial.spelled.names}, subject.asked
+    asked = subject.asked
     calls = []
-    if names & {"dim", "q"} or subject.trial.added:
+    if _takes(subject, "dim") or subject.trial.added:
         least = 4 if asked.form == "grid" else 2
         dims = [d for d in DIMS if d >= least and (asked.form != "grid" or d % 4 == 0)]
         dims = dims if _takes_dim(subject, dims[0]) else []
         calls += [(replace(asked, dim=dim), f"dim {dim}") for dim in dims]
-    if "heads" in names or "q" in names:
+    if _takes(subject, "heads"):
         every = HEADS[3:6] if subject.fast else HEADS
         calls += [(replace(asked, heads=heads), f"{heads} heads") for heads in every]
     return _worst(_each(subject, calls), "it takes no other size")
+
+
+def _takes(subject: EncodingSubject, size: str) -> bool:
+    """Return True if a call says a size: by name, or by an array that it hands over."""
+    asked, names = subject.asked, {*subject.trial.spelled.names}
+    more = replace(asked, **{size: getattr(asked, size) + 1})
+    shapes, others = subject.known.shapes(asked), subject.known.shapes(more)
+    handed = any(shapes[name] != others[name] for name in names & shapes.keys())
+    return handed or bool(names & {size, "q"})
 
 
 def _takes_dim(subject: EncodingSubject, dim: int) -> bool:
@@ -303,6 +328,7 @@ def dtypes(subject: EncodingSubject) -> Iterator[Outcome]:
 def repeated(subject: EncodingSubject) -> Outcome:
     """A call gives the same after calls of other lengths and dtypes, and leaves its arguments."""
     asked, evaluator = subject.asked, subject.evaluator
+    evaluator.call(asked)  # The laws before this one end with calls of other dtypes.
     first, _ = evaluator.call(asked)
     for other in _others(subject):
         try:

@@ -92,11 +92,11 @@ def fire_readings(got: Array, asked: Asked) -> Iterator[Reading]:
             far = float(np.ravel(asked.weight("threshold", (1,)))[0])
             with np.errstate(all="ignore"):
                 ratio = psi(c * np.abs(asked.relative)) / psi(c * either(far, asked.m))
-            units = ratio[..., None] * asked.weight("hidden", (1, 8)).reshape(-1)
-            units = np.maximum(units + asked.weight("hidden_bias", (8,)), 0)
-            output = asked.weight("output", (8, asked.heads))
-            values = units @ output + asked.weight("output_bias", (asked.heads,))
-            size = np.abs(units) @ np.abs(output) + np.abs(values)
+                units = ratio[..., None] * asked.weight("hidden", (1, 8)).reshape(-1)
+                units = np.maximum(units + asked.weight("hidden_bias", (8,)), 0)
+                output = asked.weight("output", (8, asked.heads))
+                values = units @ output + asked.weight("output_bias", (asked.heads,))
+                size = np.abs(units) @ np.abs(output) + np.abs(values)
             free = (asked.relative > 0)[..., None]
             both = (np.where(free, np.nan, values), FIRE * size, np.zeros_like(values))
             values, own, inner = (each.transpose(2, 0, 1) for each in both)

@@ -130,8 +130,11 @@ class Explained:
     said: tuple[tuple[str, str | None], ...]  #: Differences, and who releases each.
 
 
-def explain(found: Sinusoids, base: float = BASE) -> Explained | None:
-    """Return the formula that measured frequencies follow; None if none is known."""
+def explain(found: Sinusoids, base: float = BASE) -> Iterator[Explained]:
+    """Yield the formulas that measured frequencies follow, those with the shortest base first.
+
+    One base over d and another one over d - 2 are nearly the same, so numbers must decide.
+    """
     pairs = len(found.inv_freq)
     dim, measured = 2 * pairs, found.inv_freq
     fits = [
@@ -141,9 +144,17 @@ def explain(found: Sinusoids, base: float = BASE) -> Explained | None:
         for exponent in ("d", "d - 2")
         if each > 0 and _alike(step * theta(dim, exponent, each), measured)
     ]
-    if not fits:
-        return None
-    exponent, found_base, step = fits[0]
+    fits.sort(key=lambda fit: (fit[1] != base, len(f"{fit[1]:.6e}".split("e")[0].rstrip("0"))))
+    for exponent, each, step in fits:
+        yield _explained(found, exponent, each, step, base)
+
+
+def _explained(
+    found: Sinusoids, exponent: str, found_base: float, step: float, base: float
+) -> Explained:
+    """Return a formula with what is said of it."""
+    pairs = len(found.inv_freq)
+    dim = 2 * pairs
     start = (
         round(2 * found.start) / 2
         if abs(found.start - round(2 * found.start) / 2) < 0.02
@@ -213,10 +224,10 @@ def readings(got: Array, asked: Asked) -> Iterator[Reading]:
     if len(blank) > 1 or len(kept) < 3:
         return
     for found in measure(got[kept], asked.positions[kept].astype(np.float64)):
-        explained = explain(found, base)
-        if explained is not None:
+        every = [*explain(found, base)]
+        for explained in every:
             yield _reading(explained, base, len(blank), asked.positions[blank])
-        else:
+        if not every:
             yield from _odd(found)
     # Of steps so large, rows do not show the frequencies.
     for order, exponent in itertools.product(ORDERS, ("d", "d - 2")):
@@ -291,13 +302,14 @@ ENDS = {"": 0.0, "16": 16.0, "2 pi": 2 * math.pi}
 
 def grid_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
     """Yield tables of a grid: which half of the columns has the row, and each half's formula."""
-    for ends, order, exponent, start, first, stacked, down in itertools.product(
+    # On a square, rows first is also columns first with tokens that go down: the last thing tried.
+    for down, ends, order, exponent, start, first, stacked in itertools.product(
+        (False, True),
         ENDS,
         ("sin | cos", "interleaved", "cos | sin"),
         ("d", "d - 2"),
         (0, 1),
         ("columns", "rows"),
-        (False, True),
         (False, True),
     ):
         yield _grid_reading(first, order, exponent, start, ends, stacked=stacked, down=down)

@@ -16,6 +16,8 @@ from ropecli.checks.encoding.reading import Reading, Values, exact, rounded
 SETTINGS: Mapping[str, Any] = {"num_buckets": 32, "max_distance": 128, "bidirectional": True}
 #: A share of the logarithm this near to a whole number may be rounded to either side in float32.
 EDGE = 2.0**-17
+#: A bias times sqrt(d) is released, and a bias that is doubled is not one of head dim 4.
+LEAST_DIM = 7.5
 
 
 def buckets(
@@ -131,7 +133,7 @@ def _scaled(got: Array, asked: Asked, bias: Any) -> Iterator[Reading]:
         return factor * values, 2 * factor * own, inner
 
     words = f"the bias is multiplied by {factor:.6g}"
-    where = "x-transformers" if of_dim and factor > 1 else None
+    where = "x-transformers" if of_dim and factor**2 >= LEAST_DIM else None
     yield Reading(compute=compute, said=words, released=where)
 
 
