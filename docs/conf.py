@@ -85,7 +85,7 @@ nitpick_ignore_regex = [
     ),
     ("py:class", r"(collections\.abc\.)?Mapping.*"),
     ("py:class", r"(ropecli\.rotary\.\w+\.)?(Axes|Figure|Formula|Placement|Proposal|Start|Table)"),
-    ("py:(class|exc)", r"(ropecli\.checks\.[\w.]+\.)?(CallError|Convention|Parting)"),
+    ("py:(class|exc)", r"(ropecli\.checks\.[\w.]+\.)?(CallError|CodeVerdict|Convention|Parting)"),
 ]
 
 

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -70,6 +71,16 @@ class Released:
         """The convention in one line."""
         words = [f"{name} {value}" for name, value in self.convention.items()]
         return ", ".join([*words, self.note] if self.note else words)
+
+
+#: What a library can't be imported without, though it may be installed so.
+NEEDS = {"torchtune": ("torchao",)}
+
+
+def is_installed(entry: Released) -> bool:
+    """Whether a library is there; it is not imported, since its file may have to ask for more."""
+    name = entry.library.rpartition(" ")[0].replace("-", "_")
+    return all(find_spec(each) is not None for each in (name, *NEEDS.get(name, ())))
 
 
 @cache

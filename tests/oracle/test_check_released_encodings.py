@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle.released_code import Released
+from oracle.released_code import Released, is_installed
 from oracle.released_encodings import RELEASED
 
 import ropecli
@@ -23,7 +22,6 @@ SETTINGS = {
     "steepest": "bias_max",
 }
 WITH_SETTINGS = {"t5", "deberta", "alibi"}
-MODULES = {"x-transformers": "x_transformers", "positional-encodings": "positional_encodings"}
 #: Functions that no verdict is given on, and why.
 NOT_CALLED = {
     **dict.fromkeys(
@@ -57,9 +55,7 @@ NOT_CALLED = {
         "a table by distance, and no scores",
     ),
     "Wav2Vec2-BERT _apply_relative_key_position_encoding": "returns queries as well",
-    **dict.fromkeys(
-        ["XLNet rel_shift_bnij", "Parakeet _rel_shift"], "as many columns as queries and keys"
-    ),
+    "XLNet rel_shift_bnij": "takes as many columns as queries and keys",
     "XLNet rel_attn_core": "returns the output of attention",
     "x-transformers CoPE": "takes masked scores",
     **dict.fromkeys(
@@ -68,11 +64,6 @@ NOT_CALLED = {
     ),
 }
 INSTALLED_AT_LEAST = 70  #: Functions that are judged where only the extra `oracles` is installed.
-
-
-def is_installed(entry: Released) -> bool:
-    name = entry.library.rpartition(" ")[0]
-    return importlib.util.find_spec(MODULES.get(name, name.replace("-", "_"))) is not None
 
 
 def verdict_of(entry: Released, folder: Path) -> str:

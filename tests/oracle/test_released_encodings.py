@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from oracle.released_code import is_installed
 from oracle.released_encodings import DOUBLE, RELEASED, Released, fresh
 
 pytestmark = pytest.mark.oracle
@@ -410,10 +410,8 @@ def array(found: Any) -> Array:
 
 def run(each: Released, convention: Mapping[str, Any] | None = None) -> tuple[Array, Array]:
     """Return the values of the library and those of the formula."""
-    library = each.library.split()[0].replace("-", "_")
-    # Those of the extra `oracles` must be there. The others are not imported yet, since the file of
-    # an entry may first have to ask for a framework of Keras.
-    if library not in {"transformers", "x_transformers"} and find_spec(library) is None:
+    # Those of the extra `oracles` must be there.
+    if each.library.split()[0] not in {"transformers", "x-transformers"} and not is_installed(each):
         pytest.skip(f"needs {each.library}")
     function = fresh(each.source, each.function)
     weights = fill(function)
