@@ -277,3 +277,18 @@ def test_identify_says_that_other_numbers_may_be_learned() -> None:
     by_distance = random.standard_normal(23)[np.arange(12) - np.arange(12)[:, None] + 11]
     assert identify_bias(by_distance).said.startswith("a bias by distance that no formula gives")
     assert identify_bias(random.standard_normal((2, 9, 9))).said.startswith("not a bias by dist")
+
+
+def test_code_may_be_named_like_what_it_takes() -> None:
+    def heads(heads: int) -> Any:
+        return slopes(heads)
+
+    def dim(length: int, dim: int, base: float = 10_000.0) -> Any:
+        angle = np.arange(length)[:, None] / base ** (2 * np.arange(dim // 2) / dim)
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)
+
+    assert ropecli.check(heads, encoding="alibi", isolated=False).passed
+    verdict = ropecli.check(dim, encoding="sinusoidal", isolated=False)
+    assert verdict.passed
+    assert verdict.call == "target(length, dim)"
+    assert {check.name for check in verdict.checks if check.passed} > {"formula", "settings"}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ropecli.checks.encoding.asked import Asked, Layout, canonical, layout_of
+from ropecli.checks.encoding.asked import ROLES, Asked, Layout, canonical, layout_of
 from ropecli.checks.encoding.calls import Spelled, calls
 from ropecli.checks.encoding.known import Known
 from ropecli.checks.encoding.reading import Compared, Reading, compare
@@ -20,6 +20,7 @@ from ropecli.checks.implementation.call import (
     Unsupported,
     WrongResult,
 )
+from ropecli.checks.implementation.calling.engine import ALIAS
 from ropecli.checks.implementation.calling.run import Caller
 from ropecli.checks.implementation.convention import Convention
 
@@ -64,6 +65,7 @@ class Evaluator:
     def with_settings(self, more: Mapping[str, Any]) -> Evaluator:
         """Return calls that hand over further arguments by name."""
         name = self.caller.describe().name
+        name = ALIAS if self.spelled.text.startswith(f"{ALIAS}(") else name
         text = Convention(call=self.spelled.text).with_keywords(name, more).call
         return replace(self, spelled=replace(self.spelled, text=text))
 
@@ -164,6 +166,8 @@ def trials(
 ) -> tuple[Trial | None, list[str]]:
     """Return the best explained call, and the errors of those that failed."""
     description = caller.describe()
+    if description.name in {*ROLES, *known.weights, *known.settings}:
+        description = replace(description, name=ALIAS)
     best: Trial | None = None
     errors: list[str] = []
     given = {*asked.settings}

@@ -42,6 +42,7 @@ from ropecli.checks.implementation.calling.vocabulary import Configuration, role
 from ropecli.checks.implementation.convention import ROLES, called_name, parse_call
 
 VECTORS = ("x", "q", "k", "qkv")
+ALIAS = "target"  #: Another name of the implementation in calls, for one that is named like a role.
 COUNTS = ("heads", "key_heads")
 #: What a class is told that belongs to a call: each gets an instance of its own.
 TOLD = (*COUNTS, "axes_dims", "grid")
@@ -150,7 +151,7 @@ class Engine:
         module = sys.modules.get(getattr(self.target, "__module__", None) or "")
         function = self.target.__init__ if inspect.isclass(self.target) else self.target
         around = getattr(inspect.unwrap(function), "__globals__", None) or vars(module or object)
-        both = {self.name: bound(self.target)}
+        both = {ALIAS: bound(self.target), self.name: bound(self.target)}
         if self.other_name:
             both[self.other_name] = self.other
         return {**around, **self._values, **both}
