@@ -250,7 +250,7 @@ def results(folder: Path) -> list[tuple[Any, str]]:
         (ropecli.frequency_table(wide, context_length=100), "Pairs rotate by "),
         (model, "config.json: dim 64, base 500000, yarn factor 4; llama, as "),
         (ropecli.vectors()[0], "default-interleaved: rotation"),
-        (ropecli.info(), "ropecli          "),
+        (ropecli.info(), "ropecli 0."),
         (ropecli.identify(x, rotate(x, rope)), "This is RoPE: "),
         (ropecli.identify_table(np.zeros((3, 4))), "No formula gives these numbers"),
         (ropecli.check(np.ones, encoding="alibi", call="ones(heads)"), "FAIL  "),

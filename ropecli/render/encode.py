@@ -126,6 +126,7 @@ def plan_lines(
     turned = f"{label} turned back" if inverse else label
     into = turned if target is None else f"{turned} into {console.visible(_name(target))}"
     into += f" by {console.visible(model)}" if model is not None else ""
+    into += f" at {console.visible(positions.name)}" if positions is not None else ""
     return [
         f"{into}: {file.shape} {dtype_name(file.dtype)}, {_size(file.nbytes)}",
         f"{along}{shifted}, {heads}",

@@ -5,11 +5,16 @@ from __future__ import annotations
 from ropecli.analyses.info import Info
 from ropecli.render import Table, View
 from ropecli.render.console import Screen
+from ropecli.render.labels import quantity
 
 
 def page(result: Info, _: Screen) -> list[str]:
-    """Return one line a fact."""
-    return [f"{name:<16} {value}" for name, value in _facts(result).items()]
+    """Return what people ask for, then one line a fact."""
+    facts = _facts(result)
+    threads = quantity(result.threads, "thread")
+    kept = f"kernels kept in {result.cache_dir}" if result.cache_dir else "kernels are not kept"
+    answer = f"ropecli {facts['ropecli']}, Python {facts['python']}, {threads}, {kept}"
+    return [answer, "", *(f"{name:<16} {value}" for name, value in facts.items())]
 
 
 def table(result: Info) -> Table:

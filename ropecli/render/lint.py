@@ -37,7 +37,9 @@ def page(result: LintReport, screen: Screen) -> list[str]:
     lines: list[str] = []
     if len(result.files) > 1 and not screen.brief:
         found = [each for file in result.files for each in file.findings]
-        lines = [f"{len(result.files)} files: {count(found)}"]
+        having = [_name(file) for file in result.files if file.findings]
+        where = f" in {having[0]}" if len(having) == 1 else f" in {len(having)} of them"
+        lines = [f"{len(result.files)} files: {count(found)}{where if having else ''}"]
     for file in result.files:
         name = _name(file)
         if screen.brief:

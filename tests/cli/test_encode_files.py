@@ -162,9 +162,9 @@ def test_files_with_names_that_are_no_text() -> None:
     Path(f"p{name}.npy").write_bytes(Path("p.npy").read_bytes())
     words = [f"{name}.npy", "--positions", f"p{name}.npy"]
     out, _ = read_output("encode", *words)
-    assert_spelt_out(out, 4)  # input, positions, and the output before and after
+    assert_spelt_out(out, 5)  # input, positions twice, and the output before and after
     out, _ = read_output("encode", *words, "--check", f"{name}.rope.npy")
-    assert_spelt_out(out, 4)
+    assert_spelt_out(out, 5)
     Path(name).mkdir()
     out, _ = read_output("encode", f"{name}.npy", "a.npy", "-o", name)
     assert_spelt_out(out, 4)

@@ -60,7 +60,7 @@ def test_files_stand_apart_from_both_sides() -> None:
     lines = read_stdout("lint", "sound", "wrong", "sound", "noted", code=1).splitlines()
     heads = [i for i, line in enumerate(lines) if "config.json: " in line and line[0] != " "]
     assert len(heads) == 4
-    assert lines[:2] == ["4 files: 1 error, 1 note", ""]
+    assert lines[:2] == ["4 files: 1 error, 1 note in 2 of them", ""]
     assert heads[0] == 2
     assert all(lines[i - 1] == "" != lines[i - 2] for i in heads[1:])
 
@@ -71,7 +71,9 @@ def test_files_stand_apart_from_both_sides() -> None:
 def test_annotations_of_github() -> None:
     done = run_here("lint", "wrong", "noted", "--github")
     assert done.returncode == 1
-    assert done.stdout.startswith("2 files: 1 error, 1 note\n\nwrong/config.json: 1 error\n")
+    assert done.stdout.startswith(
+        "2 files: 1 error, 1 note in 2 of them\n\nwrong/config.json: 1 error\n"
+    )
     first, second = done.stderr.splitlines()
     assert first.startswith(
         "::error file=wrong/config.json,line=11,col=3,title=R012 attn_factor is not a key of "
@@ -107,7 +109,10 @@ def test_a_folder_stands_for_the_models_in_it() -> None:
         Path(name).rename(Path("more", name))
     Path("more", ".git", "config.json").write_text("{}")
     first, _, second, *_ = read_stdout("lint", "more", code=1).splitlines()
-    assert (first, second) == ("2 files: 1 error", "more/sound/config.json: no findings")
+    assert (first, second) == (
+        "2 files: 1 error in more/wrong/config.json",
+        "more/sound/config.json: no findings",
+    )
     named = read_stdout("lint", "more", "--json", code=1)
     sources = json.loads(named)["parameters"]["sources"]
     assert sources == ["more/sound/config.json", "more/wrong/config.json"]

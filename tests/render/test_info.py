@@ -19,6 +19,7 @@ FOUND = Info(
 
 def test_one_line_a_fact() -> None:
     assert str(FOUND) == (
+        "ropecli 1.2.3, Python 3.99, 2 threads, kernels kept in /home/[me]/cache\n\n"
         "ropecli          1.2.3\n"
         "python           3.99\n"
         "threads          2\n"
