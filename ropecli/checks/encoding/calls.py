@@ -64,7 +64,7 @@ TABLES = {"table", "grid"}
 KEYS_AND_QUERIES = words.QUERIES | words.KEYS
 
 
-def roles(name: str, place: int, known: Known, form: str, annotation: str = "") -> list[str]:
+def roles(name: str, known: Known, form: str) -> list[str]:
     """Return what a parameter may mean where code returns a form, most likely first."""
     word = name.lower().strip("_")
     parts = {word, *word.split("_")}
@@ -115,7 +115,6 @@ def roles(name: str, place: int, known: Known, form: str, annotation: str = "") 
             found += [each for each in meant if each not in found]
     if not found:
         found = [name for name in known.settings if word in (name, f"alibi_{name}")]
-
     return found
 
 
@@ -193,7 +192,7 @@ def _says_nothing(
 ) -> bool:
     """Return True if a required parameter has a name that says nothing."""
     required = [each for each in parameters or () if each.required and each.name not in init]
-    return any(not roles(each.name, 0, known, form, each.annotation) for each in required)
+    return any(not roles(each.name, known, form) for each in required)
 
 
 def _constructions(
@@ -253,8 +252,8 @@ def _choices(
     settings: dict[str, Any] = {}
     rest = {"VAR_POSITIONAL", "VAR_KEYWORD"}
     every = [each for each in parameters or () if each.kind not in rest]
-    for place, each in enumerate(every):
-        meant = roles(each.name, place, known, form, each.annotation)
+    for each in every:
+        meant = roles(each.name, known, form)
         setting = next((role for role in meant if role in known.settings), None)
         if each.name in init:
             choices.append([f"{each.name}={init[each.name]!r}"])

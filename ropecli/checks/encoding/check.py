@@ -122,7 +122,7 @@ def check_encoding(options: Options) -> EncodingVerdict:
             required=required,
             parameters=_parameters(description, known, trial),
             fast=options.fast,
-            dtypes=tuple(arguments.dtypes(options.dtypes) or _dtypes(caller, trial.framework)),
+            dtypes=tuple(arguments.dtypes(options.dtypes) or caller.dtypes(trial.framework)),
         )
         whole = trial.compared.share_right == 1
         judged = laws if whole else [each for each in laws if each is formula]
@@ -219,7 +219,7 @@ def _not_called(description: Description, name: str, errors: Sequence[str]) -> C
     why = f"; the first call: {errors[0]}" if errors else ": names of its parameters say too little"
     return CallError(
         f"no call of {description.name} returns a {forms} of encoding {name}{why}",
-        "give the call with `call`, such as 'f(length, dim)'; docs/commands/check.md has the names",
+        "give the call with `call`, such as 'f(length, dim)'; docs/encodings.md has the names",
         "",
     )
 
@@ -228,15 +228,10 @@ def _parameters(description: Description, known: Known, trial: Trial) -> dict[st
     """Return the optional parameters of the code that are settings of the formula."""
     found: dict[str, str] = {}
     for each in description.parameters or ():
-        for role in roles(each.name, 1, known, trial.asked.form):
+        for role in roles(each.name, known, trial.asked.form):
             if role in known.settings and role not in trial.spelled.names:
                 found.setdefault(role, each.name)
     return found
-
-
-def _dtypes(caller: Any, framework: str) -> tuple[str, ...]:
-    """Return the dtypes of a framework, those that hide least first."""
-    return tuple(caller.dtypes(framework))
 
 
 def _outcomes(law: Any, subject: EncodingSubject) -> tuple[list[Outcome], bool]:

@@ -78,13 +78,12 @@ class EncodingSubject:
         """The call that was explained."""
         return self.trial.asked
 
-    def judge(self, asked: Asked, words: str = "", **how: Any) -> Outcome:
+    def judge(self, asked: Asked, words: str = "") -> Outcome:
         """Return the outcome of a call."""
-        evaluator = how.get("evaluator", self.evaluator)
-        got, asked = evaluator.call(asked, instance=how.get("instance", _instance(asked)))
+        got, asked = self.evaluator.call(asked, instance=_instance(asked))
         compared = compare(got, self.reading, asked)
         if compared.wrong.any():
-            self.failing.append((evaluator.spelled.text, asked, compared))
+            self.failing.append((self.evaluator.spelled.text, asked, compared))
         return outcome(compared, asked, words)
 
 
