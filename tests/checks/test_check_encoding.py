@@ -32,6 +32,7 @@ from hypothesis import strategies as st
 import ropecli
 from ropecli.checks.encoding.check import EncodingVerdict
 from ropecli.checks.encoding.identify import identify_bias, identify_table
+from ropecli.checks.implementation.calling.find import CallError
 from ropecli.errors import ArgumentError
 from ropecli.testing import assert_encoding
 
@@ -292,3 +293,19 @@ def test_code_may_be_named_like_what_it_takes() -> None:
     assert verdict.passed
     assert verdict.call == "target(length, dim)"
     assert {check.name for check in verdict.checks if check.passed} > {"formula", "settings"}
+
+
+def test_a_call_of_parameters_that_say_nothing_needs_to_be_explained() -> None:
+    def right(foo: int) -> Any:
+        return slopes(foo)
+
+    def wrong(foo: int) -> Any:
+        return slopes(foo) + 1
+
+    def nothing() -> Any:
+        return np.zeros((5, 8))
+
+    assert ropecli.check(right, encoding="alibi", isolated=False).passed
+    for code, encoding in ((wrong, "alibi"), (nothing, "sinusoidal")):
+        with pytest.raises(CallError, match=f"no call of {code.__name__} returns"):
+            ropecli.check(code, encoding=encoding, isolated=False)
