@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 pytestmark = pytest.mark.oracle
 
-PAGES = ("index", "theory", "commands/scale", "gallery/index", "api")
+PAGES = ("index", "theory", "commands/scale", "gallery/index", "reference")
 TEX = r"() => document.body.innerText.match(/\$\$|\\[a-zA-Z]{2,}|\{[a-z-]+\}`/)?.[0]"
 #: Names of pictures that have no pixels, and formulas without an extent.
 MISSING = """() => [
