@@ -198,7 +198,12 @@ class _Run:
         from ropecli.analyses.float32_tables import float32_error
         from ropecli.files.encode import copy_notes, default_output, write_rotated
         from ropecli.files.opened import open_rotation
-        from ropecli.render.encode import float32_notes, later_notes, left_out_notes
+        from ropecli.render.encode import (
+            float32_notes,
+            later_notes,
+            left_out_notes,
+            left_over_notes,
+        )
 
         target = default_output(input) if output is None else output
         model = self.rope.model
@@ -208,7 +213,7 @@ class _Run:
         def start(opened: OpenInput) -> None:
             nonlocal notes
             notes = self._notes(opened) + copy_notes(opened, target)
-            self.page.note(*notes)
+            self.page.note(*notes, *left_over_notes(target))
             with _messages_off_stdout(target, quiet=self.page.quiet):
                 self._show_plan(opened, target)
 

@@ -46,9 +46,10 @@ def trace(
       ropecli trace example:phi-4-mini --sequence-length 131072
       ropecli trace config.json -o vectors.safetensors
 
-    Trace which RoPE the layers of a running model really apply. The installed Transformers builds
-    the model of a config.json at small width with random weights. It runs a prefill, chunks and
-    single steps with a cache. Exit code 1 if a layer differs from what the file says.
+    Trace which RoPE the layers of a running model really apply. The installed Transformers (pip
+    install torch transformers) builds the model of a config.json at small width with random
+    weights. It runs a prefill, chunks and single steps with a cache. Exit code 1 if a layer differs
+    from what the file says.
     """
     from ropecli.checks.trace import trace as run
     from ropecli.cli.progress import progress_line

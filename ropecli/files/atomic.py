@@ -53,6 +53,19 @@ def part_of(path: Path) -> Path:
 # Files.
 
 
+def left_over(target: Target) -> int | None:
+    """Return the bytes of a part that an earlier run left when it was killed, None without one."""
+    part = part_of(resolve_target(target))
+    if not part.is_file() or part.is_symlink():
+        return None
+    with part.open("rb") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:  # it is being written, and the writer says so
+            return None
+        return os.fstat(opened.fileno()).st_size
+
+
 @contextlib.contextmanager
 def replacing(target: Target, *, force: bool = False) -> Iterator[BinaryIO]:
     """Yield a file that gets the target's name if the block ends without an exception."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -95,12 +96,13 @@ def verdict(result: Construct) -> str:
             "another score is as large as the largest, to the rounding of angles: no length of "
             "the vectors tells the two distances apart"
         )
+    length = f"{math.sqrt(max(norms)):.3g}"
     attention = f"{100 * min(head.attention for head in result.heads):.4g} %"
     if len(norms) == 1:
         chosen = f"{attention} of its attention at the chosen distance"
-        return f"a query with |q|^2 = {norms[0]:.3g} puts {chosen}"
+        return f"a query with |q| = {length} (|q|^2 = {norms[0]:.3g}) puts {chosen}"
     chosen = f"{attention} of their attention at the distances of their heads"
-    return f"queries with |q|^2 up to {max(norms):.3g} put {chosen}"
+    return f"queries with |q| up to {length} (|q|^2 = {max(norms):.3g}) put {chosen}"
 
 
 def _meaning(result: Construct) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,12 +60,20 @@ def _headline(result: Difference) -> str:
     known = [position for position in first if position is not None]
     names = {field.name for layer in differing for field in layer.fields}
     if known:
-        shown = ", ".join(name for name in OF_PHASES if name in names)
+        shown = ", ".join(_both_values(differing, name) for name in OF_PHASES if name in names)
         where = f" in {shown}" if shown else ""
         apart = f"more than 1 radian from position {min(known):,} on"
         return f"Different{where}: the phases differ by {apart}."
     causes = dict.fromkeys(f.name for layer in differing for f in layer.fields if f.matters)
     return f"Different: the phases agree, but not: {', '.join(causes)}."
+
+
+def _both_values(layers: Sequence[LayerDifference], name: str) -> str:
+    """Return a field with its values in all layers, of one model against the other."""
+    fields = [field for layer in layers for field in layer.fields if field.name == name]
+    ours = " and ".join(dict.fromkeys(_value(field, field.a) for field in fields))
+    theirs = " and ".join(dict.fromkeys(_value(field, field.b) for field in fields))
+    return f"{name} ({ours} against {theirs})"
 
 
 def _layer(layer: LayerDifference, screen: Screen, *, titled: bool) -> list[str]:

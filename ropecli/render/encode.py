@@ -10,6 +10,7 @@ from typing import Any
 from ropecli.arrays import dtype_name
 from ropecli.errors import RopecliError
 from ropecli.files.array_axes import Axes
+from ropecli.files.atomic import left_over
 from ropecli.files.dry_run import DryRun, PlannedFile
 from ropecli.files.encoded import Encoded, EncodedArray, EncodedFiles, Failure
 from ropecli.files.formats.stored import short
@@ -167,6 +168,14 @@ def left_out_notes(result: Encoded) -> list[str]:
         f"{quantity(count, 'other tensor')} of {result.input} "
         f"{'are' if count != 1 else 'is'} not in {_name(result.output)}, which is of another format"
     ]
+
+
+def left_over_notes(output: Path) -> list[str]:
+    """Return a note on what a run left that was killed: the next one begins again."""
+    size = left_over(output)
+    if size is None:
+        return []
+    return [f"a run that was killed left {_size(size)} of {output.name}: it is written again"]
 
 
 def _name(output: Path) -> str:

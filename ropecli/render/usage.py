@@ -96,7 +96,8 @@ def _answer(result: Usage) -> str:
     span = f"{few:,}" if few == most else f"{few:,} to {most:,}"
     return (
         f"{span} of {count:,} pairs hold half of |q||k| in a head; the largest share is "
-        f"{share[layer, head, pair]:.1%} of pair {pair:,}, in layer {result.layers[layer]:,}, "
+        f"{share[layer, head, pair]:.1%} of pair {pair:,} (wavelength "
+        f"{result.rope.wavelength[pair]:,.4g}), in layer {result.layers[layer]:,}, "
         f"head {head:,}."
     ).replace("%", " %")
 

@@ -20,9 +20,11 @@ def page(result: VectorFolder, screen: Screen) -> list[str]:
     if screen.brief:
         return []
     given = _given(result)
+    one = len(given) == 1
+    cases = f"golden vectors, {_encoding(given[0])}" if one else quantity(len(result.cases), "case")
     lines = [
-        f"{visible(str(result.output))}: {quantity(len(result.cases), 'case')} in "
-        f"{len(result.files)} files, {result.bytes / 1000:,.0f} kB, seed {result.seed}",
+        f"{visible(str(result.output))} written: {cases}, {len(result.files)} files, "
+        f"{result.bytes / 1000:,.0f} kB, seed {result.seed}",
         "",
     ]
     for case in given:
@@ -31,6 +33,20 @@ def page(result: VectorFolder, screen: Screen) -> list[str]:
         count = len(result.cases)
         lines += [f"  {count} rotations: every rope type in both layouts, and conventions", ""]
     return [*lines, f"How to read and compare them: {README}    the list of them: {MANIFEST}"]
+
+
+def _encoding(case: Case) -> str:
+    """Return what the queries and keys of a case are rotated by."""
+    said = case.facts["parameters"]
+    base = said.get("rope_theta")
+    return ", ".join(
+        (
+            f"head dim {said['head_dim']}",
+            said["layout"],
+            said["rope_type"],
+            *(() if base is None else (f"base {base:g}",)),
+        )
+    )
 
 
 def _shapes(case: Case) -> list[str]:

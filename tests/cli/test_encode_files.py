@@ -244,3 +244,12 @@ def test_the_command_that_is_proposed_has_the_options_it_needs() -> None:
     words = ["r.bin", "--shape", "4,8", "--dtype", "float32"]
     out, _ = read_output("encode", *words, "--check", "r.bin", code=1)
     assert "identify" not in out, "which reads no file without a header"
+
+
+def test_what_a_killed_run_left_is_named(here: Path) -> None:
+    (here / ".a.rope.npy.ropecli-part").write_bytes(bytes(100))
+    _, err = read_output("encode", "a.npy")
+    said = "a run that was killed left 100 bytes of a.rope.npy: it is written again"
+    assert err == f"note: {said}\n"
+    _, err = read_output("encode", "a.npy", "--force")
+    assert err == ""

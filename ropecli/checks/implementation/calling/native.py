@@ -45,6 +45,10 @@ COMPILERS = {
     ".rs": "rustc -O --crate-type cdylib -o {stem}.so {file}",
     ".zig": "zig build-lib -dynamic -OReleaseFast -femit-bin={stem}.so {file}",
 }
+PROTOTYPE = (
+    "int {}(const float *x, float *out, const int64_t *positions, "
+    "int64_t batch, int64_t heads, int64_t length, int64_t head_dim), which returns 0"
+)
 INTERPRETERS = {**dict.fromkeys((".js", ".mjs", ".ts"), "node"), ".jl": "julia", ".lua": "lua"}
 ONNX = ".onnx"
 #: NumPy's names of the types of ONNX whose names differ.
@@ -63,8 +67,7 @@ def refuse_source(target: str) -> None:
         symbol = symbol or "rope_f32"
         raise ArgumentError(
             f"{path} is source, expected a library: {compile}",
-            f"then check ./{Path(path).stem}.so:{symbol}, a C function of the prototype in "
-            "docs/commands/check.md",
+            f"then check ./{Path(path).stem}.so:{symbol}, {PROTOTYPE.format(symbol)}",
         )
     if suffix in INTERPRETERS:
         raise ArgumentError(
