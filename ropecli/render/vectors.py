@@ -20,8 +20,7 @@ def page(result: VectorFolder, screen: Screen) -> list[str]:
     if screen.brief:
         return []
     given = _given(result)
-    one = len(given) == 1
-    cases = f"golden vectors, {_encoding(given[0])}" if one else quantity(len(result.cases), "case")
+    cases = _encoding(given[0]) if len(given) == 1 else quantity(len(result.cases), "case")
     lines = [
         f"{visible(str(result.output))} written: {cases}, {len(result.files)} files, "
         f"{result.bytes / 1000:,.0f} kB, seed {result.seed}",
