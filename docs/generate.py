@@ -33,7 +33,7 @@ from ropecli.checks.encoding.known import KNOWN
 from ropecli.checks.encoding.laws import LAWS as ENCODING_LAWS
 from ropecli.checks.implementation.convention import FREQS, ROLES
 from ropecli.checks.rotation_laws import LAWS
-from ropecli.cli.app import EXIT_BUG, EXIT_INTERRUPTED, build, run
+from ropecli.cli.app import EXIT_BUG, build, run
 from ropecli.encodings import ENCODINGS, encoding
 from ropecli.errors import RopecliError
 from ropecli.models.diff import diff
@@ -160,7 +160,7 @@ def exits(command: str) -> str:
             "wrong usage, or a file that can't be read or written",
         ),
         (str(EXIT_BUG), "a bug in ropecli; `ROPECLI_DEBUG=1` shows the traceback"),
-        (str(EXIT_INTERRUPTED), "interrupted"),
+        ("129, 130, 143", "ended by SIGHUP, Ctrl-C or SIGTERM"),
     ]
     return _table(("exit code", "meaning"), rows)
 

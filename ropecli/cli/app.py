@@ -24,8 +24,8 @@ import typer
 from typer.main import get_command
 
 from ropecli._version import __version__
+from ropecli.cli import interrupts
 from ropecli.cli.command import GroupedCommands, SectionedCommand
-from ropecli.cli.interrupts import EXIT_INTERRUPTED, was_interrupted
 from ropecli.cli.parameters import OPTION_OF
 from ropecli.cli.project import defaults
 from ropecli.errors import ArgumentError, RopecliError
@@ -100,7 +100,8 @@ Options of a command:  ropecli help COMMAND
 Documentation:         docs/index.md in the source tree, a page per command
 Exit codes:            0 fine; 1 a check failed or a finding is an error;
                        2 wrong usage or a file that can't be read;
-                       101 a bug in ropecli; 130 interrupted
+                       101 a bug in ropecli; 130, 143, 129 ended by Ctrl-C,
+                       SIGTERM or SIGHUP
 Environment:           NO_COLOR, FORCE_COLOR, COLUMNS; NUMBA_NUM_THREADS;
                        NUMBA_CACHE_DIR for compiled kernels;
                        ROPECLI_DEBUG=1 for the traceback of a bug
@@ -166,7 +167,7 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run a command line and exit with its code: 0, 1, 2, 101 or 130."""
+    """Run a command line and exit with its code: 0, 1, 2, 101, 129, 130 or 143."""
     if "_ROPECLI_COMPLETE" in os.environ:  # the shell asks for completions
         build()(prog_name="ropecli")
     if isinstance(sys.stdout, io.TextIOWrapper):  # with escapes for what it can't show
@@ -186,12 +187,12 @@ def run(arguments: list[str]) -> int:
     except RopecliError as error:
         return _refuse(error.spell(partial(option_of, arguments[0])), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _refuse("interrupted", EXIT_INTERRUPTED)
+        return _refuse(*interrupts.end())
     except BrokenPipeError:
         pass  # the reader has gone, as with `| head`: not an error
     except Exception as error:
-        if was_interrupted():  # by an exception that an import or a callback made of it
-            return _refuse("interrupted", EXIT_INTERRUPTED)
+        if interrupts.was_interrupted():  # by an exception that an import or a callback made of it
+            return _refuse(*interrupts.end())
         return _explain(error)
     finally:
         _discard_unwritten()

@@ -1,20 +1,29 @@
-"""Ctrl-C at any moment of a real process: one line and exit code 130."""
+"""Signals at any moment of a real process: one line, exit code 130, 143 or 129, and no file."""
 
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
+from files.folders import names
 from helpers import ROOT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"}
 INTERRUPTED = (130, "error: interrupted\n")
+ENDS = {
+    signal.SIGINT: INTERRUPTED,
+    signal.SIGTERM: (143, "error: terminated\n"),
+    signal.SIGHUP: (129, "error: the terminal was closed\n"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +162,69 @@ call = Deleted  # which is gone at once
 @pytest.mark.parametrize("setup", [COMPILER, DELETED], ids=["callback", "__del__"])
 def test_where_python_would_print_an_exception_and_go_on(setup: str) -> None:
     assert finish(start("-c", IN_C.replace("{setup}", setup))) == INTERRUPTED
+
+
+ENCODE = """
+import os, signal, sys
+from ropecli.files import encode
+from ropecli.files.formats import flat
+write, count = os.pwrite, 0
+def pwrite(*words):
+    global count
+    count += 1
+    if count == {block}:
+        assert os.path.exists(".y.npy.ropecli-part")
+        os.kill(os.getpid(), {number})
+    return write(*words)
+os.pwrite = pwrite
+sys.argv = ["ropecli", "encode", "x.npy", "-o", "y.npy", "-q"]
+from ropecli.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_run_that_is_ended_leaves_no_file(number: signal.Signals, here: Path) -> None:
+    np.save("x.npy", np.zeros((1 << 18, 32), "f4"))
+    for block in (1, 2):
+        code = ENCODE.format(block=block, number=int(number))
+        assert finish(start("-c", code)) == ENDS[number]
+        assert names(here) == ["x.npy"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_while_a_module_is_imported(number: signal.Signals) -> None:
+    code = INTERRUPT_ON_IMPORT.format(module="typer", error="ImportError('broken')")
+    assert finish(start("-c", code.replace("SIGINT", number.name))) == ENDS[number]
+
+
+@pytest.mark.slow
+def test_signals_at_many_moments_leave_no_file(here: Path) -> None:
+    np.save("x.npy", np.zeros((1 << 21, 32), "f4"))
+    words = ("encode", "x.npy", "-o", "y.npy", "-q")
+    whole = min(timed_encode(*words) for _ in range(2))
+    draw, ended = random.Random(0), 0
+    for number in [*ENDS] * 10:
+        process = start("-m", "ropecli", *words)
+        time.sleep(draw.uniform(0.1, 1) * whole)
+        process.send_signal(number)
+        end = finish(process)
+        if end == (0, ""):
+            assert names(here) == ["x.npy", "y.npy"]
+            (here / "y.npy").unlink()
+            continue
+        # Before the first line of `main` the signal ends the interpreter, or Python reports it.
+        assert end in (ENDS[number], (-number, "")) or is_before_our_code(*end)
+        assert names(here) == ["x.npy"]
+        ended += end == ENDS[number]
+    assert ended >= 15
+
+
+def timed_encode(*words: str) -> float:
+    """Return the seconds of a run, whose output is removed."""
+    seconds = duration(*words)
+    Path("y.npy").unlink()
+    return seconds
 
 
 def test_while_python_ends() -> None:
