@@ -31,8 +31,9 @@ def main() -> NoReturn:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     gc.set_threshold(_COLLECTION_THRESHOLD)
-    from ropecli.cli import app
+    from ropecli.cli import app, working_folder
 
+    working_folder.ignore_settings()
     with interrupts.raised_as_exceptions():
         app.main()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import logging
 import math
 import os
 import re
@@ -15,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from html import escape
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,6 +26,7 @@ from platformdirs import user_cache_path
 from ropecli._version import __version__
 from ropecli.errors import ArgumentError
 from ropecli.numbers import positive
+from ropecli.regular import regular_file
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -108,7 +111,7 @@ def style() -> Iterator[None]:
     What a matplotlibrc of the user sets is left out: a figure looks the same everywhere.
     """
     import matplotlib as mpl
-    from matplotlib.style import available, use
+    from matplotlib.style import use
 
     with mpl.rc_context(), warnings.catch_warnings():
         # A file's name may have letters that the font lacks; they become boxes.
@@ -117,15 +120,51 @@ def style() -> Iterator[None]:
         mpl.rcParams.update(STYLE | {"font.size": SIZES[bool(_width(NARROW) >= NARROW)]})
         chosen = _LOOK.get().style
         if chosen is not None:
-            try:
-                use(chosen)
-            except OSError:
-                names = ", ".join(name for name in available if not name.startswith("_"))
-                raise ArgumentError(
-                    f"style must be a .mplstyle file or one of {names}, got {chosen!r}"
-                ) from None
+            warnings.filterwarnings("ignore", message="Style includes a parameter")
+            use(_known_style(chosen))
         mpl.rcParams.update(FIXED)
         yield
+
+
+def _known_style(name: str) -> Any:
+    """Return a style that Matplotlib's `use` takes: a name, or what a regular file sets.
+
+    Left to itself it fetches what an address names, imports packages, and waits for pipes.
+    """
+    from matplotlib import rc_params_from_file
+    from matplotlib.style import available
+
+    if name in (*available, "default"):
+        return name
+    path = Path(name)
+    if not path.exists():
+        names = ", ".join(each for each in available if not each.startswith("_"))
+        raise ArgumentError(f"style must be a .mplstyle file or one of {names}, got {name!r}")
+    with regular_file(path, "a .mplstyle file"), _logged("matplotlib") as said:
+        try:
+            settings = rc_params_from_file(path, fail_on_error=True, use_default_template=False)
+        except (OSError, ValueError) as error:
+            said.append(str(error))
+    if said:
+        problem = " ".join(said[0].partition("\nYou probably")[0].split())
+        raise ArgumentError(f"{name} is no style of Matplotlib: {problem}")
+    return settings
+
+
+@contextlib.contextmanager
+def _logged(name: str) -> Iterator[list[str]]:
+    """Yield a list that gets the messages of a library, which are not printed."""
+    said: list[str] = []
+    logger = logging.getLogger(name)
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    printed, logger.propagate = logger.propagate, False
+    try:
+        yield said
+    finally:
+        logger.propagate = printed
+        logger.removeHandler(handler)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -469,9 +508,10 @@ def colour(index: int) -> str:
     if _LOOK.get().style is None:
         return COLOURS[index % len(COLOURS)]
     import matplotlib as mpl
+    from matplotlib.colors import to_hex
 
     colours = mpl.rcParams["axes.prop_cycle"].by_key().get("color", COLOURS)
-    return str(colours[index % len(colours)])
+    return to_hex(colours[index % len(colours)])
 
 
 def ink() -> str:

@@ -17,6 +17,7 @@ import pytest
 from helpers import run_python, slow
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.style import available
 from pictures import assert_legible
 
 import ropecli
@@ -219,6 +220,12 @@ def test_all_colours_are_those_of_the_style(name: str, tmp_path: Path) -> None:
     drawn = {to_hex(each) for each in colours}
     assert drawn
     assert drawn <= {"#00ff00", "#ff00ff"}
+
+
+def test_every_style_that_matplotlib_names_can_draw() -> None:
+    for name in (*available, "default"):
+        with Look(style=name).apply():
+            assert COLOURED["frequencies"]().axes
 
 
 @pytest.mark.slow
