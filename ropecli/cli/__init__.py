@@ -31,9 +31,11 @@ def main() -> NoReturn:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     gc.set_threshold(_COLLECTION_THRESHOLD)
+    from ropecli import reads
     from ropecli.cli import app, working_folder
 
     working_folder.ignore_settings()
+    reads.note_what_is_read()
     with interrupts.raised_as_exceptions():
         app.main()
 

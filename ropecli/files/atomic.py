@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ropecli.errors import FileError
+from ropecli.reads import was_read
 
 Target = str | os.PathLike[str]
 ForeignFiles = Callable[[Path], Iterator[str]]
@@ -98,7 +99,7 @@ def check_target(target: Target, *, force: bool = False, sources: Iterable[Targe
         path = resolve_target(target)
         for source in sources:
             if _is_same(path, source) or _is_same(part_of(path), source):
-                raise FileError(f"input and output are the same file: {os.fspath(source)}")
+                raise _same_file(os.fspath(source))
         _permissions(path, force=force)
 
 
@@ -117,6 +118,8 @@ def _permissions(path: Path, *, force: bool) -> int | None:
             part_of(path).unlink()
     if not force:
         raise _exists(path)
+    if (name := was_read(path)) is not None:
+        raise _same_file(name)
     return stat.S_IMODE(mode)
 
 
@@ -398,6 +401,10 @@ def _translate_errors(target: Target) -> Iterator[None]:
         known = {None, name, os.path.realpath(name)}
         place = "" if error.filename in known else f" ({error.filename})"
         raise FileError(f"cannot write {name}: {error.strerror or error}{place}") from None
+
+
+def _same_file(name: str) -> FileError:
+    return FileError(f"input and output are the same file: {name}")
 
 
 def _exists(path: Path) -> FileError:
