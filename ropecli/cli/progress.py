@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+LONG = 10.0  #: Seconds after which a log gets a line.
+
 
 def is_watched() -> bool:
     """Return whether stderr is a terminal."""
@@ -46,9 +48,13 @@ def progress_bar(
 def progress_line(
     name: str, *, wanted: bool, after: float = 0.0
 ) -> Iterator[Callable[[str], None] | None]:
-    """Give a function of what is being done, in words; None without a terminal."""
-    if not wanted or not is_watched():
+    """Give a function of what is being done, in words, which a log gets once, after a while."""
+    if not wanted:
         yield None
+        return
+    if not is_watched():
+        with _said_once(name) as say:
+            yield say
         return
     from rich.progress import TextColumn, TimeElapsedColumn
 
@@ -61,6 +67,32 @@ def progress_line(
     )
     with _shown(columns, name, after) as (line, task):
         yield lambda words: line.update(task, doing=visible(words))
+
+
+@contextlib.contextmanager
+def _said_once(name: str) -> Iterator[Callable[[str], None]]:
+    """Give a function of what is being done, which is printed if the work takes long."""
+    from ropecli.render.console import visible
+
+    doing = ""
+
+    def remember(words: str) -> None:
+        nonlocal doing
+        doing = words
+
+    def say() -> None:
+        text = f"note: {visible(name)}: {visible(doing or 'starting')}, for {LONG:g} s so far\n"
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+    timer = threading.Timer(LONG, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield remember
+    finally:
+        timer.cancel()
 
 
 @contextlib.contextmanager

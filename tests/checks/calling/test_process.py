@@ -456,6 +456,19 @@ def test_calls_that_hang_are_named_where_no_further_one_is_made(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_a_function_that_never_returns_costs_few_timeouts(tmp_path: Path) -> None:
+    file, calls = tmp_path / "never.py", tmp_path / "calls"
+    file.write_text(
+        "def never(x, positions):\n"
+        f"    open({str(calls)!r}, 'a').write('.')\n"
+        "    while True:\n        pass\n"
+    )
+    with pytest.raises(CallError, match=r"did not return within 0.5 s"):
+        ropecli.check(f"{file}:never", timeout=0.5, head_dim=64)
+    assert 1 <= len(calls.read_text()) <= run.PATIENCE
+
+
+@pytest.mark.slow
 def test_a_worker_ends_although_a_process_was_forked_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "late.py").write_text(
         f"{TURN}\ndef late(x, positions):\n"

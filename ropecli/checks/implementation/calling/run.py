@@ -120,6 +120,7 @@ class Caller:
         self._hung: set[tuple[str, tuple[Any, ...]]] = set()  # calls that hung, and their shapes
         self._not_loaded: Died | None = None
         self._searching = True
+        self._returned = False  # whether a call has
 
     def send(self, here: Here) -> None:
         """Pickle an object for another process; call it in this one if it can't be."""
@@ -146,7 +147,7 @@ class Caller:
         if self._not_loaded is not None:
             raise Died(str(self._not_loaded))
         many = self._in_a_row.total() >= MOST_SHAPES * MOST_DEATHS
-        patience = PATIENCE * (2 if self._searching else 1)
+        patience = PATIENCE * (2 if self._searching and self._returned else 1)
         self._refuse_if(many or self._lost >= patience * self._timeout)
         self._numbers.clear()
         self._process = Process(self._printed)
@@ -235,6 +236,7 @@ class Caller:
                 self._hung |= {way} if isinstance(error, _Hung) else set()
         else:
             self._in_a_row.clear()
+            self._returned = True
         if self.listener is not None:
             self.listener(number, self._setups[number], call, answer)
         if isinstance(answer, ImplementationError):
@@ -255,6 +257,7 @@ class Caller:
             self.deaths.append(Died(f"{error} in a call of {asked}"))
             raise self.deaths[-1] from None
         self._in_a_row.clear()
+        self._returned = True
         return answer
 
     def drop(self, number: int) -> None:

@@ -1,0 +1,30 @@
+"""Progress of long work, where nobody watches a terminal: a line in the log."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ropecli.cli import progress
+
+
+def test_a_log_gets_one_line_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LONG", 0.1)
+    with progress.progress_line("mine.py:rope", wanted=True) as report:
+        assert report is not None
+        report("searching how to call it, 3 calls")
+        time.sleep(0.4)
+    said = "note: mine.py:rope: searching how to call it, 3 calls, for 0.1 s so far\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_log_gets_no_line_of_short_or_quiet_work(
+    wanted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress.progress_line("mine.py:rope", wanted=wanted) as report:
+        assert (report is not None) == wanted
+    assert capsys.readouterr().err == ""
