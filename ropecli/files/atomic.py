@@ -72,17 +72,19 @@ def replacing(target: Target, *, force: bool = False) -> Iterator[BinaryIO]:
     """Yield a file that gets the target's name if the block ends without an exception."""
     with _translate_errors(target):
         path = resolve_target(target)
-        mode = _permissions(path, force=force)
+        replaced = _replaced(path, force=force)
         with _locked_part(part_of(path)) as fd:
-            if mode is not None:
+            if replaced is not None:
+                with contextlib.suppress(OSError):  # only root may give a file to somebody else
+                    os.fchown(fd, replaced.st_uid, replaced.st_gid)
                 # Formats open the part again, even where the target may not be written.
-                os.fchmod(fd, mode | stat.S_IRUSR | stat.S_IWUSR)
+                os.fchmod(fd, stat.S_IMODE(replaced.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
             stream = os.fdopen(fd, "wb", closefd=False)
             try:
                 yield stream
                 stream.flush()
-                if mode is not None:
-                    os.fchmod(fd, mode)
+                if replaced is not None:
+                    os.fchmod(fd, stat.S_IMODE(replaced.st_mode))
                 os.fsync(fd)
                 _check_ours(part_of(path), fd)
                 _publish_file(path, force=force)
@@ -100,18 +102,18 @@ def check_target(target: Target, *, force: bool = False, sources: Iterable[Targe
         for source in sources:
             if _is_same(path, source) or _is_same(part_of(path), source):
                 raise _same_file(os.fspath(source))
-        _permissions(path, force=force)
+        _replaced(path, force=force)
 
 
-def _permissions(path: Path, *, force: bool) -> int | None:
-    """Return the permissions of the file to be replaced, None where there is none yet."""
+def _replaced(path: Path, *, force: bool) -> os.stat_result | None:
+    """Return what is known of the file to be replaced, None where there is none yet."""
     try:
-        mode = path.lstat().st_mode
+        found = path.lstat()
     except FileNotFoundError:
         _check_parent(path)
         return None
-    if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise FileError(f"cannot write {path}: it is {what}")
     if _is_same(part_of(path), path):  # a process was killed while it published the file
         with contextlib.suppress(OSError):
@@ -120,7 +122,7 @@ def _permissions(path: Path, *, force: bool) -> int | None:
         raise _exists(path)
     if (name := was_read(path)) is not None:
         raise _same_file(name)
-    return stat.S_IMODE(mode)
+    return found
 
 
 def _publish_file(path: Path, *, force: bool) -> None:

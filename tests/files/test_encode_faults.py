@@ -191,6 +191,17 @@ def test_permissions(open_to_all: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert names(here) == ["closed", "x.npy", "y.npy"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to somebody else")
+def test_root_leaves_a_file_to_its_owner(here: Path) -> None:
+    (here / "y.npy").write_bytes(b"old")
+    os.chown(here / "y.npy", 1234, 5678)
+    os.link(here / "y.npy", here / "hard.npy")
+    assert run(["encode", "x.npy", "-o", "y.npy", "--force"]) == 0
+    found = (here / "y.npy").stat()
+    assert (found.st_uid, found.st_gid) == (1234, 5678)
+    assert (here / "hard.npy").read_bytes() == b"old"
+
+
 def test_links_as_targets(here: Path) -> None:
     whole, before = expected_files(here), contents(here / "x.npy")
     (here / "far").mkdir()
