@@ -216,7 +216,7 @@ class RopeOptions:
         least=0.01,
     )
     memory: float | None = _option(
-        "Memory that the process of the code may use. [default: half of the machine's]",
+        "Memory that the process of the code may use, on Linux. [default: half of the machine's]",
         heading=JUDGED,
         metavar="GB",
         kind=float,
