@@ -1,4 +1,4 @@
-"""Regular files: those that a pattern names, opening them, and reading them a piece at a time."""
+"""Regular files: those that a pattern names, opening them, reading and writing them in pieces."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from ropecli.errors import FileError
 
@@ -15,6 +16,11 @@ from ropecli.errors import FileError
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 COPY_BYTES = 1 << 22  #: Bytes copied at once.
+
+#: Bytes written at once. For a longer write, ext4 looks for larger runs of free memory, which takes
+#: the system longer than the calls that it saves: 1.1 to 9 times as long at 1 to 16 MiB, depending
+#: on the free memory. From 64 to 512 KiB it makes no difference.
+WRITE_BYTES = 1 << 18
 
 
 def expand_pattern(name: str) -> list[str]:
@@ -81,6 +87,21 @@ def read_pieces(path: Path, fd: int, begin: int, end: int) -> Iterator[tuple[int
     """Yield bytes of an open file a piece at a time, each with its place."""
     for place in range(begin, end, COPY_BYTES):
         yield place, read_bytes(path, fd, place, min(COPY_BYTES, end - place))
+
+
+def write_at(fd: int, place: int, data: memoryview | bytes) -> None:
+    """Write bytes to a place of an open file."""
+    rest = memoryview(data)
+    while rest:
+        count = os.pwrite(fd, rest[:WRITE_BYTES], place)
+        rest, place = rest[count:], place + count
+
+
+def write_stream(stream: IO[bytes], data: memoryview | bytes) -> None:
+    """Write bytes to a buffered stream, which takes all that it is given."""
+    rest = memoryview(data)
+    for begin in range(0, len(rest), WRITE_BYTES):
+        stream.write(rest[begin : begin + WRITE_BYTES])
 
 
 @contextlib.contextmanager

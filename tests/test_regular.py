@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,15 @@ from typing import Any
 import pytest
 
 from ropecli import FileError
-from ropecli.regular import expand_pattern, open_regular, read_bytes, read_into, regular_file
+from ropecli.regular import (
+    WRITE_BYTES,
+    expand_pattern,
+    open_regular,
+    read_bytes,
+    read_into,
+    regular_file,
+    write_stream,
+)
 
 INTO = memoryview(bytearray(9))
 
@@ -98,3 +107,22 @@ def test_errors_of_the_disk_are_reported(tmp_path: Path, monkeypatch: pytest.Mon
             with pytest.raises(FileError) as caught:
                 read()
             assert str(caught.value) == f"cannot read {path}: Input/output error"
+
+
+@pytest.mark.parametrize("length", [0, 1, WRITE_BYTES, 3 * WRITE_BYTES + 7])
+def test_a_stream_gets_all_bytes_in_pieces(length: int) -> None:
+    pieces: list[bytes] = []
+
+    class Disk(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any, /) -> int:
+            pieces.append(bytes(data[:100_003]))
+            assert len(data) <= WRITE_BYTES
+            return len(pieces[-1])
+
+    content = os.urandom(length)
+    with io.BufferedWriter(Disk()) as stream:
+        write_stream(stream, content)
+    assert b"".join(pieces) == content

@@ -78,6 +78,7 @@ def expected_score(
     """
     last = between("max_distance", max_distance, 1, FURTHEST)
     tied = replace(encoding, weights={**encoding.weights, "key": encoding.weights["query"]})
+    tied = tied.for_many_tokens()
     tokens = np.random.default_rng(seed).standard_normal((SAMPLES, encoding.sizes.model_dim))
     total = np.zeros(last + 1)
     # All copies at once could fill the memory; only some encodings need them together.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -59,6 +59,9 @@ class Encoding(ABC):
 
     sizes: Sizes  #: Sizes of tokens and heads.
     weights: Mapping[str, Array] = field(repr=False)  #: Names and shapes are those of `shapes`.
+    _kept: dict[str, tuple[bytes, Array]] | None = field(  #: Arrays that tokens share, by name.
+        init=False, repr=False, default=None
+    )
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:
@@ -86,6 +89,24 @@ class Encoding(ABC):
     def saturation_position(self) -> float:
         """Position beyond which the encoding treats all distances alike."""
         return 0.0
+
+    def for_many_tokens(self) -> Self:
+        """Return a copy that computes once what tokens at the same positions share.
+
+        Its weights must stay as they are.
+        """
+        copy = replace(self)
+        object.__setattr__(copy, "_kept", {})
+        return copy
+
+    def _shared(self, name: str, positions: Array, compute: Callable[[], Array]) -> Array:
+        """Return what weights and positions determine; a copy for many tokens keeps the last."""
+        if self._kept is None:
+            return compute()
+        key = positions.tobytes()
+        if name not in self._kept or self._kept[name][0] != key:
+            self._kept[name] = key, compute()
+        return self._kept[name][1]
 
     @abstractmethod
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
@@ -235,8 +256,9 @@ class Additive(Encoding):
         return super().output(attention, x, query_positions, key_positions)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
-        q = self._queries(x_query + self._codes("query_positions", m))
-        return self._dots(q, x_key + self._codes("key_positions", n)) * self._scale
+        at_query = self._shared("query", m, lambda: self._codes("query_positions", m))
+        at_key = self._shared("key", n, lambda: self._codes("key_positions", n))
+        return self._dots(self._queries(x_query + at_query), x_key + at_key) * self._scale
 
 
 def _project(x: Array, weight: Array) -> Array:

@@ -231,10 +231,18 @@ def _rotate_and_grow(
         # (batch, 1, sequence, 1, pairs), against x (batch, outer, sequence, inner, ...)
         stretch = np.exp(positions[:, None, :, None, None] * growth)
         written = rope.pairs_in if inverse else rope.pairs_out
-        for column in written.T:
+        for column in map(_as_slice, written.T):
             rotated[..., column] *= stretch
             out[..., column] = rotated[..., column].astype(x.dtype)
     _copy_rest(x, out, rope)
+
+
+def _as_slice(column: NDArray[np.int64]) -> slice | NDArray[np.int64]:
+    """Return evenly spaced coordinates as a slice, which NumPy reads and writes faster."""
+    steps = set(np.diff(column).tolist())
+    if len(steps) != 1 or (step := steps.pop()) < 1:
+        return column
+    return slice(int(column[0]), int(column[-1]) + 1, step)
 
 
 def _kernel(

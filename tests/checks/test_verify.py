@@ -12,6 +12,7 @@ from ropecli import ArgumentError, ArgumentTypeError, Rotary, rotate, verify
 from ropecli.checks.law import Check
 from ropecli.checks.rotation_laws import LAWS
 from ropecli.checks.verify import join
+from ropecli.rotary.apply import SMALL
 
 ROPES = {
     "two coordinates": Rotary(head_dim=2),
@@ -48,6 +49,40 @@ def test_at_other_positions_and_seeds(seed: int, max_position: int) -> None:
     result = verify(Rotary(head_dim=8), dtype="float32", seed=seed, max_position=max_position)
     assert result.passed
     assert (result.seed, result.max_position) == (seed, max_position)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_half_precision_is_rotated_on_one_thread(
+    layout: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rope, sizes = Rotary(head_dim=64, layout=layout), dict[str, list[int]]()
+
+    def record(x: Any, *arguments: Any) -> Any:
+        sizes.setdefault(x.dtype.name, []).append(x.size)
+        return rotate(x, *arguments)
+
+    monkeypatch.setattr("ropecli.checks.verify.built_in_rotate", record)
+    assert verify(rope).passed
+    most = {name: max(each) for name, each in sizes.items()}
+    assert most["float64"] == most["float32"] > SMALL
+    assert most["float16"] == most["bfloat16"] == SMALL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_on_several_threads(layout: Any, dtype: str) -> None:
+    rope, sizes = Rotary(head_dim=64, layout=layout), list[int]()
+
+    def rotate_at_once(x: Any, positions: Any) -> Any:
+        sizes.append(x.size)
+        return rotate(x, rope, positions)
+
+    result = verify(rope, dtype=dtype, rotate=rotate_at_once)
+    assert result.passed
+    assert max(sizes) > SMALL
+    one_thread = verify(rope, dtype=dtype)
+    assert [each.max_error for each in result.checks] == [e.max_error for e in one_thread.checks]
 
 
 def test_every_law_is_judged_in_every_dtype_or_says_why_not() -> None:

@@ -107,6 +107,17 @@ def test_moving_all_positions_changes_no_bit(name: str, options: dict[str, Any])
     assert_same_bits(name, got=attend(X, X, m + 37, m + 37), expected=attend(X, X, m, m))
 
 
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
+def test_what_tokens_share_is_that_of_their_positions(name: str, options: dict[str, Any]) -> None:
+    each = encoding(name, model_dim=8, heads=2, **options)
+    many = each.for_many_tokens()
+    for token in (X[:1], -X[1:2]):
+        for first in (0, 3, 0):
+            query, keys = np.array([first + 4]), np.arange(first, first + 5)
+            expected = each.scores(token, X, query, keys)
+            assert_same_bits(name, got=many.scores(token, X, query, keys), expected=expected)
+
+
 @pytest.mark.parametrize("name", ["learned", "shaw", "deberta", "t5", "tupe"])
 @pytest.mark.parametrize("side", ["query", "key"])
 def test_positions_between_two_are_refused(name: str, side: str) -> None:

@@ -35,6 +35,7 @@ from ropecli import Rotary, encode_file, rotate
 from ropecli.files import opened
 from ropecli.files.arrays import read_part
 from ropecli.files.formats.registry import open_source
+from ropecli.regular import WRITE_BYTES
 
 ROPE = Rotary(head_dim=8)
 
@@ -170,6 +171,25 @@ def test_what_is_not_a_file_of_the_format_is_refused(tmp_path: Path, kind: FileF
         assert str(path) in said
         assert words in said
     assert not target.exists()
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".npy", ".safetensors"])
+def test_long_blocks_are_written_in_short_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    kind = next(kind for kind in FORMATS if kind.suffix == suffix)
+    x = random_array(3 * WRITE_BYTES // 64 + 1, 8)
+    path, output = kind.save(tmp_path, {"q": x}), tmp_path / f"y{suffix}"
+    pwrite, lengths = os.pwrite, []
+
+    def write_less(fd: int, data: memoryview, place: int) -> int:
+        lengths.append(len(data))
+        return pwrite(fd, data[:100_003], place)
+
+    monkeypatch.setattr(os, "pwrite", write_less)
+    encode_file(path, output, ROPE, **kind.options(x))
+    assert_same_bits("y", got=kind.load(output, x), expected=rotate(x, ROPE))
+    assert max(lengths) == WRITE_BYTES
 
 
 @each_format(".zarr")

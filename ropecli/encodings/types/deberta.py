@@ -53,4 +53,5 @@ class Deberta(Encoding):
     def _project_positions(self, kind: str) -> Array:
         """The table as queries or keys see it: (heads, rows, head_dim)."""
         weight = self.weights[kind if self.shared else f"position_{kind}"]
-        return np.ascontiguousarray(self.weights["positions"] @ weight)
+        table = self.weights["positions"]
+        return self._shared(kind, np.empty(0), lambda: np.ascontiguousarray(table @ weight))

@@ -49,12 +49,18 @@ class Pope(Encoding):
         d = self.sizes.head_dim
         theta = self.base ** (-np.arange(d) / d)
         delta = np.clip(self.weights["delta"], -FULL_TURN, 0.0)[:, None]
-        q = _in_the_plane(self._queries(x_query), np.multiply.outer(m, theta))
-        k = _in_the_plane(self._keys(x_key), np.multiply.outer(n, theta) + delta)
+        at_query = self._shared("query", m, lambda: _unit_vectors(np.multiply.outer(m, theta)))
+        at_key = self._shared("key", n, lambda: _unit_vectors(np.multiply.outer(n, theta) + delta))
+        q = _in_the_plane(self._queries(x_query), at_query)
+        k = _in_the_plane(self._keys(x_key), at_key)
         return dots(q, k) * self._scale
 
 
-def _in_the_plane(x: Array, angle: Array) -> Array:
+def _unit_vectors(angle: Array) -> Array:
+    return np.stack([np.cos(angle), np.sin(angle)])
+
+
+def _in_the_plane(x: Array, unit: Array) -> Array:
     """Return softplus(x) at an angle, cosines then sines: (heads, tokens, 2 head_dim)."""
     length = np.logaddexp(0.0, x)
-    return np.concatenate([length * np.cos(angle), length * np.sin(angle)], axis=-1)
+    return np.concatenate([length * unit[0], length * unit[1]], axis=-1)

@@ -43,11 +43,15 @@ class TransformerXl(Encoding):
         q = self._queries(x_query)
         # Most distances are shared by many pairs: each is made and projected once.
         distances, index = np.unique(m[:, None] - n[None, :], return_inverse=True)
-        sines = sinusoids(distances, self.sizes.model_dim, order="concatenated")
-        table = np.ascontiguousarray(sines @ self.weights["key_position"])
+        table = self._shared("table", distances, lambda: self._project_sines(distances))
         out = dots(q + self._vector("u"), self._keys(x_key))
         add_relative(q + self._vector("v"), table, index.reshape(len(m), len(n)), out)
         return out * self._scale
+
+    def _project_sines(self, distances: Array) -> Array:
+        """W_R R of each distance: (heads, distances, head_dim)."""
+        sines = sinusoids(distances, self.sizes.model_dim, order="concatenated")
+        return np.ascontiguousarray(sines @ self.weights["key_position"])
 
     def _vector(self, name: str) -> Array:
         """u or v of each head: (heads, 1, head_dim)."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ropecli.files.formats.base import Reader, Sink, closed_on_error
 from ropecli.files.formats.stored import Box, Stored, box_shape
-from ropecli.regular import read_into
+from ropecli.regular import read_into, write_at
 
 #: Bytes read at once where only some of them are needed: cheaper than many short reads.
 SPAN_BYTES = 1 << 20
@@ -118,14 +118,6 @@ def write_part(fd: int, stored: Stored, begin: int, box: Box, block: NDArray[Any
     )
     for place, index in _pieces(box, strides, axis):
         write_at(fd, begin + place, _as_bytes(_at(block, index)))
-
-
-def write_at(fd: int, place: int, data: memoryview | bytes) -> None:
-    """Write bytes to a place of an open file."""
-    rest = memoryview(data)
-    while rest:
-        count = os.pwrite(fd, rest, place)
-        rest, place = rest[count:], place + count
 
 
 def _at(array: NDArray[Any], index: tuple[int, ...]) -> NDArray[Any]:

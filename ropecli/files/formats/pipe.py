@@ -16,7 +16,7 @@ from ropecli.errors import FileError
 from ropecli.files.formats.base import closed_on_error
 from ropecli.files.formats.library import translate_read_errors
 from ropecli.files.formats.npy import NpySource, read_header, read_stream_header, read_up_to
-from ropecli.regular import COPY_BYTES
+from ropecli.regular import COPY_BYTES, write_stream
 
 NAME = "-"
 _IN, _OUT = 0, 1
@@ -90,7 +90,7 @@ def _copy_stdin(path: Path) -> IO[bytes]:
                     f"{path} ends after {copied:,} bytes of elements; "
                     f"shape {stored.shape} of {stored.described} needs {size:,}"
                 )
-            file.write(part)
+            write_stream(file, part)
             copied += len(part)
         file.flush()
     return file

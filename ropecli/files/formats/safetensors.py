@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from ropecli.arrays import BFLOAT16, is_shape
 from ropecli.errors import FileError
 from ropecli.files.formats.base import FileSource, Format, Source, closed_on_error
-from ropecli.files.formats.flat import FlatReader, FlatSink, write_at
+from ropecli.files.formats.flat import FlatReader, FlatSink
 from ropecli.files.formats.stored import Stored, check_name, in_c_order, short, unreadable
-from ropecli.regular import read_bytes, read_pieces
+from ropecli.regular import read_bytes, read_pieces, write_at
 
 SUFFIX = ".safetensors"
 #: Bytes of the longest header that is parsed: room for 35,000 tensors, while a hostile header grows

@@ -18,7 +18,7 @@ from ropecli.files.formats.safetensors import SUFFIX, Header, read_header
 from ropecli.files.permute.moves import DEFAULT, FLOATS, Move, find_moves, old_rows, other_layout
 from ropecli.files.permute.proof import PermutationProof, Side, prove, read_head
 from ropecli.numbers import at_least
-from ropecli.regular import COPY_BYTES, read_bytes, regular_file
+from ropecli.regular import COPY_BYTES, read_bytes, regular_file, write_stream
 from ropecli.results import Result
 from ropecli.rotary import Rotary
 
@@ -303,7 +303,7 @@ def _copy(
         step = COPY_BYTES if move is None else move.head_dim * move.row_bytes
         for place in range(tensor.begin, tensor.end, step or 1):
             data = read_bytes(header.path, fd, place, min(step, tensor.end - place))
-            stream.write(data if move is None else _move_rows(data, rows))
+            write_stream(stream, data if move is None else _move_rows(data, rows))
             if progress is not None:
                 progress(place + len(data), end)
 
