@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import ROOT
 
-from ropecli import Rotary, base_bound, cache_shift, decay, rope, rotate
+from ropecli import Rotary, base_bound, cache_shift, decay, encoding, rope, rotate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -302,3 +302,11 @@ def test_slips_in_code_claim_no_source_that_they_do_not_name() -> None:
     section = text("theory.md").partition("## Slips in code")[2]
     assert section
     assert "Found in" not in section or "](http" in section
+
+
+def test_weights_of_tupe_depend_on_absolute_positions() -> None:
+    assert "TUPE (Eq. 9) also has absolute positions p_m and p_n" in text("statements.md")
+    tupe = encoding("tupe", model_dim=8, heads=1, length=16, untie_cls=False)
+    tokens, at = np.random.default_rng(0).standard_normal((6, 8)), np.arange(6)
+    here, there = (tupe.scores(tokens, tokens, at + shift, at + shift) for shift in (0, 10))
+    assert abs(there - here).max() > 0.01
