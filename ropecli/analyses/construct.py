@@ -73,7 +73,8 @@ def construct(
     position (Definition 5.1, Theorem 5.3). Scores are not divided by sqrt(head_dim).
 
     A match in pair i between a query and a key at distance r counts cos(r theta_i) of what it
-    counts at 0. Theorem 6.1: unless theta_i is 0, some distance turns it into its opposite.
+    counts at 0. Theorem 6.1: unless theta_i is 0, some distance brings it as near to its
+    opposite as one likes.
 
     Args:
         rope: The encoding.

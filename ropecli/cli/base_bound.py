@@ -36,9 +36,10 @@ def base_bound(
       ropecli base-bound --scan --context 8192 --low 8e4 --high 9e4 -o scan.csv
 
     Find the longest context of a base, or the bases for a context. A context ends where the sum of
-    the pairs' cosines first turns negative (Men et al. 2024): at that distance a query attends less
-    to a key that resembles it than to a random one. With --scan, or a context and no base, find the
-    bases that support the context. Exit code 1 if a base or a model does not support it.
+    the pairs' cosines first turns negative (Men et al. 2024): at that distance a key that
+    resembles the query is expected to score below a random one. With --scan, or a context and no
+    base, find the bases that support the context. Exit code 1 if a base or a model does not support
+    it.
     """
     from ropecli.analyses.base_bound import POSITIONS
     from ropecli.analyses.base_bound import base_bound as analyse

@@ -145,7 +145,7 @@ def _calls(subject: RotationSubject, positions: Array) -> list[slice]:
     because="one rotation's error, and the rounding of a sum of d squares",
 )
 def attention_factor(subject: RotationSubject, sample: Sample) -> Rows:
-    """|R_m x| = A |x|, with A the factor of the encoding; the median of all rows."""
+    """|R_m x| = A |x| of rotated coordinates, A the encoding's factor; the median of all rows."""
     expected = np.array([subject.rope.attention_factor])
     got = np.array([subject.measured_factor])
     return compare(got, expected, np.array([subject.factor_tolerance]))

@@ -58,7 +58,7 @@ def relative_position(subject: RotationSubject, sample: Sample) -> Rows:
     "an angle's error turns both vectors alike and keeps lengths",
 )
 def orthogonality(subject: RotationSubject, sample: Sample) -> Rows:
-    """(R_m q).(R_m k) = q.k and |R_m q| = |q|: the columns of R_m are orthonormal."""
+    """(R_m q).(R_m k) = q.k and |R_m q| = |q|, the measured factor taken out."""
     turned = subject.rotated
     q = subject.rotate(sample.q, sample.m)[:, turned] / subject.factor
     k = subject.rotate(sample.k, sample.m)[:, turned] / subject.factor

@@ -1,4 +1,4 @@
-"""xPos: queries shrink and keys grow with position, so that scores decay with distance."""
+"""xPos: queries shrink and keys grow with position, so a bound on scores decays with distance."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
     "R116",
     "note",
     "a context far beyond what the base holds",
-    why="At a distance where the sum of the pairs' cosines is negative, a query of random "
-    "coordinates attends less to a key like it than to a random one (Men et al. 2024, "
+    why="At a distance where the sum of the pairs' cosines is negative, a key like a query of "
+    "random coordinates is expected to score below a random one (Men et al. 2024, "
     "arXiv:2405.14591). Few models are released more than four times beyond; scaling keys may "
     "have been lost.",
     hint="If the model was not trained with this base at this length, restore its scaling keys, or "
