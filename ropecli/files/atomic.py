@@ -291,30 +291,50 @@ def _exchange_names(first: Path, second: Path) -> bool:
 @contextlib.contextmanager
 def _locked_part(part: Path, *, folder: bool = False) -> Iterator[int]:
     """Yield a new part, locked, and remove it at the end unless it has another name by then."""
-    fd = _claim(part, folder=folder)
+    held: list[int] = []
     try:
-        yield fd
+        _claim(part, held, folder=folder)
+        yield held[0]
+    except KeyboardInterrupt:
+        if not held:
+            _remove_unlocked(part)
+        raise
     finally:
         # Workers of a cluster may still be writing into a folder. Then it stays for the next run
         # to remove, and what went wrong before is what is reported.
         with contextlib.suppress(OSError):
+            for fd in held:
+                _remove(part, fd)
+        for fd in held:
+            os.close(fd)
+
+
+def _remove_unlocked(part: Path) -> None:
+    """Remove a part that an interrupt left between its making and its locking."""
+    with contextlib.suppress(OSError):
+        fd = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(part, fd)
-        os.close(fd)
+        finally:
+            os.close(fd)
 
 
-def _claim(part: Path, *, folder: bool) -> int:
-    """Create and lock the part, after removing one without a lock."""
+def _claim(part: Path, held: list[int], *, folder: bool) -> None:
+    """Create and lock the part, after removing one without a lock, and add it to those held."""
     while True:
         fd, is_new = _open(part, folder=folder)
         try:
             _lock(part, fd, "folder" if folder else "file")
             # Whoever held the lock before may have published the part, or removed it.
             if is_new and _names(part, fd):
-                return fd
+                held.append(fd)
+                return
             # Removed, never emptied: a process killed while publishing leaves one file under both
             # names.
             _remove(part, fd)
         except BaseException:
+            held.clear()
             os.close(fd)
             raise
         os.close(fd)

@@ -192,6 +192,50 @@ def test_a_run_that_is_ended_leaves_no_file(number: signal.Signals, here: Path) 
         assert names(here) == ["x.npy"]
 
 
+MAKING = """
+import fcntl, os, signal, sys
+made, lock, make = os.open, fcntl.flock, os.mkdir
+sent = []
+def interrupt(path):
+    if ".ropecli-part" in str(path) and not sent:
+        sent.append(path)
+        os.kill(os.getpid(), signal.SIGTERM)
+def open(path, flags, *words, **more):
+    fd = made(path, flags, *words, **more)
+    if flags & os.O_EXCL:
+        interrupt(path)
+    return fd
+def flock(fd, how):
+    lock(fd, how)
+    if how & fcntl.LOCK_EX:
+        interrupt(os.readlink(f"/proc/self/fd/{{fd}}"))
+def mkdir(path, *words, **more):
+    make(path, *words, **more)
+    interrupt(path)
+{patch}
+sys.argv = ["ropecli", "encode", "x.npy", "-o", "{output}", "-q"]
+from ropecli.cli import main
+main()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names open files by /proc")
+@pytest.mark.parametrize(
+    ("patch", "output"),
+    [
+        ("os.open = open", "y.npy"),
+        ("fcntl.flock = flock", "y.npy"),
+        ("fcntl.flock = flock", "y.zarr"),
+        ("os.mkdir = mkdir", "y.zarr"),
+    ],
+)
+def test_a_signal_while_a_part_is_made_leaves_none(patch: str, output: str, here: Path) -> None:
+    np.save("x.npy", np.zeros((4, 8), "f4"))
+    code = MAKING.format(patch=patch, output=output)
+    assert finish(start("-c", code)) == ENDS[signal.SIGTERM]
+    assert names(here) == ["x.npy"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_while_a_module_is_imported(number: signal.Signals) -> None:
     code = INTERRUPT_ON_IMPORT.format(module="typer", error="ImportError('broken')")
