@@ -237,7 +237,7 @@ def results(folder: Path) -> list[tuple[Any, str]]:
             ropecli.cache_shift(rope, shift=1, times=2),
             "At least 2 shifts by 1 keep scores within 1 % (bfloat16); after 2 the error is 0.",
         ),
-        (ropecli.construct(rope, context_length=4), "Queries with |q|^2 up to"),
+        (ropecli.construct(rope, context_length=4), "Queries with |q| up to"),
         (ropecli.decay(rope, max_distance=4), "The bound "),
         (
             ropecli.decay(rope, max_distance=3, q=[1.0, 2, 3, 4], k=[4.0, 3, 2, 1]),

@@ -1,7 +1,7 @@
-"""No library takes settings from the working folder, whoever put them there.
+"""Matplotlib takes no settings from the working folder, whoever put them there.
 
-Matplotlib reads a matplotlibrc and Numba a .numba_config.yaml when they are imported, the working
-folder's first. Each is imported in a folder of its own, where it finds its defaults.
+It reads a matplotlibrc when it is imported, the working folder's first, and so is imported in the
+folder of its own one. Numba's file is read where it is the user's (`kernels.settings`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-#: The folders in which libraries are imported, below their packages.
-FOLDERS = {"matplotlib": "mpl-data", "numba": "."}
+NAME = "matplotlib"
+FOLDER = "mpl-data"  #: Of its own settings, in the package.
 
 
 class ImportElsewhere(MetaPathFinder):
-    """Finds the libraries that read settings, and imports each in its own folder."""
+    """Finds Matplotlib, and imports it in its own folder."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how a library is imported, and None for all other modules."""
-        spec = PathFinder.find_spec(name, path, target) if name in FOLDERS else None
+        """Return how Matplotlib is imported, and None for all other modules."""
+        spec = PathFinder.find_spec(name, path, target) if name == NAME else None
         if spec is None or spec.loader is None or spec.origin is None:
             return None
         loader: Any = spec.loader
-        folder = Path(spec.origin).parent / FOLDERS[name]
+        folder = Path(spec.origin).parent / FOLDER
         run = loader.exec_module
 
         def run_elsewhere(module: ModuleType) -> None:
@@ -43,7 +43,7 @@ class ImportElsewhere(MetaPathFinder):
 
 
 def ignore_settings() -> None:
-    """Let no library that is imported from now on read settings of the working folder."""
+    """Let Matplotlib, which is not imported yet, read no settings of the working folder."""
     sys.meta_path.insert(0, ImportElsewhere())
 
 

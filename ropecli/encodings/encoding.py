@@ -59,9 +59,8 @@ class Encoding(ABC):
 
     sizes: Sizes  #: Sizes of tokens and heads.
     weights: Mapping[str, Array] = field(repr=False)  #: Names and shapes are those of `shapes`.
-    _kept: dict[str, tuple[bytes, Array]] | None = field(  #: Arrays that tokens share, by name.
-        init=False, repr=False, default=None
-    )
+    #: Arrays that tokens share, by name; of a copy for many tokens only.
+    _kept: ClassVar[dict[str, tuple[bytes, Array]] | None] = None
 
     @classmethod
     def shapes(cls, sizes: Sizes, **options: Any) -> dict[str, tuple[int, ...]]:

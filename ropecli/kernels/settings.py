@@ -17,7 +17,9 @@ HARMLESS = "NUMBA_CACHE_DIR"  #: Used only by our own cache.
 
 def import_numba() -> None:
     """Import Numba, for the first time."""
-    reason = why_distrusted(FILE.stat()) if FILE.is_file() else ""
+    reason = why_distrusted(FILE.stat()) if FILE.exists() else ""
+    if not reason and FILE.exists() and not FILE.is_file():  # a pipe would be waited for
+        reason = "it is not a regular file"
     if reason:
         raise FileError(
             f"Numba would read {FILE.absolute()}: {reason}; remove it, or work in another folder"

@@ -38,7 +38,7 @@ def test_json_lists_the_files_and_two_runs_are_alike(here: Path) -> None:
 def test_force_replaces_its_own_folder_alone(here: Path) -> None:
     words = ["vectors", "-o", "golden", "--format", "safetensors"]  # a tenth of the files of .npy
     text = read_stdout(*words)
-    assert text.startswith("golden: 53 cases in ")
+    assert text.startswith("golden written: 53 cases, ")
     assert re.findall(r"^  (\d+) rotations", text, re.MULTILINE) == ["53"]
     assert "README.md" in text
     before = everything(here / "golden")

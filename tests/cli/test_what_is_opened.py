@@ -36,7 +36,7 @@ main()
 """
 #: Settings of libraries; each would end a run that reads it, or wait forever.
 PLANTED = (
-    *("matplotlibrc", ".numba_config.yaml", "dask.yaml", "jupyter_config.py", ".netrc"),
+    *("matplotlibrc", "dask.yaml", "jupyter_config.py", ".netrc"),
     *("setup.cfg", "tox.ini", "pytest.ini", ".env", "sitecustomize.py", "usercustomize.py"),
 )
 #: Runs beside those of `RUNS`, by the command: figures, reports, tables, settings.

@@ -308,3 +308,7 @@ def test_a_file_of_settings_is_read_where_it_is_the_users(tmp_path: Path) -> Non
     done = run_cli("info", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: Numba would read {file}: every user may write it")
+    file.unlink()
+    os.mkfifo(file)
+    done = run_cli("info", cwd=tmp_path)
+    assert done.stderr.startswith(f"error: Numba would read {file}: it is not a regular file")
