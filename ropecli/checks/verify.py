@@ -93,9 +93,9 @@ def verify(
 
 
 def _rotate_here(rope: Rotary, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-    """Rotate by ropecli's own kernels, in half precision by those for one thread alone.
+    """Rotate by ropecli's own kernels, in half precision by the single-threaded ones.
 
-    A first run would need a quarter more time to compile their twins for several threads.
+    Compiling their parallel versions too would make a first run a quarter longer.
     """
     rows = max(1, SMALL // rope.head_dim)
     if x.dtype.itemsize > 2 or len(x) <= rows:

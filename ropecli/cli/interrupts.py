@@ -1,6 +1,6 @@
 """Ctrl-C, SIGTERM and SIGHUP at any moment: one line, exit code 130, 143 or 129.
 
-`timeout`, Slurm and systemd send the second one, a terminal that is closed the third.
+`timeout`, Slurm and systemd send SIGTERM; a terminal that is closed sends SIGHUP.
 
 While modules are imported there is nothing to clean up, and an exception could be swallowed or
 turned into another one, so the process ends at once. While a command runs, the exception cleans up.

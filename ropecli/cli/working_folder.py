@@ -1,7 +1,7 @@
 """Matplotlib takes no settings from the working folder, whoever put them there.
 
-It reads a matplotlibrc when it is imported, the working folder's first, and so is imported in the
-folder of its own one. Numba's file is read where it is the user's (`kernels.settings`).
+On import it looks for a matplotlibrc in the working folder first, so it is imported from the folder
+that holds its own. Numba's file is read where it is the user's (`kernels.settings`).
 """
 
 from __future__ import annotations

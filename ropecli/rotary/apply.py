@@ -186,8 +186,8 @@ def _summed_angle(
 ) -> NDArray[np.float64]:
     """Return positions (..., axes) @ inv_freq (axes, pairs), rounded once.
 
-    So its error is that of one product, 2^-53 of the angle, however many axes are added, and
-    whatever cancels. Dekker's product and Knuth's sum leave what they round off beside them.
+    Its error is that of one product, 2^-53 of the angle, for any number of axes, even where angles
+    cancel: Dekker's product and Knuth's sum keep what they round off.
     """
     shape = (*positions.shape[:-1], inv_freq.shape[1])
     high, low = np.zeros(shape), np.zeros(shape)

@@ -23,8 +23,10 @@ def test_a_log_gets_one_line_after_a_while(
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_log_gets_no_line_of_short_or_quiet_work(
-    wanted: bool, capsys: pytest.CaptureFixture[str]
+    wanted: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(progress, "LONG", 0.2)
     with progress.progress_line("mine.py:rope", wanted=wanted) as report:
         assert (report is not None) == wanted
+    time.sleep(0.4)  # a timer that is not cancelled would print by now
     assert capsys.readouterr().err == ""
