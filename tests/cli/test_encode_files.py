@@ -181,7 +181,7 @@ def test_a_dry_run_writes_nothing_and_says_what_would_be_written() -> None:
     first = out.splitlines()[0]
     assert re.fullmatch(
         r"Would write 3 files, 960 bytes: less than 0\.1 s of rotation besides reading and "
-        r"writing, \d+ MB of memory",
+        r"writing, \d[\d.]* [MG]B of memory",
         first,
     )
     assert "dump/2.safetensors   to  out/2.safetensors   h.k, h.q; copied: h.v" in out
