@@ -72,8 +72,8 @@ def meant(value: object, allowed: Collection[str]) -> str:
     elsewhere = ELSEWHERE.get(spelled)
     if elsewhere in allowed:
         return f"; {value} is {elsewhere}"
-    by_spelling = {each.lower().replace("_", "-"): each for each in allowed}
-    near = [each for each in by_spelling if len(spelled) > 3 and each.startswith(spelled)]
+    by_spelling = {name.lower().replace("_", "-"): name for name in allowed}
+    near = [name for name in by_spelling if len(spelled) > 3 and name.startswith(spelled)]
     near = near or get_close_matches(spelled, by_spelling, n=1, cutoff=0.7)
     return f"; did you mean {by_spelling[near[0]]}?" if near else ""
 

@@ -99,7 +99,7 @@ def construct(
     check_rotation(rope, "the construction is")
     if distances is None:
         distances = sorted({0, min(1, length - 1), length // 2})
-    chosen = dict.fromkeys(between("distance", each, 0, length - 1) for each in distances)
+    chosen = dict.fromkeys(between("distance", distance, 0, length - 1) for distance in distances)
     if not chosen or (pairs is not None and not len(pairs)):
         raise ArgumentError(f"{'pairs' if chosen else 'distances'} must not be empty")
     direction = _direction(rope, psi, pairs)
@@ -111,7 +111,7 @@ def construct(
         rope=rope,
         context_length=length,
         epsilon=float(epsilon),
-        heads=tuple(_head(rope, direction, losses, each, epsilon) for each in chosen),
+        heads=tuple(_head(rope, direction, losses, pair, epsilon) for pair in chosen),
         quarter_turn=quarter_turn,
         worst_match=np.cos(np.minimum(theta * (length - 1), math.pi)),
         name=name,
@@ -128,7 +128,7 @@ def _direction(rope: Rotary, psi: Any, pairs: Sequence[int] | None) -> NDArray[n
             turning = rope.diagonal_inv_freq != 0
             chosen = np.flatnonzero(turning if turning.any() else ~turning)
         else:
-            chosen = np.array([between("pair", each, 0, count - 1) for each in pairs], np.int64)
+            chosen = np.array([between("pair", pair, 0, count - 1) for pair in pairs], np.int64)
         vector = np.zeros(rope.head_dim)
         vector[rope.pairs_in[chosen, 0]] = 1.0
     else:

@@ -51,7 +51,7 @@ def compare_importance(
         if len(share) >= FEWEST_KEYS:
             correlations.append(rank_correlation(linear, share))
     means = np.mean(found, axis=0) if found else np.full(3, np.nan)
-    known = [each for each in correlations if not np.isnan(each)]
+    known = [correlation for correlation in correlations if not np.isnan(correlation)]
     return Importance(
         rows=len(found),
         total_variation=float(means[0]),
@@ -63,7 +63,7 @@ def compare_importance(
 
 def rank_correlation(x: Array, y: Array) -> float:
     """Return Spearman's correlation of two lists, (values,) each; NaN where one is constant."""
-    a, b = (_ranks(each) - (len(each) - 1) / 2 for each in (x, y))
+    a, b = (_ranks(values) - (len(values) - 1) / 2 for values in (x, y))
     size = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / size if size else np.nan
 

@@ -67,7 +67,7 @@ class Invariance(Result, view="scores.INVARIANCE"):
     @property
     def agrees(self) -> bool:
         """Agreement of measurement and theory on all properties."""
-        return all(each.agrees for each in self.properties.values())
+        return all(prop.agrees for prop in self.properties.values())
 
 
 def invariance(encoding: Encoding, *, shift: int = SHIFT, seed: int = 0) -> Invariance:
@@ -92,7 +92,8 @@ def invariance(encoding: Encoding, *, shift: int = SHIFT, seed: int = 0) -> Inva
         ),
         symmetry=_property(theory.symmetric, _exchange_error(encoding, x, y)),
         boundedness=_property(
-            theory.bounded, _worst(_excess(encoding, *each) for each in _contents(encoding, x, y))
+            theory.bounded,
+            _worst(_excess(encoding, *scores) for scores in _contents(encoding, x, y)),
         ),
         decay=_property(theory.decaying, _largest_rise(encoding, x, y)),
         linear_shift=_property(theory.linear_shift, _shift_matrix_error(encoding, shift)),

@@ -100,7 +100,7 @@ class Policy:
     @property
     def dtypes(self) -> dict[str, str]:
         """Dtype of each stage by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)[1:]}
+        return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
 
     @property
     def first_collision(self) -> int:
@@ -146,7 +146,7 @@ class Policy:
         if rope.direction == "reversed":
             sin = -sin
         read = np.broadcast_to(rounded(x, self.data), (*cos.shape[:-1], rope.head_dim))
-        first, second = (read[..., each] for each in rope.pairs_in.T)
+        first, second = (read[..., member] for member in rope.pairs_in.T)
         out = read.copy()
         out[..., rope.pairs_out[:, 0]] = first * cos - second * sin
         out[..., rope.pairs_out[:, 1]] = first * sin + second * cos

@@ -101,10 +101,10 @@ def precision(
     """
     check_rope(rope)
     count = between("context length", context_length, 1, MOST_POSITIONS)
-    limits = tuple(positive("tolerance", each) for each in tolerances)
+    limits = tuple(positive("tolerance", tolerance) for tolerance in tolerances)
     seed = at_least("seed", seed, 0)
     given = [policies] if isinstance(policies, str | Policy) else policies
-    chosen = [each if isinstance(each, Policy) else Policy.parse(each) for each in given]
+    chosen = [policy if isinstance(policy, Policy) else Policy.parse(policy) for policy in given]
     if not chosen:
         raise ArgumentError("policies must be at least one, got none")
     points = _log_spaced(count - 1, POINTS)
@@ -116,7 +116,7 @@ def precision(
         tolerances=limits,
         seed=seed,
         positions=points,
-        policies=tuple(_measure(rope, each, points, limits, sample) for each in chosen),
+        policies=tuple(_measure(rope, policy, points, limits, sample) for policy in chosen),
     )
 
 
@@ -152,7 +152,7 @@ def _measure(
         score_shift_violation=score_shift_violation,
         distinct_positions=run.distinct,
         largest_group=run.largest_group,
-        safe_context={each: run.safe.get(each, count) for each in tolerances},
+        safe_context={tolerance: run.safe.get(tolerance, count) for tolerance in tolerances},
     )
 
 

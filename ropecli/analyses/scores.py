@@ -64,7 +64,7 @@ class Scores(Drawable):
     @property
     def agrees(self) -> bool:
         """Agreement of measurement and theory, on all properties of all encodings."""
-        return all(each.agrees for each in self.invariances)
+        return all(measure.agrees for measure in self.invariances)
 
 
 def scores(
@@ -110,8 +110,8 @@ def scores(
         given = np.repeat(given, count, axis=0) if same_token else given
     _check(given, queries, keys, heads=made[0].sizes.heads, head=head)
     rows = given[:queries], given[:keys]
-    maps = tuple(_map(each, *rows, head, causal=causal) for each in made)
-    measured = tuple(_measure(each, shift, seed) for each in made)
+    maps = tuple(_map(kind, *rows, head, causal=causal) for kind in made)
+    measured = tuple(_measure(kind, shift, seed) for kind in made)
     return Scores(
         maps=maps,
         invariances=measured,
@@ -128,12 +128,12 @@ def _made(
     """Return encodings, those of names for the tokens, or of the size of those that are given."""
     if isinstance(encodings, str | Encoding):
         encodings = [encodings]
-    sizes = next((vars(each.sizes) for each in encodings if isinstance(each, Encoding)), {})
+    sizes = next((vars(kind.sizes) for kind in encodings if isinstance(kind, Encoding)), {})
     if tokens is not None and tokens.ndim and not sizes:
         sizes = {"model_dim": tokens.shape[-1]}
     return [
-        each if isinstance(each, Encoding) else encoding(each, **sizes, seed=seed)
-        for each in encodings
+        kind if isinstance(kind, Encoding) else encoding(kind, **sizes, seed=seed)
+        for kind in encodings
     ]
 
 

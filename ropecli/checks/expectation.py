@@ -114,8 +114,8 @@ class Expectation:
             for layout in NAMED
         ]
         return [
-            Rotary.from_table(_table(rope), each, rope.direction, rope.formula)
-            for each in placements
+            Rotary.from_table(_table(rope), placement, rope.direction, rope.formula)
+            for placement in placements
         ]
 
     def _complete(self, rope: Rotary, found: Rotary) -> Rotary:

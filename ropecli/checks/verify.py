@@ -83,11 +83,13 @@ def verify(
     function = rotate or partial(_rotate_here, rope)
     exact = ExactTables(rope)
     checks: list[Check] = []
-    for each in DTYPES if dtype is None else (dtype,):
-        vectors = sample(rope.head_dim, each, max_position=max_position, seed=seed)
-        subject = RotationSubject(rope, each, vectors, rotate=function, decay=decay, exact=exact)
+    for dtype_name in DTYPES if dtype is None else (dtype,):
+        vectors = sample(rope.head_dim, dtype_name, max_position=max_position, seed=seed)
+        subject = RotationSubject(
+            rope, dtype_name, vectors, rotate=function, decay=decay, exact=exact
+        )
         with np.errstate(over="ignore", invalid="ignore"):
-            checks += judge(LAWS, subject, each, rope.layout)
+            checks += judge(LAWS, subject, dtype_name, rope.layout)
     seconds = time.perf_counter() - begin
     return Verification(checks=tuple(checks), seed=seed, max_position=max_position, seconds=seconds)
 

@@ -268,9 +268,9 @@ def option_of(command: str, parameter: str) -> str:
 def _usage(error: Any) -> str:
     """Return Typer's message with the value that was given, or with the help page to read."""
     if getattr(error, "possibilities", None):  # Typer also counts the dashes, which all have
-        bare = {each.lstrip("-"): each for each in error.possibilities}
+        bare = {possibility.lstrip("-"): possibility for possibility in error.possibilities}
         near = get_close_matches(error.option_name.lstrip("-"), bare, cutoff=NEAR)
-        error.possibilities = [bare[each] for each in near]
+        error.possibilities = [bare[option] for option in near]
     if hasattr(error, "possibilities") and error.ctx is not None:
         instead = DROPPED.get((error.ctx.info_name, error.option_name))
         if instead is not None:
@@ -278,7 +278,7 @@ def _usage(error: Any) -> str:
         if error.option_name in ELSEWHERE:
             name = error.ctx.info_name
             return f"{name} has no {error.option_name}: {ELSEWHERE[error.option_name]}"
-        known = {name for each in error.ctx.command.params for name in each.opts}
+        known = {name for parameter in error.ctx.command.params for name in parameter.opts}
         guess = GUESSES.get(error.option_name)
         error.possibilities = [guess] if guess in known else error.possibilities
     message = str(error.format_message()).rstrip(".")

@@ -55,12 +55,12 @@ def base_bound(
     last = POSITIONS if positions is None else positions
     with output.working():
         found = [
-            analyse(each.rope, context_length=each.reach, positions=last, name=each.name)
-            for each in ropes
+            analyse(rotary.rope, context_length=rotary.reach, positions=last, name=rotary.name)
+            for rotary in ropes
         ]
     output.show_all(found, output.parameters(found, omit=[*bases], positions=last))
     # Nobody asked about the default of a base.
-    return not named or all(each.holds is not False for each in found)
+    return not named or all(bound.holds is not False for bound in found)
 
 
 def _scan(

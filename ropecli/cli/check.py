@@ -44,9 +44,9 @@ ANY = Help(
 def _group(heading: str, **more: Any) -> Any:
     """Return the group of options that `ropecli.check` declares under a heading."""
     declared = []
-    for each, line in Options.on_command_line(heading):
-        name, words = line.name or each.name, each.metadata["help"]
-        default = None if line.kind == list[str] else each.default
+    for field, line in Options.on_command_line(heading):
+        name, words = line.name or field.name, field.metadata["help"]
+        default = None if line.kind == list[str] else field.default
         how = (
             flag(f"--{name}", words)
             if line.kind is bool
@@ -66,7 +66,9 @@ def _group(heading: str, **more: Any) -> Any:
 
 def _given(group: Any, heading: str) -> dict[str, Any]:
     """Return the arguments of `ropecli.check` that were given in a group."""
-    names = {line.name or each.name: each.name for each, line in Options.on_command_line(heading)}
+    names = {
+        line.name or field.name: field.name for field, line in Options.on_command_line(heading)
+    }
     return {names[name]: value for name, value in vars(group).items() if value not in (None, [])}
 
 

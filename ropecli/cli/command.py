@@ -115,10 +115,10 @@ class GroupedCommands(TyperGroup):
         """Write the commands by heading."""
         sections: dict[str, list[tuple[str, str]]] = {}
         width = max(map(len, self.commands), default=0)
-        for name, each in self.commands.items():
-            summary = each.get_short_help_str(formatter.width - 6 - width)
+        for name, subcommand in self.commands.items():
+            summary = subcommand.get_short_help_str(formatter.width - 6 - width)
             # Names of one width, so that the summaries of all groups begin in one column.
-            sections.setdefault(getattr(each, "rich_help_panel", "Commands"), []).append(
+            sections.setdefault(getattr(subcommand, "rich_help_panel", "Commands"), []).append(
                 (name.ljust(width), summary)
             )
         _write_sections(formatter, sections)
@@ -267,17 +267,19 @@ def _command(
         if name in own:
             options[name] = _parameter(name, hints[name], parameter.default)
         else:
-            options |= {each.name: each for each in _options(hints[name]) if each.name not in own}
+            options |= {
+                param.name: param for param in _options(hints[name]) if param.name not in own
+            }
     for group in groups.values():
         needs = {**getattr(group, "needs", {}), **needs}
         excludes = {**getattr(group, "excludes", {}), **excludes}
-    for name, each in options.items():
-        info = _info(each)
+    for name, param in options.items():
+        info = _info(param)
         info.autocompletion = info.autocompletion or completer(function.__name__, name)
     arguments = frozenset(
-        name for name, each in options.items() if isinstance(_info(each), ArgumentInfo)
+        name for name, param in options.items() if isinstance(_info(param), ArgumentInfo)
     )
-    several = frozenset(name for name, each in options.items() if _takes_several(each))
+    several = frozenset(name for name, param in options.items() if _takes_several(param))
 
     @functools.wraps(function)
     def run(**parameters: Any) -> None:
@@ -286,13 +288,13 @@ def _command(
         values = {name: parameters[name] for name in own}
         shared = {"parsed": parsed, **parameters}
         for name, group in groups.items():
-            taken = {each.name for each in fields(group)} & shared.keys() - own
-            values[name] = group(**{each: shared[each] for each in taken})
+            taken = {member.name for member in fields(group)} & shared.keys() - own
+            values[name] = group(**{key: shared[key] for key in taken})
         if function(**values) is False:
             raise typer.Exit(1)
 
     run.__signature__ = inspect.Signature([*options.values()])  # type: ignore[attr-defined]
-    run.__annotations__ = {name: each.annotation for name, each in options.items()}
+    run.__annotations__ = {name: param.annotation for name, param in options.items()}
     return run
 
 
@@ -331,7 +333,7 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     else:
         kind, declared = get_args(hint)
     info = copy(declared.metadata["option"])
-    plain = next((each for each in PARSERS if each in _kinds(kind)), None)
+    plain = next((parser_type for parser_type in PARSERS if parser_type in _kinds(kind)), None)
     if plain is not None and getattr(info, "min", None) is None:
         info.parser = PARSERS[plain]
     if default is None and NoneType not in _kinds(kind):
@@ -351,7 +353,7 @@ def _info(parameter: inspect.Parameter) -> Any:
 
 def _takes_several(parameter: inspect.Parameter) -> bool:
     kind = get_args(parameter.annotation)[0]
-    return any(get_origin(each) is list for each in (kind, *get_args(kind)))
+    return any(get_origin(hint) is list for hint in (kind, *get_args(kind)))
 
 
 def _kinds(kind: Any) -> set[Any]:
@@ -369,13 +371,15 @@ def _group(hint: Any) -> Any:
 def _options(hint: Any) -> Iterator[inspect.Parameter]:
     """Yield the options of a group, those of a subclass before those of its base."""
     group = _group(hint)
-    own = next((each for each in get_args(hint)[1:] if isinstance(each, Help)), Help())
-    section = next((each for each in get_args(hint)[1:] if isinstance(each, Section)), None)
+    own = next((member for member in get_args(hint)[1:] if isinstance(member, Help)), Help())
+    section = next((member for member in get_args(hint)[1:] if isinstance(member, Section)), None)
     heading = getattr(group, "heading", None)
     hints = get_type_hints(group, include_extras=True)
-    declared = {each.name: each if each.metadata else each.default for each in fields(group)}
-    order = [name for each in group.__mro__ for name in inspect.get_annotations(each)]
-    for name in (each for each in dict.fromkeys(order) if each in declared and each != "parsed"):
+    declared = {
+        member.name: member if member.metadata else member.default for member in fields(group)
+    }
+    order = [name for base in group.__mro__ for name in inspect.get_annotations(base)]
+    for name in (key for key in dict.fromkeys(order) if key in declared and key != "parsed"):
         parameter = _parameter(name, hints[name], declared[name])
         info = _info(parameter)
         info.help = own.get(name, info.help)

@@ -40,8 +40,10 @@ def completer(command: str, parameter: str) -> Callable[[str], list[str]] | None
 
     def complete(incomplete: str) -> list[str]:
         values = getattr(import_module(module), name)
-        names = [getattr(each, "name", each) for each in (values() if callable(values) else values)]
+        names = [
+            getattr(value, "name", value) for value in (values() if callable(values) else values)
+        ]
         done, comma, last = incomplete.rpartition(",")
-        return [f"{done}{comma}{each}" for each in names if each.startswith(last)]
+        return [f"{done}{comma}{key}" for key in names if key.startswith(last)]
 
     return complete

@@ -71,15 +71,15 @@ def construct(
     output.note(*(() if vector is None else vector.notes))
     found = [
         analyse(
-            each.rope,
+            rotary.rope,
             distances=distance or None,
-            context_length=4096 if each.context is None else each.context,
+            context_length=4096 if rotary.context is None else rotary.context,
             epsilon=epsilon,
             psi=None if vector is None else vector.values,
             pairs=pair or None,
-            name=each.name,
+            name=rotary.name,
         )
-        for each in ropes
+        for rotary in ropes
     ]
     for path, rows in (
         (write_q, [head.q for head in found[0].heads]),
@@ -87,5 +87,5 @@ def construct(
     ):
         if path is not None:
             write_output(path, npy(np.stack(rows)), force=output.force)
-    heads = [head for each in found for head in each.heads]
+    heads = [head for example in found for head in example.heads]
     output.show_all(found, output.parameters(*found, *heads))

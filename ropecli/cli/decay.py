@@ -103,8 +103,8 @@ def decay(
     query = None if q is None else read_vector("--q", q, q_row, option="--q-row")
     key = None if k is None else read_vector("--k", k, k_row, option="--k-row")
     ropes = rope.encodings(dim=128 if query is None else len(query.values), uses_context=False)
-    for name, each in (("--q", query), ("--k", key)):  # which may be rows of one file
-        output.note(*(f"{name} {note}" for note in (each.notes if each is not None else ())))
+    for name, vector in (("--q", query), ("--k", key)):  # which may be rows of one file
+        output.note(*(f"{name} {note}" for note in (vector.notes if vector is not None else ())))
     if at is not None and output.writes_table:
         output.note(f"--at has no effect on {output.output}, which has the scores at all distances")
     output.note_encodings(ropes)
@@ -116,16 +116,16 @@ def decay(
         return
     curves: list[Decay] = [
         analyse(
-            each.rope,
+            rotary.rope,
             **frame,
             reduce=reduce or "mean",
             q=None if query is None else query.values,
             k=None if key is None else key.values,
             at=at or 0,
             contributions=contributions,
-            name=each.name,
+            name=rotary.name,
         )
-        for each in ropes
+        for rotary in ropes
     ]
     resolved = {
         "start": frame["start"],

@@ -269,7 +269,7 @@ class _Run:
                 **self.writing,
                 **self.rotation,
             )
-        if not result.files and len({each.message for each in result.failures}) == 1:
+        if not result.files and len({failure.message for failure in result.failures}) == 1:
             raise result.failures[0].error  # it is not about a file
         result = replace(result, files=tuple(map(_spell_notes, result.files)))
         later = later_notes(result.files, notes)
@@ -408,14 +408,14 @@ class _Run:
         """Write notes on later files and tensors, and warnings of what is not finite."""
         from ropecli.render.encode import shorten, warnings
 
-        arrays = [array for each in files for array in each.arrays]
+        arrays = [array for file in files for array in file.arrays]
         self.page.note(*shorten(notes))
         self.page.note(*warnings(arrays), kind="warning")
 
 
 def _spell_notes(result: Encoded) -> Encoded:
     """Return the result with options in place of the parameters that its notes name."""
-    arrays = tuple(replace(each, notes=_with_options(each.notes)) for each in result.arrays)
+    arrays = tuple(replace(array, notes=_with_options(array.notes)) for array in result.arrays)
     return replace(result, arrays=arrays, notes=_with_options(result.notes))
 
 

@@ -89,10 +89,10 @@ def named_notes(encodings: list[NamedRotary]) -> list[str]:
     """Return the notes of encodings, each once, with the name of its model or layer."""
     found = [
         (name, note)
-        for each in encodings
+        for encoding in encodings
         for name, notes in (
-            (each.model and source_name(each.model), each.overrides),
-            (each.name, each._notes_of_rope),
+            (encoding.model and source_name(encoding.model), encoding.overrides),
+            (encoding.name, encoding._notes_of_rope),
         )
         for note in notes
     ]

@@ -55,16 +55,16 @@ def frequencies(
     ropes = rope.encodings()
     output.note_encodings(ropes)
     found = []
-    for each in ropes:
+    for rotary in ropes:
         before = trained
-        if before is None and each.layer is not None and each.described is not None:
-            before = trained_length(each.layer, each.described)
+        if before is None and rotary.layer is not None and rotary.described is not None:
+            before = trained_length(rotary.layer, rotary.described)
         result = frequency_table(
-            each.rope,
-            context_length=each.reach or CONTEXT,
+            rotary.rope,
+            context_length=rotary.reach or CONTEXT,
             trained_length=before,
             trained_turns=trained_turns,
-            name=each.name,
+            name=rotary.name,
         )
         found.append(result)
     output.show_all(found, output.parameters(found, omit=["all_pairs"]), all_pairs=all_pairs)

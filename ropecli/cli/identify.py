@@ -82,7 +82,7 @@ def identify(
         )
     candidates = _load_candidates(model or [], layer, sequence_length)
     ropes = {name: candidate.rope for name, candidate in candidates.items()}
-    options = {name: _spell(each, sequence_length) for name, each in candidates.items()}
+    options = {name: _spell(rope, sequence_length) for name, rope in candidates.items()}
     given: dict[str, Any] = {"head_dim": dim, "sequence_axis": sequence_axis}
     x, axes = read_sequences(before, tensor, dtype=dtype, **given)
     y, _ = read_sequences(after, tensor_after, dtype=dtype, **given)
@@ -97,7 +97,7 @@ def identify(
     guesses = axis_notes(axes, axis_given=sequence_axis is not None, dim_given=dim is not None)
     page.note(
         *(spell_parameters(note, partial(option_of, "identify")) for note in guesses),
-        *(f"{name}: {note}" for name, each in candidates.items() for note in each.notes),
+        *(f"{name}: {note}" for name, rope in candidates.items() for note in rope.notes),
     )
     parameters = page.parameters(axes, tensor_after=tensor_after, model=model or [])
     page.show(result, parameters, candidates=ropes, models=options)
@@ -131,7 +131,11 @@ def _load_candidates(
             f"stdin (-) can be given only once, got --model - {sources.count('-')} times"
         )
     options = RotaryOptions(layer=layer, sequence_length=sequence_length)
-    return {str(each.name): each for source in sources for each in options.rotating_layers(source)}
+    return {
+        str(shown_layer.name): shown_layer
+        for source in sources
+        for shown_layer in options.rotating_layers(source)
+    }
 
 
 def _spell(candidate: NamedRotary, sequence_length: int | None) -> list[str]:

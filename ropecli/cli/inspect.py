@@ -55,7 +55,7 @@ def inspect(
     found, refused = _inspect(names, reading, length, layer)
     if refused and (output.json or not found):
         raise refused[0]
-    output.note(*(note for each in found for note in length_notes(each.model)))
+    output.note(*(note for inspection in found for note in length_notes(inspection.model)))
     named = {"source": names[0]} if len(names) == 1 else {"sources": names}
     used = {**named, "as": found[0].model.reading}
     parameters = output.parameters(omit=["source", "reading", "examples"], **used)
@@ -64,7 +64,9 @@ def inspect(
     else:
         output.show_all(found, parameters)
     raise_last(refused)
-    return not any(finding.level == "error" for each in found for finding in each.findings)
+    return not any(
+        finding.level == "error" for inspection in found for finding in inspection.findings
+    )
 
 
 def _inspect(

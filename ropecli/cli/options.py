@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def _modules(folder: str) -> tuple[str, ...]:
     """Return the names of the modules of a package, which is not imported: that takes NumPy."""
     found = Path(__file__).parents[1].joinpath(folder).glob("[a-z]*.py")
-    return tuple(sorted(each.stem for each in found))
+    return tuple(sorted(path.stem for path in found))
 
 
 #: How the help texts say what is taken as a model.
@@ -123,9 +123,10 @@ class RotaryOptions(OverrideOptions):
         several = len(model.rotations) > 1
         return [
             replace(
-                of_layer(model, each, notes), name=f"{source} ({each.name})" if several else source
+                of_layer(model, layer, notes),
+                name=f"{source} ({layer.name})" if several else source,
             )
-            for each in rotating
+            for layer in rotating
         ]
 
     def _load(self, source: str, base: float | None) -> tuple[Model, tuple[str, ...], Description]:
@@ -257,8 +258,8 @@ class EncodingListOptions(RotaryOptions):
                 model, notes, described = self._load(source, base)
                 named = self.layer is not None
                 layers = [model.rotating_layer(self.layer)] if named else model.text_layers()
-                own = (of_layer(model, each, notes) for each in layers)
-                found += (replace(each, described=described) for each in own)
+                own = (of_layer(model, layer, notes) for layer in layers)
+                found += (replace(rotary, described=described) for rotary in own)
         return found
 
 
@@ -277,7 +278,7 @@ class PageOptions:
         An option that was not given has the value that the library took, as results or encodings
         say it.
         """
-        left_out = {each.name for each in fields(self)} | {"write", *omit}
+        left_out = {field.name for field in fields(self)} | {"write", *omit}
         return self.parsed.with_values_of(taken, left_out) | more
 
     def note(self, *lines: str, kind: str = "note") -> None:
@@ -332,8 +333,8 @@ class PageOptions:
         """Yield all files that the command line names, apart from the output."""
         for name, value in self.parsed.parameters.items():
             if name != "output":
-                for each in value if isinstance(value, list) else [value]:
-                    yield from named_files(each)
+                for item in value if isinstance(value, list) else [value]:
+                    yield from named_files(item)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,11 +49,11 @@ class Parsed:
 def _values(taken: Any, name: str) -> Iterator[Any]:
     """Yield the plain values of what stands for an option in results or encodings."""
     if isinstance(taken, list | tuple):
-        for each in taken:
-            yield from _values(each, name)
+        for item in taken:
+            yield from _values(item, name)
         return
     names = [name, *(field for field, option in OPTION_OF.items() if option == name)]
     owners = (taken, getattr(taken, "rope", None))
-    values = (getattr(owner, each, None) for owner in owners for each in names)
-    value = next((each for each in values if isinstance(each, str | int | float | tuple)), None)
+    values = (getattr(owner, key, None) for owner in owners for key in names)
+    value = next((item for item in values if isinstance(item, str | int | float | tuple)), None)
     yield from value if isinstance(value, tuple) else () if value is None else (value,)

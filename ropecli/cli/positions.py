@@ -67,7 +67,7 @@ class IdsOptions(OutputOptions):
     },
     excludes={
         **{
-            name: (*(each for each in SOURCES if each != name), "mask", "tokens")
+            name: (*(source for source in SOURCES if source != name), "mask", "tokens")
             for name in SOURCES
         },
         "before": ("ids",),
@@ -188,7 +188,7 @@ def positions(
         "mask": _read(mask),
         "tokens": _read(tokens),
         "separator": separator,
-        "grids": [_numbers("--grid", each) for each in grid] if grid else None,
+        "grids": [_numbers("--grid", image) for image in grid] if grid else None,
         "mrope": mrope,
         "text": _rows_of_numbers("--text", text) or (),
         "seconds": 1.0 if seconds is None else _seconds(seconds),
@@ -208,8 +208,8 @@ def positions(
         from ropecli.checks.positions.recover import LONGEST, recover_positions
 
         x, y = (
-            read_layers(each, tensor, sequence_axis=sequence_axis, head_dim=rope.dim)
-            for each in (before, after)
+            read_layers(path, tensor, sequence_axis=sequence_axis, head_dim=rope.dim)
+            for path in (before, after)
         )
         named = rope.encoding(dim=x.shape[-1])
         output.note(*named.notes)
@@ -259,21 +259,21 @@ def _numbers(name: str, text: str | None) -> list[int] | None:
     if text is None:
         return None
     try:
-        return [whole(each.strip()) for each in text.split(",")]
+        return [whole(part.strip()) for part in text.split(",")]
     except typer.BadParameter:
         raise ArgumentError(f"{name} must be whole numbers such as 5,3,8, got {text!r}") from None
 
 
 def _rows_of_numbers(name: str, texts: list[str] | None) -> list[int] | list[list[int]] | None:
     """Parse whole numbers of one row, or of several."""
-    rows = [_numbers(name, each) or [] for each in texts or ()]
+    rows = [_numbers(name, text) or [] for text in texts or ()]
     return rows if len(rows) > 1 else rows[0] if rows else None
 
 
 def _seconds(text: str) -> float | list[float]:
     """Parse a number of seconds, or several."""
     try:
-        every = [float(each) for each in text.split(",")]
+        every = [float(part) for part in text.split(",")]
     except ValueError:
         raise ArgumentError(f"--seconds must be numbers such as 0.5,1, got {text!r}") from None
     return every if len(every) > 1 else every[0]

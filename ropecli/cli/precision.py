@@ -49,8 +49,8 @@ def precision(
     from ropecli.analyses.precision import CONTEXT, TOLERANCES
     from ropecli.analyses.precision import precision as analyse
 
-    for each in dtype or ():
-        one_of("--dtype", each, UNIT)
+    for dtype_name in dtype or ():
+        one_of("--dtype", dtype_name, UNIT)
     policies = list(dict.fromkeys([*(dtype or ()), *(policy or ())] or USUAL))
     tolerances = list(dict.fromkeys(tolerance or TOLERANCES))
     encodings = rope.encodings()
@@ -58,14 +58,14 @@ def precision(
     with output.working():
         results = [
             analyse(
-                each.rope,
+                encoding.rope,
                 policies,
-                context_length=each.context or CONTEXT,
+                context_length=encoding.context or CONTEXT,
                 tolerances=tolerances,
                 seed=seed,
-                name=each.name,
+                name=encoding.name,
             )
-            for each in encodings
+            for encoding in encodings
         ]
     parameters = output.parameters(results, omit=["dtype"], policy=policies, tolerance=tolerances)
     output.show_all(results, parameters)

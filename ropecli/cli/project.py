@@ -63,7 +63,7 @@ def _is_value(value: Any, option: Any) -> bool:
     if option.is_flag:
         return isinstance(value, bool)
     values = value if option.multiple else [value]
-    return all(type(each) in {str, int, float} for each in values)
+    return all(type(item) in {str, int, float} for item in values)
 
 
 def _nearest() -> tuple[Path, dict[str, Any], list[str]]:

@@ -36,7 +36,7 @@ class ReportOptions:
             file: Path | None = getattr(self, name)
             if file is not None and not str(file).endswith(suffixes):
                 command, given = self.parsed.command, self.parsed.parameters
-                named = [given[each] for each in self.parsed.arguments if given[each]]
+                named = [given[argument] for argument in self.parsed.arguments if given[argument]]
                 subject = "..." if named else file  # as when it was a flag of lint
                 raise ArgumentError(
                     f"--{name} FILE must end in {' or '.join(suffixes)}, got {file}",
@@ -48,7 +48,7 @@ class ReportOptions:
     @property
     def files(self) -> list[Path]:
         """The files to write."""
-        return [each for each in (self.junit, self.sarif) if each is not None]
+        return [path for path in (self.junit, self.sarif) if path is not None]
 
     def refuse(self, others: Iterable[Path], *, sources: Iterable[Path], force: bool) -> None:
         """Refuse files that can't be written, before anything is run."""

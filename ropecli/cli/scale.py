@@ -76,22 +76,22 @@ def scale(
     output.note_encodings(ropes)
     stretchable = _stretchable(ropes, rope.layer, output)
     if rope.write is not None and len(stretchable) != 1:
-        several = len({each.name for each in stretchable}) > len(rope.model or ())
+        several = len({rotary.name for rotary in stretchable}) > len(rope.model or ())
         raise ArgumentError(
             f"--write takes one --model, got {len(stretchable)} results",
             "choose one of the layers with `layer`" if several else "",
         )
     found: list[Scale] = []
-    for each in stretchable:
-        before, own_factor = _original(each, original, output)
+    for rotary in stretchable:
+        before, own_factor = _original(rotary, original, output)
         context, by = rope.context, factor
-        scaled = each.rope.formula is not None and not each.rope.formula.is_plain
-        if context is None and factor is None and each.context is not None and scaled:
-            context = each.context if each.context > before else None
-        if context and each.context and factor is None and own_factor is not None:
-            by = max(own_factor * context / each.context, 1.0)  # `before` is rounded
+        scaled = rotary.rope.formula is not None and not rotary.rope.formula.is_plain
+        if context is None and factor is None and rotary.context is not None and scaled:
+            context = rotary.context if rotary.context > before else None
+        if context and rotary.context and factor is None and own_factor is not None:
+            by = max(own_factor * context / rotary.context, 1.0)  # `before` is rounded
         stretched = stretch(
-            each.rope,
+            rotary.rope,
             context_length=context,
             factor=by,
             original_length=before,
@@ -102,12 +102,12 @@ def scale(
         if (rope.context, factor, method, rope.write) == (None, None, None, None):
             written: dict[str, Any] = {"unwritable": "neither --context nor --factor is given"}
         else:
-            written = _extend(each, stretched, rope, output, chosen=method is not None)
+            written = _extend(rotary, stretched, rope, output, chosen=method is not None)
         with output.working():
-            found.append(replace(compare(stretched, name=each.name), **written))
-    names = [each.method for one in found for each in one.methods]
+            found.append(replace(compare(stretched, name=rotary.name), **written))
+    names = [scaled.method for one in found for scaled in one.methods]
     resolved = {
-        "method": [each for each in dict.fromkeys(names) if each in METHODS],
+        "method": [name for name in dict.fromkeys(names) if name in METHODS],
     }
     output.show_all(found, output.parameters(found, **resolved), pairs=pairs)
 
@@ -129,12 +129,12 @@ def _stretchable(
 ) -> list[NamedRotary]:
     """Leave out layers whose window keeps distances short, of models that have others."""
     kept = []
-    for each in ropes:
-        if layer is not None or each.model is None or each.layer in each.model.stretchable_layers():
-            kept.append(each)
+    for rope in ropes:
+        if layer is not None or rope.model is None or rope.layer in rope.model.stretchable_layers():
+            kept.append(rope)
         else:
-            reach = f"no distance is beyond its window of {each.reach:,}"
-            output.note(f"{each.name}: left out, {reach}")
+            reach = f"no distance is beyond its window of {rope.reach:,}"
+            output.note(f"{rope.name}: left out, {reach}")
     return kept
 
 
@@ -184,7 +184,7 @@ def _extend(
         length = stretched.sequence_length
         write_configuration(rope.write, made.overridden, made.layers, sequence_length=length)
         notes = {None: "refuses it", False: "reads another table"}
-        differ = [each for each in made.proposal.reads if not each.same]
+        differ = [reading for reading in made.proposal.reads if not reading.same]
         output.note(f"configuration written to {rope.write}")
-        output.note(*(f"{rope.write}: {each.stack} {notes[each.same]}" for each in differ))
+        output.note(*(f"{rope.write}: {reading.stack} {notes[reading.same]}" for reading in differ))
     return {"proposal": made.proposal}

@@ -129,11 +129,11 @@ def _of_weights(weights: Path, named: NamedRotary, output: OutputOptions) -> Usa
         raise ArgumentError(f"--weights reads the layers of text models, got layer {layer.name}")
     sizes = heads_of(model, layer.name)
     output.note(*named.notes)
-    for each in model.layers:
-        count = len(each.settings.layers or ())
-        if count and each is not layer and not each.settings.part:
-            why = "no rotation" if each.rotary is None else "another encoding"
-            output.note(f"not read: {quantity(count, f'{each.name} layer')}, {why}")
+    for shown_layer in model.layers:
+        count = len(shown_layer.settings.layers or ())
+        if count and shown_layer is not layer and not shown_layer.settings.part:
+            why = "no rotation" if shown_layer.rotary is None else "another encoding"
+            output.note(f"not read: {quantity(count, f'{shown_layer.name} layer')}, {why}")
     return usage_of_weights(
         named.rope,
         weights,

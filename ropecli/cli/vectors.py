@@ -65,13 +65,15 @@ def vectors(
         "heads": heads,
         "key_heads": key_heads,
     }
-    described = [getattr(rope, each.name) for each in fields(rope)]
-    if all(each in (None, []) for each in [*described, rotary_offset, positions, *given.values()]):
+    described = [getattr(rope, field.name) for field in fields(rope)]
+    if all(
+        value in (None, []) for value in [*described, rotary_offset, positions, *given.values()]
+    ):
         result = write_vectors(output, format=format, seed=seed, force=force)
         page.show(result, {"output": output, "format": format, "seed": seed})
         return
     encodings = _encodings(rope, rotary_offset)
-    page.note(*dict.fromkeys(note for each in encodings for note in each.notes))
+    page.note(*dict.fromkeys(note for encoding in encodings for note in encoding.notes))
     make = partial(_cases, encodings, given)
     result = write_vectors(output, make, format=format, seed=seed, force=force)
     page.show(result, page.parameters(omit=["force"]))
@@ -88,11 +90,11 @@ def _cases(encodings: list[NamedRotary], given: dict[str, Any], *, seed: int) ->
     """Yield a case for each encoding, with the heads of its model where none are given."""
     from ropecli.checks.vectors import vectors
 
-    for each in encodings:
-        rope: Any = each.rope
-        if each.model is not None and each.layer is not None:
-            rope = {_case_name(each.model, each.layer): rope}
-        yield from vectors(rope, **given | _heads(each, given), seed=seed)
+    for encoding in encodings:
+        rope: Any = encoding.rope
+        if encoding.model is not None and encoding.layer is not None:
+            rope = {_case_name(encoding.model, encoding.layer): rope}
+        yield from vectors(rope, **given | _heads(encoding, given), seed=seed)
 
 
 def _case_name(model: Model, layer: Layer) -> str:

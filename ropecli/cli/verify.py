@@ -50,11 +50,11 @@ def verify(
     max_position = MAX_POSITION if max_position is None else max_position
     layouts = ("interleaved", "half") if layout is None and rope.model is None else (layout,)
     encodings = [
-        replace(rope, layout=each).encoding(uses_context=False, rotary_offset=rotary_offset)
-        for each in layouts
+        replace(rope, layout=side).encoding(uses_context=False, rotary_offset=rotary_offset)
+        for side in layouts
     ]
     # A single pair is the same in either layout.
-    ropes = list(dict.fromkeys(each.rope for each in encodings))
+    ropes = list(dict.fromkeys(encoding.rope for encoding in encodings))
     page.note(*encodings[0].notes)
     second = ropes[1].layout if len(ropes) == 2 else None
     dtypes = len(DTYPES) if dtype is None else 1
@@ -69,7 +69,7 @@ def verify(
         if second is not None and compile_both and not refusal():
             stack.enter_context(_compiling(second, dtype))
         result = join(
-            judge(each, dtype=dtype, seed=seed, max_position=max_position) for each in ropes
+            judge(rotary, dtype=dtype, seed=seed, max_position=max_position) for rotary in ropes
         )
     unused = ("errors", "explain")
     parameters = page.parameters(ropes, omit=unused, max_position=max_position)

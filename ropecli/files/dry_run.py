@@ -48,17 +48,17 @@ class DryRun(Result, view="encode.DRY_RUN"):
     @property
     def bytes(self) -> int:
         """Size of the elements that would be rotated."""
-        return sum(each.bytes for each in self.files)
+        return sum(file.bytes for file in self.files)
 
     @property
     def seconds(self) -> float:
         """Time of the rotations; reading and writing takes that of a copy in addition."""
-        return sum(each.seconds for each in self.files)
+        return sum(file.seconds for file in self.files)
 
     @property
     def memory(self) -> int:
         """Bytes of memory that the largest file takes."""
-        return max(each.memory for each in self.files)
+        return max(file.memory for file in self.files)
 
 
 def dry_run(

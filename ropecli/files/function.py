@@ -47,7 +47,7 @@ def module_and_name(target: str) -> tuple[str, str]:
     """The module, or its file, which must be there, and the function's name; no code is run."""
     module, colon, name = target.rpartition(":")
     if not colon and target.endswith(SUFFIX) and Path(target).is_file():
-        names = [f"{target}:{each}" for each in _functions_of(Path(target))]
+        names = [f"{target}:{key}" for key in _functions_of(Path(target))]
         raise FileError(
             f"{target} needs the name of a function: {', '.join(names) or 'it has none'}"
         )
@@ -70,8 +70,12 @@ def _functions_of(path: Path) -> list[str]:
     except (SyntaxError, ValueError, OSError):
         return []
     kinds = (ast.FunctionDef, ast.ClassDef)
-    public = [each for each in body if isinstance(each, kinds) and each.name[0] != "_"]
-    return [each.name for each in public if _is_class_with_more(each) or _takes_something(each)]
+    public = [stmt for stmt in body if isinstance(stmt, kinds) and stmt.name[0] != "_"]
+    return [
+        class_def.name
+        for class_def in public
+        if _is_class_with_more(class_def) or _takes_something(class_def)
+    ]
 
 
 def _takes_something(node: ast.stmt) -> bool:
@@ -84,7 +88,7 @@ def _is_class_with_more(node: ast.stmt) -> bool:
     """True for a class that inherits something, or has a method besides the one that makes it."""
     if not isinstance(node, ast.ClassDef):
         return False
-    methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
+    methods = [stmt.name for stmt in node.body if isinstance(stmt, ast.FunctionDef)]
     return bool(node.bases or {*methods} - {"__init__"})
 
 

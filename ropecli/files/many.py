@@ -168,7 +168,7 @@ def _summary(
             for path, error in in_order
             if isinstance(error, BaseException)
         ),
-        bytes=sum(each.bytes for each in files),
+        bytes=sum(file.bytes for file in files),
         seconds=seconds,
     )
 
@@ -200,7 +200,9 @@ def expand_inputs(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
         if is_pipe(path):
             found.append(path)
         elif is_plain_folder(path):
-            inside = _sort_by_number(each for each in path.iterdir() if _is_of_arrays(each))
+            inside = _sort_by_number(
+                file_path for file_path in path.iterdir() if _is_of_arrays(file_path)
+            )
             if not inside:
                 raise FileError(f"{path} holds no file that ends in {', '.join(_SUFFIXES)}")
             found += inside

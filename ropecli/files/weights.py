@@ -230,17 +230,17 @@ def _find(
                 f"{short(name)} is of multi-head latent attention; expected one projection of "
                 "queries and one of keys"
             )
-        each = _projection(name)
-        if each is None or (layers is not None and each.index not in layers):
+        projection = _projection(name)
+        if projection is None or (layers is not None and projection.index not in layers):
             continue
-        own = found.setdefault(each.index, {})
-        for role in PROJECTIONS[each.part]:
+        own = found.setdefault(projection.index, {})
+        for role in PROJECTIONS[projection.part]:
             if role in own:
                 raise FileError(
-                    f"{path} has {ROLES[role]} of layer {each.index} twice, in "
+                    f"{path} has {ROLES[role]} of layer {projection.index} twice, in "
                     f"{short(own[role].name)} and in {short(name)}"
                 )
-            own[role] = each
+            own[role] = projection
     if not found:
         which = "" if layers is None else " in the layers that rotate"
         raise FileError(
@@ -262,13 +262,13 @@ def _projection(name: str) -> _Projection | None:
     *parts, part, kind = ("", *name.split("."))
     if kind != "weight" or part not in PROJECTIONS or _OTHER.search(name):
         return None
-    places = [place for place, each in enumerate(parts) if _INDEX.fullmatch(each)]
+    places = [place for place, piece in enumerate(parts) if _INDEX.fullmatch(piece)]
     place = places[0] if places else 0
     return _Projection(
         name=name,
         part=part,
-        group="".join(f"{each}." for each in parts[1:]),
-        layer="".join(f"{each}." for each in parts[1 : place + 1]),
+        group="".join(f"{piece}." for piece in parts[1:]),
+        layer="".join(f"{piece}." for piece in parts[1 : place + 1]),
         index=int(parts[place] or 0),
     )
 
@@ -277,7 +277,7 @@ def _lengths(data: _Weights, projection: _Projection, role: str) -> Array:
     """Return the expected lengths of the pairs of queries or keys of a layer, (heads, pairs)."""
     with np.errstate(all="ignore"):
         variance, covariance, mean = _moments_after_norm(data, projection, role)
-    if not all(np.isfinite(each).all() for each in (variance, covariance, mean)):
+    if not all(np.isfinite(statistic).all() for statistic in (variance, covariance, mean)):
         name = short(projection.name)
         raise FileError(f"{name} of {data.path}, its bias and its norms must be finite")
     first, second = data.rope.pairs_in.T

@@ -37,19 +37,19 @@ def refusal() -> str:
     folder = _chosen()
     if folder is None:
         return "no folder can be written"
-    for each in (folder, folder / _edition()):
+    for path in (folder, folder / _edition()):
         try:
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = each.stat()
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = path.stat()
         except OSError as error:
-            return f"{each}: {error.strerror}"
+            return f"{path}: {error.strerror}"
         reason = why_distrusted(status)
-        if each != folder and status.st_mode & 0o077:  # Numba's own files in it may be open to all
+        if path != folder and status.st_mode & 0o077:  # Numba's own files in it may be open to all
             reason = reason or "other users may open it"
-        if not reason and not os.access(each, os.W_OK | os.X_OK):
+        if not reason and not os.access(path, os.W_OK | os.X_OK):
             reason = "it can't be written"
         if reason:
-            return f"{each}: {reason}"
+            return f"{path}: {reason}"
     return ""
 
 

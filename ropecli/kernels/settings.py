@@ -37,7 +37,7 @@ def blame_settings() -> Iterator[None]:
         yield
     except Exception as error:
         given = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
-        given = [each for each in given if not each.startswith(HARMLESS)]
+        given = [variable for variable in given if not variable.startswith(HARMLESS)]
         given += [str(FILE)] if FILE.is_file() else []
         # Errors of code have Numba's own classes.
         if (

@@ -30,14 +30,14 @@ def needed_keys(model_type: str | None, rope_type: str | None) -> list[str]:
     """Return the keys without which a class, or its table, does not take a rope type."""
     facts = class_facts(model_type)
     both = (facts, facts.get("table", {}))
-    return " ".join(each.get("types", {}).get(rope_type, "") for each in both).split()
+    return " ".join(keys.get("types", {}).get(rope_type, "") for keys in both).split()
 
 
 def takes_type(model_type: str | None, rope_type: str) -> bool:
     """Return whether a class, and its table, take a rope type with some keys or others."""
     facts = class_facts(model_type)
     both = (facts, facts.get("table", {}))
-    return all(each.get("types", {}).get(rope_type) != "" for each in both)
+    return all(keys.get("types", {}).get(rope_type) != "" for keys in both)
 
 
 def class_reasons(
@@ -62,11 +62,11 @@ def class_reasons(
         if missing:
             yield f"rope type {rope_type} needs {', '.join(missing)} next to it"
     given = config.get("rope_parameters") or {}
-    flat = isinstance(given, dict) and not any(isinstance(each, dict) for each in given.values())
+    flat = isinstance(given, dict) and not any(isinstance(item, dict) for item in given.values())
     if facts.get("flat") and given and flat:
         yield "rope_parameters is one object, and must have one for each layer type"
     sizes = config.get("hidden_size"), config.get("num_attention_heads")
-    width, heads = (each if isinstance(each, int) else 0 for each in sizes)
+    width, heads = (size if isinstance(size, int) else 0 for size in sizes)
     if facts.get("whole") and heads and width % heads:
         yield f"hidden_size {width} is not a multiple of num_attention_heads {heads}"
     count, types = config.get("num_hidden_layers"), config.get("layer_types")

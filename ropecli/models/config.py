@@ -34,7 +34,7 @@ def settings_of(described: Description) -> tuple[Settings, ...]:
         raise NoRotaryError(f"no rotary position embedding found: {why_not_rotary(described.raw)}")
     if all(part.path for part in described.parts):
         refused = refusal_of_top(described.raw, described.parts[0].path)
-        found = [replace(each, refused=each.refused or refused) for each in found]
+        found = [replace(settings, refused=settings.refused or refused) for settings in found]
     return tuple(found)
 
 

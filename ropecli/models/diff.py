@@ -95,7 +95,7 @@ def diff(
         ArgumentError: A position beyond 2^53.
         ArgumentTypeError: Not models, or a position that is not an integer.
     """
-    a, b = (_model(name, each) for name, each in (("a", a), ("b", b)))
+    a, b = (_model(name, side) for name, side in (("a", a), ("b", b)))
     places = None if positions is None else _check_positions(positions)
     permuted = a.format != b.format
     return Difference(
@@ -165,7 +165,7 @@ def _compare_layers(
     if one is not None and two is not None:  # a pair that one lacks has 0 there
         tables = [_frequencies(one, a), _frequencies(two, b)]
         size = max(map(len, tables))
-        table = np.abs(np.subtract(*(np.pad(each, (0, size - len(each))) for each in tables)))
+        table = np.abs(np.subtract(*(np.pad(row, (0, size - len(row))) for row in tables)))
     worst = int(table.argmax()) if len(table) else 0
     places = positions or _default_positions(first, second)
     return LayerDifference(

@@ -111,7 +111,7 @@ def _patches(keys: Keys) -> list[int]:
     for name in ("image_size", "patch_size"):
         given = keys.get(name)
         pair = given if isinstance(given, list) else [given, given]
-        if len(pair) != 2 or not all(type(each) is int and each > 0 for each in pair):
+        if len(pair) != 2 or not all(type(size) is int and size > 0 for size in pair):
             raise ArgumentError(
                 f"{name} must be an integer above 0, or two of them, got {quote(given)}"
             )

@@ -17,8 +17,10 @@ def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     """Add the indices of layers to settings, and a kind for layers without position."""
     if len(found) != 1 or not found[0].rotates:
         types = keys.per_layer("layer_types")
-        own = [tuple(i for i, kind in enumerate(types) if kind == each.name) for each in found]
-        return [replace(each, layers=i or None) for each, i in zip(found, own, strict=True)]
+        own = [
+            tuple(i for i, kind in enumerate(types) if kind == settings.name) for settings in found
+        ]
+        return [replace(settings, layers=i or None) for settings, i in zip(found, own, strict=True)]
     rotating = found[0]
     scaled = keys.per_layer("rope_scaling_layers")
     if scaled and rotating.rope_type != "default":
@@ -75,7 +77,7 @@ def _bases(keys: Keys, rotating: Settings) -> list[float | None] | None:
     if rotates is None:
         return None
     base = number("rope_theta", rotating.scaling["rope_theta"])
-    return [None if each is None else base * each for each in rotates]
+    return [None if rotate is None else base * rotate for rotate in rotates]
 
 
 def _rotating_layers(keys: Keys) -> list[bool | None] | None:

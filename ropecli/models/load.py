@@ -131,7 +131,11 @@ def trained_length(layer: Layer, described: Description) -> int | None:
     if layer.original_context_length is not None:
         return layer.original_context_length
     try:
-        own = [each for each in compute(described).layers if each.name == layer.name]
+        own = [
+            shown_layer
+            for shown_layer in compute(described).layers
+            if shown_layer.name == layer.name
+        ]
     except (ArgumentError, FileError):  # only overrides make it right
         own = []
     return (own[0] if own else layer).trained_length

@@ -233,15 +233,16 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
     if model.format != "config.json":
         raise ArgumentError(f"the number of heads must come from a config.json, got {model.source}")
     rotaries = [
-        each.rotary
-        for each in model.only(layer).layers
-        if each.rotary is not None and (layer is not None or not each.settings.is_indexer)
+        shown_layer.rotary
+        for shown_layer in model.only(layer).layers
+        if shown_layer.rotary is not None
+        and (layer is not None or not shown_layer.settings.is_indexer)
     ]
     shapes = {(r.head_dim, r.rotary_dim, r.rotary_offset, r.layout) for r in rotaries}
     if len(shapes) != 1:
         if not shapes:
             raise ArgumentError(f"{model.source} has no rotary position embedding in layer {layer}")
-        names = ", ".join(each.name for each in model.layers)
+        names = ", ".join(shown_layer.name for shown_layer in model.layers)
         raise ArgumentError(
             f"the layers of {model.source} ({names}) have heads of several shapes",
             "choose one with `layer`",

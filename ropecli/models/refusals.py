@@ -65,7 +65,7 @@ def accepted_types(keys: Keys) -> frozenset[str] | None:
     if not keys.architecture.in_transformers:
         return None
     kind = keys.architecture.model_type
-    return frozenset(each for each in _types(keys) if takes_type(kind, each))
+    return frozenset(type_name for type_name in _types(keys) if takes_type(kind, type_name))
 
 
 def _types(keys: Keys) -> set[str]:

@@ -79,8 +79,8 @@ class Report(HtmlResult):
         Args:
             analysis: Name of a field of `ReportedEncoding`.
         """
-        found = (getattr(each, analysis) for each in self.encodings)
-        return [each for each in found if each is not None]
+        found = (getattr(encoding, analysis) for encoding in self.encodings)
+        return [value for value in found if value is not None]
 
 
 def report(
@@ -103,7 +103,7 @@ def report(
         FileError: A file that cannot be read.
     """
     used = check_length(sequence_length)
-    return gather([describe(each) for each in sources], sequence_length=used, layer=layer)
+    return gather([describe(source) for source in sources], sequence_length=used, layer=layer)
 
 
 def gather(
@@ -118,14 +118,14 @@ def gather(
         raise ArgumentError("a report needs at least one source, got none")
     models: list[ReportedModel] = []
     rotations: list[tuple[str, Layer, int | None]] = []
-    for each, name in zip(described, _names(described), strict=True):
-        overridden = override(each, overrides or Overrides(), layer=layer)
+    for description, name in zip(described, _names(described), strict=True):
+        overridden = override(description, overrides or Overrides(), layer=layer)
         own = _model(overridden, name, sequence_length)
         models.append(own)
         several = own.model is not None and len(own.model.rotations) > 1
         for found in _layers(own.model, layer):
             full = f"{name} {found.name}" if several else name
-            rotations.append((full, found, trained_length(found, each)))
+            rotations.append((full, found, trained_length(found, description)))
     if len(rotations) > MOST_ENCODINGS:
         raise ArgumentError(
             f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}",
@@ -133,9 +133,9 @@ def gather(
         )
     stretchable = [
         found
-        for each in models
-        if each.model is not None and _layers(each.model, None)
-        for found in each.model.stretchable_layers()
+        for model in models
+        if model.model is not None and _layers(model.model, None)
+        for found in model.model.stretchable_layers()
     ]
     encodings = tuple(
         _encoding(name, found, trained, stretches=layer is not None or found in stretchable)
@@ -146,7 +146,7 @@ def gather(
 
 def _names(described: Sequence[Description]) -> list[str]:
     """Return the shortest ends of paths that tell files apart."""
-    paths = [_path(each) for each in described]
+    paths = [_path(description) for description in described]
     for length in range(1, max(map(len, paths)) + 1):
         ends = ["/".join(parts[-length:]) for parts in paths]
         if len({*ends}) == len(ends):

@@ -64,7 +64,7 @@ def expand(sources: Iterable[str]) -> list[str]:
 
     A folder that is not a model's stands for the models in it and in its folders.
     """
-    return [found for name in sources for each in expand_pattern(name) for found in models_in(each)]
+    return [found for name in sources for path in expand_pattern(name) for found in models_in(path)]
 
 
 def models_in(source: str) -> list[str]:
@@ -74,9 +74,9 @@ def models_in(source: str) -> list[str]:
         return [source]
     found: list[str] = []
     for path, folders, files in os.walk(folder):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
-        names = (each for each in files if each == "config.json" or each.endswith(".gguf"))
-        found += [str(Path(path, each)) for each in sorted(names)]
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        names = (file for file in files if file == "config.json" or file.endswith(".gguf"))
+        found += [str(Path(path, name)) for name in sorted(names)]
     return found or [source]
 
 
@@ -89,7 +89,7 @@ def locate(source: str | os.PathLike[str]) -> Path:
         kind = path.stat().st_mode
     except (OSError, ValueError) as error:
         msg = f"cannot read {os.fspath(source)}: {getattr(error, 'strerror', None) or error}"
-        if source in {each.stem for each in EXAMPLES.glob("*.json")}:
+        if source in {file_path.stem for file_path in EXAMPLES.glob("*.json")}:
             msg += f"; did you mean {EXAMPLE}{source}?"
         advice = "nothing is fetched from a hub: download its config.json and name that"
         raise FileError(msg, advice if HUB_NAME.fullmatch(str(source)) else "") from None

@@ -32,7 +32,7 @@ def cos_sin(positions: NDArray[Any], inv_freq: NDArray[Any]) -> tuple[NDArray[An
     Of points (count, axes) and frequencies (axes, pairs), the angle is the sum over the axes.
     """
     points, columns = positions.reshape(len(positions), -1), np.atleast_2d(inv_freq).T
-    points, columns = (each.astype(np.float64).tolist() for each in (points, columns))
+    points, columns = (array.astype(np.float64).tolist() for array in (points, columns))
     with mp.workdps(DIGITS):
         turns = [[mp.cos_sin(mp.fdot(m, theta)) for theta in columns] for m in points]
     table = np.empty((len(points), len(columns), 2), dtype=object)

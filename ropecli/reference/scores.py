@@ -142,7 +142,7 @@ def sinusoidal(
 ) -> Array:
     """(x_m + p_m) W_q . (x_n + p_n) W_k / sqrt(d), p sinusoids (RoFormer Eq. 3 and 4)."""
     dim = weights["query"].shape[1]
-    p, r = (np.array([sinusoid(at, dim, order, exponent) for at in each]) for each in (m, n))
+    p, r = (np.array([sinusoid(at, dim, order, exponent) for at in ids]) for ids in (m, n))
     return nope(x_query + p, x_key + r, m, n, weights)
 
 

@@ -76,8 +76,8 @@ def fields(source: object, *names: Field) -> dict[str, Any]:
     the fields that are shown of it.
     """
     document: dict[str, Any] = {}
-    for each in names:
-        name, make = (each, None) if isinstance(each, str) else each
+    for key in names:
+        name, make = (key, None) if isinstance(key, str) else key
         path, _, other = name.partition(" as ")
         value = make(source) if callable(make) else _attribute(source, path)
         if isinstance(make, tuple) and value is not None:
@@ -129,10 +129,10 @@ def columns(result: Result, **options: Any) -> Table:
 
 def _records(result: Any) -> Table:
     """Return a row for each object of the first tuple of objects of a result, or for itself."""
-    lists = (getattr(result, each.name) for each in dataclasses.fields(result))
-    filled = (each for each in lists if isinstance(each, tuple) and each)
-    records = next((each for each in filled if dataclasses.is_dataclass(each[0])), (result,))
-    names = [each.name for each in dataclasses.fields(records[0])]
+    lists = (getattr(result, field.name) for field in dataclasses.fields(result))
+    filled = (value for value in lists if isinstance(value, tuple) and value)
+    records = next((row for row in filled if dataclasses.is_dataclass(row[0])), (result,))
+    names = [field.name for field in dataclasses.fields(records[0])]
     rows = {name: [getattr(record, name) for record in records] for name in names}
     return {
         name: [str(cell) if isinstance(cell, Path) else cell for cell in cells]

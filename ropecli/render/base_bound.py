@@ -86,14 +86,14 @@ def _doublings(each: BaseBound) -> list[list[str]]:
 def _plot(shown: Sequence[BaseBound], width: int) -> str:
     """Return the lowest sums of all encodings, for a terminal."""
     first = max(shown, key=lambda each: int(each.position[-1]))
-    ordered = [first, *(each for each in shown if each is not first)]
+    ordered = [first, *(bound for bound in shown if bound is not first)]
     lines = [
         Curve(
-            label=f"lowest sum, {curve_label(each)}",
-            x=np.maximum(each.position, 1).astype(np.float64)[1:],
-            y=each.lowest[1:],
+            label=f"lowest sum, {curve_label(bound)}",
+            x=np.maximum(bound.position, 1).astype(np.float64)[1:],
+            y=bound.lowest[1:],
         )
-        for each in ordered
+        for bound in ordered
     ]
     zero = Curve(label="zero", x=lines[0].x, y=np.zeros(len(lines[0].x)))
     return draw([zero, *lines], x_label="distance", columns=width, log="x")
@@ -105,10 +105,10 @@ def figure(*shown: BaseBound) -> Figure:
     axes = picture.add_subplot()
     axes.set(xlabel="distance", ylabel="sum of the pairs' cosines", xscale="log")
     axes.axhline(0, color=style.ink(), linewidth=0.8)
-    last = max(int(each.last_position[-1]) for each in shown)
-    for index, each in enumerate(shown):
-        _draw_sums(axes, extend_curve(each, last), index, named=len(shown) > 1)
-    _mark_contexts(axes, {each.context_length for each in shown if each.context_length})
+    last = max(int(bound.last_position[-1]) for bound in shown)
+    for index, bound in enumerate(shown):
+        _draw_sums(axes, extend_curve(bound, last), index, named=len(shown) > 1)
+    _mark_contexts(axes, {bound.context_length for bound in shown if bound.context_length})
     axes.set_xlim(1, last)
     if len(shown) == 1:
         axes.set_title(style.printable(curve_label(shown[0])), parse_math=False)

@@ -78,7 +78,7 @@ def _answer(result: Verdict, target: str, model: str | None, *, brief: bool) -> 
 def _reordered(result: Verdict) -> str:
     """Name arrangements that take the axes in different order."""
     first, *others = result.arrangements
-    named = [each for each in others if in_other_order(first, each)]
+    named = [order for order in others if in_other_order(first, order)]
     every = " and ".join(repr(axes) for axes in (first, *named))
     return f"; it takes axes in different order: {every}" if named else ""
 
@@ -241,7 +241,7 @@ def _is_telling(note: str) -> bool:
 
 def _failure(checks: list[Check], width: int) -> list[str]:
     check = checks[0]
-    dtypes = ", ".join(dict.fromkeys(each.dtype for each in checks))
+    dtypes = ", ".join(dict.fromkeys(one_check.dtype for one_check in checks))
     said = f": {check.note}" if check.note else ""
     if not said and check.tolerance:
         said = f": error {check.max_error:.3g}, tolerance {check.tolerance:.3g}"

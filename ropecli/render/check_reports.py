@@ -139,7 +139,9 @@ def _find_line(file: Path, attribute: str) -> int | None:
     first = attribute.partition(".")[0]
     for node in tree.body:
         defined = node.targets if isinstance(node, ast.Assign) else [node]
-        if first in {getattr(each, "id", getattr(each, "name", None)) for each in defined}:
+        if first in {
+            getattr(statement, "id", getattr(statement, "name", None)) for statement in defined
+        }:
             return node.lineno
     return None
 

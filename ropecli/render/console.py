@@ -59,7 +59,9 @@ class Screen:
     def wrap(self, *sentences: str, indent: int = 2) -> list[str]:
         """Return sentences in lines of at most 80 columns."""
         width = min(self.width, 80)
-        return [part for each in sentences for part in wrap_text(each, width, indent=indent)]
+        return [
+            part for sentence in sentences for part in wrap_text(sentence, width, indent=indent)
+        ]
 
     def offer(self, *hints: str) -> list[str]:
         """Return hints at what can be saved, one a line where they are wider; none if saved."""

@@ -64,7 +64,9 @@ def blocks(shown: Sequence[Construct], screen: Screen) -> list[list[str]]:
     """Return a row for each head, and scores on a terminal; of one encoding also the meaning."""
     if len(shown) > 1:
         rows = [
-            [curve_label(each), *row] for each in shown for row in texts(COLUMNS, each.heads)[1:]
+            [curve_label(construct), *row]
+            for construct in shown
+            for row in texts(COLUMNS, construct.heads)[1:]
         ]
         headings = ["encoding", *(column.heading for column in COLUMNS)]
         plot = [_plot(shown, screen.width)] if screen.braille else []
@@ -127,18 +129,18 @@ def _shares(head: ConstructedHead) -> NDArray[np.float64]:
 def _plot(results: Sequence[Construct], width: int) -> str:
     """Return the scores of the last head of each encoding over the largest, for a terminal."""
     curves = []
-    for each in results:
-        head = each.heads[-1]
-        starts = np.arange(0, each.context_length, -(-each.context_length // DOTS))
+    for result in results:
+        head = result.heads[-1]
+        starts = np.arange(0, result.context_length, -(-result.context_length // DOTS))
         name = head_name(head)
         curve = Curve(
-            label=name if len(results) == 1 else f"{curve_label(each)}, {name}",
+            label=name if len(results) == 1 else f"{curve_label(result)}, {name}",
             x=starts.astype(np.float64),
             y=np.maximum.reduceat(_shares(head), starts),
         )
         curves.append(curve)
     title = "Score over the largest" + (f", {curves[0].label}" if len(results) == 1 else "")
-    group = -(-max(each.context_length for each in results) // DOTS)
+    group = -(-max(result.context_length for result in results) // DOTS)
     if group > 1:
         title += f": the largest of each {group} distances"
     return title + "\n" + draw(curves, x_label="relative distance", columns=width)
@@ -149,9 +151,9 @@ def figure(*results: Construct) -> Figure:
 
     Several encodings have a column each.
     """
-    heads = max((each.heads for each in results), key=len)
+    heads = max((one_result.heads for one_result in results), key=len)
     picture, panels = style.columns_of_panels(
-        [curve_label(each) for each in results], [1.7] * len(heads) + [2.4]
+        [curve_label(one_result) for one_result in results], [1.7] * len(heads) + [2.4]
     )
     for axes, result in zip(panels.T, results, strict=True):
         for place, head in enumerate(result.heads):

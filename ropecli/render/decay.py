@@ -125,7 +125,7 @@ def blocks(curves: Sequence[Decay], screen: Screen, *, figure2: bool = False) ->
 
 def verdict(curve: Decay) -> str:
     """Return how far the bound falls, or how near a score comes to it."""
-    first, last = (f"{each:.10g}" for each in curve.relative_distance[[0, -1]])
+    first, last = (f"{distance:.10g}" for distance in curve.relative_distance[[0, -1]])
     if curve.bound is not None:
         share = curve.summarised.tightness["max_bound"]
         return (
@@ -149,7 +149,7 @@ def compare(curves: Sequence[Decay]) -> str:
         return ""  # of an encoding that grows
     left = {curve_label(curve): curve.relative_upper_bound[-1] / curve.start for curve in curves}
     slowest, fastest = max(left, key=left.__getitem__), min(left, key=left.__getitem__)
-    most, least = (f"{100 * left[each]:.3g} %" for each in (slowest, fastest))
+    most, least = (f"{100 * left[side]:.3g} %" for side in (slowest, fastest))
     if most == least:
         return ""
     slowly = "more slowly" if len(curves) == 2 else "most slowly"

@@ -32,11 +32,11 @@ def page(result: Difference, screen: Screen) -> list[str]:
     """Return the verdict, then each kind of layer that differs."""
     models = [f"  a  {_model_label(result.a)}", f"  b  {_model_label(result.b)}"]
     titled = len(result.layers) > 1
-    differing = (each for each in result.layers if each.fields or not each.same)
+    differing = (layer for layer in result.layers if layer.fields or not layer.same)
     lines = paragraphs(
         [_headline(result)],
         [] if screen.brief else models,
-        *(_layer(each, screen, titled=titled) for each in differing),
+        *(_layer(difference, screen, titled=titled) for difference in differing),
         [] if result.same else screen.offer("Save the picture: -o diff.png    all of it: --json"),
     )
     return [part for line in lines for part in wrap_text(line, screen.width, indent=4) or [""]]
@@ -104,7 +104,7 @@ def _value(field: FieldDifference, value: Any) -> str:
 
 
 def _pairs_by_axis(axis: tuple[int, ...]) -> str:
-    return " + ".join(str(axis.count(each)) for each in range(max(axis) + 1))
+    return " + ".join(str(axis.count(number)) for number in range(max(axis) + 1))
 
 
 def _remark(field: FieldDifference, layer: LayerDifference) -> str:
@@ -118,7 +118,7 @@ def _remark(field: FieldDifference, layer: LayerDifference) -> str:
         return "the weights are permuted to fit"
     if field.name not in OF_ENCODING:
         return "a parameter of the rope type"
-    acts = any(each.name.startswith("inv_freq[") for each in layer.fields)
+    acts = any(member.name.startswith("inv_freq[") for member in layer.fields)
     return "acts through inv_freq" if acts else "has no effect by itself"
 
 
@@ -134,12 +134,12 @@ def _phases(layer: LayerDifference) -> list[str]:
 
 def table(result: Difference) -> Table:
     """Return a row for each pair of each kind of layer that rotates in both models."""
-    found = [(each, pair) for each in result.layers for pair in range(len(each.per_pair))]
+    found = [(layer, pair) for layer in result.layers for pair in range(len(layer.per_pair))]
     return {
-        "a": [each.a for each, _ in found],
-        "b": [each.b for each, _ in found],
+        "a": [difference.a for difference, _ in found],
+        "b": [difference.b for difference, _ in found],
         "pair": [pair for _, pair in found],
-        "radians_per_position": [each.per_pair[pair] for each, pair in found],
+        "radians_per_position": [difference.per_pair[pair] for difference, pair in found],
     }
 
 

@@ -37,7 +37,7 @@ def text(command: str, parameters: dict[str, Any], result: Any) -> str:
 def _plain(value: Any) -> Any:
     """Return the value as JSON has it: a dataclass as its fields, a path or the like as text."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

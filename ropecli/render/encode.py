@@ -52,8 +52,8 @@ def _dry_page(result: DryRun, _: Screen, *, plan: Sequence[str] = ()) -> list[st
     answer = f"Would write {console.visible(target)}, {size}: {_time(result.seconds)} of rotation "
     answer += f"besides reading and writing, {memory} of memory"
     rows = [
-        (console.visible(_name(each.input)), "to", console.visible(_name(each.output)), _of(each))
-        for each in result.files[:LISTED]
+        (console.visible(_name(file.input)), "to", console.visible(_name(file.output)), _of(file))
+        for file in result.files[:LISTED]
     ]
     more = len(result.files) - len(rows)
     listed = [*align(rows, left=4), *([f"and {more:,} more, all in --json"] if more else [])]
@@ -93,7 +93,7 @@ def _document(
         return vars(result) | {"notes": notes, "float32_table_error": tables}
     return {
         "files": result.files,
-        "failures": [fields(each, "input", "message") for each in result.failures],
+        "failures": [fields(failure, "input", "message") for failure in result.failures],
         **fields(result, "bytes", "seconds"),
         "notes": notes,
     }

@@ -50,7 +50,7 @@ def page(
         tensor = f" of {console.visible(result.first_tensor)}" if result.first_tensor else ""
         index = ", ".join(map(str, first.index))
         where = f"row ({index}), " if index else ""
-        position = ", ".join(f"{each:.15g}" for each in first.position)
+        position = ", ".join(f"{value:.15g}" for value in first.position)
         verdict = f"FAIL  {after} is not the rotation of {before}"
         if rope is not None and axes is not None:
             heads = f"{quantity(axes.heads, 'head')} of {axes.head_dim}"

@@ -39,7 +39,7 @@ def encoding_view(
 
     def page(result: ResultGroup, screen: Screen, **options: Any) -> list[str]:
         shown = result.results
-        answers = [f"{curve_label(each)}: {verdict(each)}." for each in shown]
+        answers = [f"{curve_label(value)}: {verdict(value)}." for value in shown]
         if len(shown) == 1:
             answers = [f"{(text := verdict(shown[0]))[0].upper()}{text[1:]}."]
         elif compare is not None and (comparison := compare(shown)):
@@ -53,14 +53,14 @@ def encoding_view(
         return {key or "encodings": parts} if key or len(parts) > 1 else parts[0]
 
     def columns(result: ResultGroup, **options: Any) -> Table:
-        tables = [alone.columns(each, **options) for each in result.results]
+        tables = [alone.columns(one_result, **options) for one_result in result.results]
         if len(tables) == 1:
             return tables[0]
         joined: dict[str, list[Any]] = {"encoding": []}
         joined |= {name: [] for own in tables for name in own}
-        for each, cells in zip(result.results, tables, strict=True):
+        for value, cells in zip(result.results, tables, strict=True):
             count = len(next(iter(cells.values())))
-            named = {"encoding": [curve_label(each)] * count, **cells}
+            named = {"encoding": [curve_label(value)] * count, **cells}
             for name in joined:
                 empty = [(absent or {}).get(name, "")] * count
                 joined[name] += np.asarray(named.get(name, empty)).tolist()

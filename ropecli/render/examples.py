@@ -17,8 +17,13 @@ def page(result: ExampleList, screen: Screen) -> list[str]:
     """Return a line for each configuration, then how they are named and where they are."""
     rows = [["name", "   context", "rope type", "shows"]]
     rows += [
-        [each.name, f"{each.context_length:10,}", ", ".join(each.rope_types), each.shows]
-        for each in result.examples
+        [
+            example.name,
+            f"{example.context_length:10,}",
+            ", ".join(example.rope_types),
+            example.shows,
+        ]
+        for example in result.examples
     ]
     lines = align(rows, left=4)
     if not screen.brief:
@@ -33,11 +38,11 @@ def page(result: ExampleList, screen: Screen) -> list[str]:
 def table(result: ExampleList) -> Table:
     """Return the columns of a table."""
     return {
-        "name": [each.name for each in result.examples],
-        "model": [each.model for each in result.examples],
-        "rope_type": [", ".join(each.rope_types) for each in result.examples],
-        "context_length": [each.context_length for each in result.examples],
-        "shows": [each.shows for each in result.examples],
+        "name": [example.name for example in result.examples],
+        "model": [example.model for example in result.examples],
+        "rope_type": [", ".join(example.rope_types) for example in result.examples],
+        "context_length": [example.context_length for example in result.examples],
+        "shows": [example.shows for example in result.examples],
     }
 
 

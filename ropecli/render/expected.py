@@ -69,7 +69,7 @@ def page(result: ExpectedCurves, screen: Screen) -> list[str]:
     columns = _columns(result)
     rows = [["distance", *columns]]
     rows += [
-        [f"{r:,}", *(f"{each[r]:.4g}" for each in columns.values())]
+        [f"{r:,}", *(f"{column[r]:.4g}" for column in columns.values())]
         for r in doublings(len(result.curves[0].relative_distance) - 1)
     ]
     rope = "" if result.bound is None else f"{curve_label(result.bound)}, "
@@ -100,11 +100,11 @@ def _columns(result: ExpectedCurves) -> dict[str, NDArray[np.float64]]:
 def _answer(curves: Sequence[Expected]) -> str:
     """Return how far scores fall, from the first distance to the last."""
     last = curves[0].relative_distance[-1]
-    ends = [(each.encoding, *each.expected_score[[0, -1]].tolist()) for each in curves]
+    ends = [(curve.encoding, *curve.expected_score[[0, -1]].tolist()) for curve in curves]
     if len(ends) == 1:
         name, first, end = ends[0]
         return f"{name}: from {first:.4g} at distance 0 to {end:.4g} at {last:,}."
-    falling = [each for each in ends if each[1] - each[2] > FLAT * abs(each[1])]
+    falling = [row for row in ends if row[1] - row[2] > FLAT * abs(row[1])]
     said = f"{len(falling)} of {len(ends)} encodings score lower at distance {last:,} than at 0"
     if not falling:
         return f"{said}."

@@ -189,9 +189,9 @@ class Look:
     def changes(self) -> dict[str, Any]:
         """The fields that differ from the default, by name."""
         return {
-            each.name: value
-            for each in fields(self)
-            if (value := getattr(self, each.name)) != each.default
+            field.name: value
+            for field in fields(self)
+            if (value := getattr(self, field.name)) != field.default
         }
 
     @contextlib.contextmanager
@@ -358,7 +358,7 @@ def legend_below(picture: Figure, handles: Sequence[Artist] | None = None) -> No
     """
     handles = [*(_labelled(picture) if handles is None else handles), *_bands(picture)]
     handles.sort(key=lambda each: each.get_label() == BAND)
-    entries = {str(each.get_label()): each for each in handles}
+    entries = {str(handle.get_label()): handle for handle in handles}
     legend = _legend(picture, [*entries.values()], 1)
     most = picture.bbox.width
     fitting = int(most / legend.get_window_extent().width)
@@ -379,11 +379,11 @@ def _legend(picture: Figure, handles: list[Artist], columns: int) -> Legend:
 
 
 def _labelled(picture: Figure) -> list[Artist]:
-    return [each for axes in _panels(picture) for each in axes.get_legend_handles_labels()[0]]
+    return [label for axes in _panels(picture) for label in axes.get_legend_handles_labels()[0]]
 
 
 def _bands(picture: Figure) -> list[Artist]:
-    return [each for each in _labelled(picture) if each.get_label() == BAND]
+    return [artist for artist in _labelled(picture) if artist.get_label() == BAND]
 
 
 def _panels(picture: Figure) -> list[Axes]:

@@ -114,18 +114,21 @@ def blocks(
         facts = wrap_rows(_facts(shown[0]), screen.width)
     else:
         facts = _side_by_side(shown, screen)
-    turning = all(each.slowest is not None for each in shown)
+    turning = all(frequency_table.slowest is not None for frequency_table in shown)
     return [
         [*heading, "theta in radians per position, wavelength in positions per turn"],
         [_plot(shown, screen.width)] if screen.braille and turning else [],
         facts,
-        *(_pairs(each, screen, all_pairs=all_pairs, named=len(shown) > 1) for each in shown),
+        *(
+            _pairs(frequency_table, screen, all_pairs=all_pairs, named=len(shown) > 1)
+            for frequency_table in shown
+        ),
         screen.offer(SAVE if all_pairs or _fit(shown) else f"Every pair: --all    {SAVE}"),
     ]
 
 
 def _fit(shown: Sequence[FrequencyTable]) -> bool:
-    return all(len(each.turns) <= ROWS for each in shown)
+    return all(len(frequency_table.turns) <= ROWS for frequency_table in shown)
 
 
 def _shown_pairs(each: FrequencyTable) -> set[int]:
@@ -205,7 +208,7 @@ def _facts(each: FrequencyTable) -> list[str]:
 
 
 def _side_by_side(shown: Sequence[FrequencyTable], screen: Screen) -> list[str]:
-    still = any(each.still for each in shown)
+    still = any(frequency_table.still for frequency_table in shown)
     columns = [
         Column("encoding", curve_label),
         Column("context", "context_length", ","),
@@ -222,15 +225,15 @@ def _describe_pairs(pairs: Sequence[int], count: int) -> str:
 
 def _plot(shown: Sequence[FrequencyTable], width: int) -> str:
     """Return wavelengths, and the longest context; pairs that never turn are left out."""
-    longest = max(each.context_length for each in shown)
-    last = max(len(each.turns) for each in shown) - 1
+    longest = max(frequency_table.context_length for frequency_table in shown)
+    last = max(len(frequency_table.turns) for frequency_table in shown) - 1
     lines = [
         Curve(
-            label=curve_label(each),
-            x=np.flatnonzero(each.turns).astype(np.float64),
-            y=each.wavelength[each.turns > 0],
+            label=curve_label(frequency_table),
+            x=np.flatnonzero(frequency_table.turns).astype(np.float64),
+            y=frequency_table.wavelength[frequency_table.turns > 0],
         )
-        for each in shown
+        for frequency_table in shown
     ]
     context = Curve(
         label=f"context {longest:,}", x=np.array([0.0, last]), y=np.full(2, float(longest))
@@ -240,9 +243,9 @@ def _plot(shown: Sequence[FrequencyTable], width: int) -> str:
 
 def figure(*shown: FrequencyTable, **_: object) -> Figure:
     """Return the wavelengths against the index of the pair, with each context as a line."""
-    contexts = sorted({each.context_length for each in shown})
+    contexts = sorted({frequency_table.context_length for frequency_table in shown})
     return wavelengths_figure(
-        [(curve_label(each), each.rope) for each in shown],
+        [(curve_label(frequency_table), frequency_table.rope) for frequency_table in shown],
         [("context", length) for length in contexts],
     )
 
@@ -299,15 +302,15 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
     turns = np.isfinite(wavelength)
     width = max(3.0 - 0.9 * index, 1.2)  # the first one shows under lines that coincide with it
     axis = np.array(rope.axis or (0,) * len(pair))
-    for each in range(axis.max() + 1):
-        own = axis == each
+    for number in range(axis.max() + 1):
+        own = axis == number
         look: dict[str, Any] = {
             **style.curve_style(index),
-            "marker": MARKERS[each],
+            "marker": MARKERS[number],
             "markersize": width + (1 if axis.any() else 0),
             "linewidth": width,
         }
-        label = f"{name}, axis {each}" if axis.any() else name
+        label = f"{name}, axis {number}" if axis.any() else name
         axes.plot(pair, np.where(own & turns, wavelength, np.nan), label=label, **look)
         still = pair[own & ~turns]
         if len(still):

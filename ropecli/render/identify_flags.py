@@ -43,7 +43,7 @@ def flags(
         if _reproduces(keywords, result.rotary, result.uncertainty):
             return _spell(keywords)
     same = [match.name for match in result.matches if match.matches]
-    return next((list(each) for name, each in (models or {}).items() if name in same), None)
+    return next((list(model) for name, model in (models or {}).items() if name in same), None)
 
 
 def _attempts(rope: Rotary) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def _where(rope: Rotary, dim: int) -> dict[str, Any]:
 
 
 def _axes(axis: tuple[int, ...], axes: int) -> dict[str, Any]:
-    section = [axis.count(each) for each in range(axes)]
+    section = [axis.count(dimension) for dimension in range(axes)]
     if sectioned_axes(section, len(axis)) == axis:
         return {"mrope_section": section}
     if interleaved_axes(section, len(axis)) == axis:

@@ -23,21 +23,21 @@ def inline(picture: Figure, name: str) -> ET.Element:
     """Return a figure as an element for a page of HTML, read aloud by its title and description."""
     _spell_powers(picture)
     root = ET.fromstring(figure_bytes(picture, suffix=".svg", command=""))
-    for each in root.iter():
-        each.tag = each.tag.rpartition("}")[2]
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in {"metadata", "style"}:
                 parent.remove(child)
-    references = dict.fromkeys(match for each in root.iter() for match in _references(each))
+    references = dict.fromkeys(match for element in root.iter() for match in _references(element))
     ids = {given: f"{name}-{place}" for place, given in enumerate(references)}
-    styles = {each.get("id"): each.get("style") for each in root.iter("path")}
-    for each in root.iter("use"):
-        if each.get("style") == styles.get(each.get(LINK, "").removeprefix("#")):
-            del each.attrib["style"]
-    for each in root.iter():
-        _simplify(each, ids)
-        _share_style(each)
+    styles = {element.get("id"): element.get("style") for element in root.iter("path")}
+    for element in root.iter("use"):
+        if element.get("style") == styles.get(element.get(LINK, "").removeprefix("#")):
+            del element.attrib["style"]
+    for element in root.iter():
+        _simplify(element, ids)
+        _share_style(element)
     _flatten(root)
     width, height = (
         float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height")
@@ -107,13 +107,13 @@ def _simplify(element: ET.Element, ids: dict[str, str]) -> None:
 
 def _share_style(group: ET.Element) -> None:
     """Give a group of marks the style that all of them have."""
-    styles = {each.get("style") for each in group}
-    if len(group) > 1 and len(styles) == 1 and {each.tag for each in group} == {"use"}:
+    styles = {element.get("style") for element in group}
+    if len(group) > 1 and len(styles) == 1 and {element.tag for element in group} == {"use"}:
         (style,) = styles
         if style is not None:
             group.set("style", style)
-            for each in group:
-                del each.attrib["style"]
+            for element in group:
+                del element.attrib["style"]
 
 
 def _flatten(parent: ET.Element) -> None:

@@ -103,7 +103,7 @@ def _model(result: Model | Inspection) -> Model:
 
 
 def _rotating(model: Model) -> list[tuple[str, Rotary]]:
-    return [(each.name, each.rotary) for each in model.layers if each.rotary is not None]
+    return [(layer.name, layer.rotary) for layer in model.layers if layer.rotary is not None]
 
 
 def table(result: Model | Inspection) -> Table:

@@ -43,7 +43,7 @@ DOCUMENT: Fields = (
 def table(result: Linear) -> Table:
     """Return a row for each output."""
     attended = {"all keys": result.bidirectional, "causal": result.causal}
-    outputs = np.concatenate([each.output for each in attended.values()])
+    outputs = np.concatenate([attention.output for attention in attended.values()])
     count = len(result.causal.output)
     return {
         "attention": [name for name in attended for _ in range(count)],
@@ -57,7 +57,7 @@ def page(result: Linear, _: Screen) -> list[str]:
     forms = (result.bidirectional, result.causal)
     rows = [["", "all keys", "causal"]]
     for heading, form in ROWS.items():
-        rows.append([heading, *(form.format(each).replace("%", " %") for each in forms)])
+        rows.append([heading, *(form.format(variant).replace("%", " %") for variant in forms)])
     title = f"{result.feature_map}, {result.sequence_length:,} tokens"
     return paragraphs([f"{_answer(result)}."], [title], align(rows, left=1))
 

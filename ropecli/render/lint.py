@@ -36,7 +36,7 @@ def page(result: LintReport, screen: Screen) -> list[str]:
     """Return the findings of each file, errors first."""
     lines: list[str] = []
     if len(result.files) > 1 and not screen.brief:
-        found = [each for file in result.files for each in file.findings]
+        found = [finding for file in result.files for finding in file.findings]
         having = [_name(file) for file in result.files if file.findings]
         where = f" in {having[0]}" if len(having) == 1 else f" in {len(having)} of them"
         lines = [f"{len(result.files)} files: {count(found)}{where if having else ''}"]
@@ -47,8 +47,8 @@ def page(result: LintReport, screen: Screen) -> list[str]:
             continue
         lines += [""] if lines else []
         lines += [f"{name}: {count(file.findings)}", *([""] if file.findings else [])]
-        for each in file.findings:
-            lines += _block(each, screen.folded, file.place(each))
+        for finding in file.findings:
+            lines += _block(finding, screen.folded, file.place(finding))
     if result.fixed is None:
         return lines
     return paragraphs([_what_is_fixed(result)], [*map(visible, result.fixed.diff)], lines)
@@ -80,18 +80,24 @@ def report(result: LintReport, fail_on: str) -> Report:
     for file in result.files:
         name = _name(file)
         found = [*_problems(file)]
-        wrong = [each for each in found if each.level in failing]
+        wrong = [problem for problem in found if problem.level in failing]
         problems += found
-        for each in wrong:
-            failure = {"outcome": "failure", "kind": each.rule, "message": visible(each.message)}
-            cases.append(Case(name=visible(f"{each.rule} {each.key}"), target=name, **failure))
+        for problem in wrong:
+            failure = {
+                "outcome": "failure",
+                "kind": problem.rule,
+                "message": visible(problem.message),
+            }
+            cases.append(
+                Case(name=visible(f"{problem.rule} {problem.key}"), target=name, **failure)
+            )
         if not wrong:
             cases.append(Case(name=count(file.findings), target=name))
-        passing = (each for each in file.findings if each.level not in failing)
-        others += [f"{name}: {_summary(each)}" for each in passing]
+        passing = (finding for finding in file.findings if finding.level not in failing)
+        others += [f"{name}: {_summary(finding)}" for finding in passing]
     return Report(
         command="ropecli lint",
-        rules=[_sarif_rule(each) for each in rules().values()],
+        rules=[_sarif_rule(rule) for rule in rules().values()],
         problems=problems,
         cases=cases,
         output="\n".join(map(visible, others)),
@@ -144,19 +150,19 @@ def _colons(place: tuple[int, int] | None) -> str:
 
 def lines_of(findings: Sequence[Finding], width: int) -> list[str]:
     """Return the findings as lines for the page of another command."""
-    lines = [line for each in findings for line in _block(each, width)]
+    lines = [line for finding in findings for line in _block(finding, width)]
     return [f"lint: {count(findings)}", *lines]
 
 
 def _findings_page(findings: Findings, screen: Screen) -> list[str]:
     """Return the findings of one file."""
-    blocks = [line for each in findings for line in _block(each, screen.folded)]
+    blocks = [line for finding in findings for line in _block(finding, screen.folded)]
     return paragraphs([count(findings)], blocks)
 
 
 def count(findings: Sequence[Finding]) -> str:
     """Return the number of findings of each level in words."""
-    counts = {level: sum(each.level == level for each in findings) for level in LEVELS}
+    counts = {level: sum(finding.level == level for finding in findings) for level in LEVELS}
     return ", ".join(quantity(n, level) for level, n in counts.items() if n) or "no findings"
 
 

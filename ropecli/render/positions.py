@@ -23,7 +23,7 @@ FEW = 16  #: Ids that are shown one by one.
 
 def as_json(result: PositionIds) -> dict[str, Any]:
     """Return the `result` of the document."""
-    row, start, length = (each.tolist() for each in result.documents)
+    row, start, length = (document.tolist() for document in result.documents)
     return {
         "tokens": result.tokens,
         "right": result.tokens - result.wrong - (result.uncertain or 0),
@@ -116,7 +116,7 @@ def _answer(result: PositionIds) -> str:
     right += f"{uncertain:,} {'is' if uncertain == 1 else 'are'} not shown"
     if result.axes and result.error is not None:
         shown = _by_axis(result, np.isfinite(result.error))
-        by_axis = (f"{axis} in {each[result.counted].sum():,}" for axis, each in shown.items())
+        by_axis = (f"{axis} in {number[result.counted].sum():,}" for axis, number in shown.items())
         right = f"right where shown ({', '.join(by_axis)} of {all_of_them})"
     noise = f"by vectors with a noise of {result.noise:.1g} radians"
     return f"{'PASS' if result.passed else 'FAIL'}  {right} {noise}: {held}"
@@ -132,10 +132,10 @@ def _runs(result: PositionIds) -> str:
     if first and not padding:
         return f"{tokens} that count from {first:,}: right if this is a chunk from there on"
     if count == rows:
-        each = "the row is" if rows == 1 else "each row is"
+        subject = "the row is" if rows == 1 else "each row is"
         held = f"{tokens} that count from 0 in {quantity(rows, 'row')}"
-        return f"{held}: right if {each} one document{padded}"
-    begins = [f"{each:,}" for each in result.documents.start[:MOST_DOCUMENTS].tolist()]
+        return f"{held}: right if {subject} one document{padded}"
+    begins = [f"{start:,}" for start in result.documents.start[:MOST_DOCUMENTS].tolist()]
     where = f"at tokens {', '.join(begins)}" + (", ..." if count > len(begins) else "")
     there = where if rows == 1 else f"where they do, in {rows:,} rows"
     return f"{count:,} runs that start at 0: packed right if documents begin {there}{padded}"

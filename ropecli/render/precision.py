@@ -36,15 +36,15 @@ def as_json(result: Precision) -> list[dict[str, Any]]:
     """Return an object for each policy."""
     return [
         {
-            "name": each.policy.name,
+            "name": policy.policy.name,
             "label": curve_label(result),
             "context_length": result.context_length,
-            "dtype": each.policy.dtypes,
+            "dtype": policy.policy.dtypes,
             "positions": result.positions,
-            **fields(each, *FIELDS),
-            "safe_context": {f"{t:g}": length for t, length in each.safe_context.items()},
+            **fields(policy, *FIELDS),
+            "safe_context": {f"{t:g}": length for t, length in policy.safe_context.items()},
         }
-        for each in result.policies
+        for policy in result.policies
     ]
 
 
@@ -54,15 +54,15 @@ def table(result: Precision) -> Table:
     curves = ("phase_error", "max_phase_error", "max_table_error")
     return {
         "encoding": [curve_label(result)] * count * len(policies),
-        "policy": [each.policy.name for each in policies for _ in range(count)],
+        "policy": [policy.policy.name for policy in policies for _ in range(count)],
         "position": np.tile(result.positions, len(policies)),
-        **{name: np.concatenate([getattr(each, name) for each in policies]) for name in curves},
+        **{name: np.concatenate([getattr(policy, name) for policy in policies]) for name in curves},
     }
 
 
 def blocks(shown: Sequence[Precision], screen: Screen) -> list[list[str]]:
     """Return the errors of each encoding, and what the rows mean."""
-    title, *others = [part for each in shown for part in _errors(each, screen)]
+    title, *others = [part for precision in shown for part in _errors(precision, screen)]
     meaning = [] if screen.brief else screen.wrap(*_meaning(shown))
     return [[HEADING, *title], *others, meaning, screen.offer(SAVE)]
 
@@ -83,7 +83,7 @@ def _errors(result: Precision, screen: Screen) -> list[list[str]]:
 def verdict(result: Precision) -> str:
     """Return which policies keep the angles of an encoding, and the one that is worst."""
     tolerance, whole = min(result.tolerances), result.context_length
-    safe = {each.policy.name: each.safe_context[tolerance] for each in result.policies}
+    safe = {policy.policy.name: policy.safe_context[tolerance] for policy in result.policies}
     kept = [name for name, length in safe.items() if length == whole]
     if len(safe) == 1:
         (name,) = safe
@@ -102,13 +102,13 @@ def verdict(result: Precision) -> str:
 
 def facts(result: Precision) -> Iterator[dict[Any, Any]]:
     """Yield the numbers of each policy."""
-    for each in result.policies:
+    for policy in result.policies:
         safe = {
             tolerance: Cell("all" if n == result.context_length else f"{n:,}", n)
-            for tolerance, n in each.safe_context.items()
+            for tolerance, n in policy.safe_context.items()
         }
-        named = {"encoding": str(result.name), "policy": each.policy.name}
-        yield named | safe | fields(each, *FIELDS)
+        named = {"encoding": str(result.name), "policy": policy.policy.name}
+        yield named | safe | fields(policy, *FIELDS)
 
 
 def _spell_score(error: float) -> str:
@@ -138,7 +138,7 @@ def angles(result: Precision) -> list[Column]:
         Column("phase\nerror", "deviation", ".4g"),
         Column("worst at\nposition", "worst_position", ","),
         Column("shift\nviolation", "shift_violation", ".4g"),
-        *(Column(f"safe to\n{each:g}", each) for each in result.tolerances),
+        *(Column(f"safe to\n{tolerance:g}", tolerance) for tolerance in result.tolerances),
     ]
 
 
@@ -149,10 +149,10 @@ def _meaning(results: Sequence[Precision]) -> list[str]:
         "Score errors are relative to the largest score, A^2 |q||k|, at sampled positions."
     ]
     invariant = dict.fromkeys(
-        each.policy.name
+        policy.policy.name
         for one in results
-        for each in one.policies
-        if each.deviation > 0 and each.score_shift_violation < ROUNDING
+        for policy in one.policies
+        if policy.deviation > 0 and policy.score_shift_violation < ROUNDING
     )
     if invariant:
         sentences.append(
@@ -184,9 +184,9 @@ def _same_curves(policies: tuple[PolicyPrecision, ...], name: str) -> dict[str, 
     """Return curves by the names of the policies that have them."""
     names: dict[bytes, list[str]] = {}
     curves: dict[bytes, Array] = {}
-    for each in policies:
-        values: Array = getattr(each, name)
-        names.setdefault(values.tobytes(), []).append(each.policy.name)
+    for policy in policies:
+        values: Array = getattr(policy, name)
+        names.setdefault(values.tobytes(), []).append(policy.policy.name)
         curves[values.tobytes()] = values
     return {", ".join(names[key]): values for key, values in curves.items()}
 
@@ -194,7 +194,10 @@ def _same_curves(policies: tuple[PolicyPrecision, ...], name: str) -> dict[str, 
 def figure(*results: Precision) -> Figure:
     """Return phase and table errors against position, a column of panels for each encoding."""
     names = dict.fromkeys(
-        each.policy.name for one in results for each in one.policies if each.max_table_error.any()
+        policy.policy.name
+        for one in results
+        for policy in one.policies
+        if policy.max_table_error.any()
     )
     styles = {name: style.curve_style(index) | {"label": name} for index, name in enumerate(names)}
     picture, panels = style.columns_of_panels([curve_label(one) for one in results], [3.2, 3.2])
@@ -215,12 +218,12 @@ def _panel(axes: Axes, result: Precision, name: str, styles: dict[str, dict[str,
     """Plot a staircase of every policy that has an error; what is not finite is left out."""
     axes.set_xscale("log")
     axes.set_xlim(1, max(2, result.context_length - 1))
-    for each in result.policies:
-        values: Array = getattr(each, name)
+    for policy in result.policies:
+        values: Array = getattr(policy, name)
         shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)[1:]
         if not np.isnan(shown).all():
             axes.set_yscale("log")
-            axes.step(result.positions[1:], shown, where="post", **styles[each.policy.name])
+            axes.step(result.positions[1:], shown, where="post", **styles[policy.policy.name])
 
 
 VIEW = encoding_view(

@@ -80,18 +80,20 @@ class Report:
         root = ET.Element("testsuites")
         suite = ET.SubElement(root, "testsuite", name=self.command, time=f"{self.seconds:.3f}")
         counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-        for each in self.cases:
+        for one_case in self.cases:
             case = ET.SubElement(
-                suite, "testcase", classname=visible(each.target), name=each.name, time="0"
+                suite, "testcase", classname=visible(one_case.target), name=one_case.name, time="0"
             )
             counts["tests"] += 1
-            if each.outcome:
-                counts[each.outcome if each.outcome == "skipped" else f"{each.outcome}s"] += 1
-                entry = ET.SubElement(case, each.outcome, message=each.message)
-                if each.kind:
-                    entry.set("type", each.kind)
-                if each.outcome == "failure":
-                    entry.text = each.message
+            if one_case.outcome:
+                counts[
+                    one_case.outcome if one_case.outcome == "skipped" else f"{one_case.outcome}s"
+                ] += 1
+                entry = ET.SubElement(case, one_case.outcome, message=one_case.message)
+                if one_case.kind:
+                    entry.set("type", one_case.kind)
+                if one_case.outcome == "failure":
+                    entry.text = one_case.message
         suite.attrib.update({name: str(count) for name, count in counts.items()})
         root.attrib.update(suite.attrib)
         if self.output:

@@ -62,8 +62,8 @@ def as_json(result: Report, *, output: Path | None = None) -> dict[str, Any]:
         "output": output,
         **fields(result, ("models", MODEL), ("encodings", ("name", "notes"))),
         **{
-            name: render.as_json(ResultGroup(results=each)) if each else None
-            for name, each in results.items()
+            name: render.as_json(ResultGroup(results=one_result)) if one_result else None
+            for name, one_result in results.items()
         },
     }
 
@@ -85,17 +85,21 @@ def page(result: Report, screen: Screen, *, output: Path | None = None) -> list[
         shown = report_tables.summary(result)
         rows = [[visible(cell.text) for cell in row] for row in shown.rows]
         lines += [*screen.align([list(shown.headings), *rows], left=2), ""]
-    for each in result.models:
-        lines.append(f"{visible(each.source)}: {visible(each.problem or count(each.findings))}")
-    lines += [f"{visible(each.name)}: {note}" for each in result.encodings for note in each.notes]
+    for model in result.models:
+        lines.append(f"{visible(model.source)}: {visible(model.problem or count(model.findings))}")
+    lines += [
+        f"{visible(encoding.name)}: {note}"
+        for encoding in result.encodings
+        for note in encoding.notes
+    ]
     lines += ["", *screen.offer("Save the page: -o report.html    all numbers: --json")]
     return [part for line in lines for part in _wrap(line, screen.width)]
 
 
 def _answer(result: Report) -> str:
     """Return how many models there are, and what is found in them."""
-    findings = [each for model in result.models for each in model.findings]
-    unread = sum(each.problem is not None for each in result.models)
+    findings = [finding for model in result.models for finding in model.findings]
+    unread = sum(one_model.problem is not None for one_model in result.models)
     said = f"{quantity(len(result.models), 'model')}: {count(findings)}"
     return f"{said}; {unread} cannot be read" if unread else said
 
@@ -128,9 +132,11 @@ def html(result: Report, *, docs: str | None = None) -> str:
     """Return the page."""
     script = _template("report.js")
     findings = [
-        (model.name, each, rules()[each.rule]) for model in result.models for each in model.findings
+        (model.name, finding, rules()[finding.rule])
+        for model in result.models
+        for finding in model.findings
     ]
-    longest = max((each.coverage.context_length for each in result.encodings), default=1)
+    longest = max((encoding.coverage.context_length for encoding in result.encodings), default=1)
     content: str = template(docs).render(
         report=result,
         version=__version__,
@@ -142,10 +148,10 @@ def html(result: Report, *, docs: str | None = None) -> str:
         layer_title=layer_title,
         count=count,
         findings=findings,
-        rules=[rules()[name] for name in sorted({each.rule for _, each, _ in findings})],
+        rules=[rules()[name] for name in sorted({finding.rule for _, finding, _ in findings})],
         summary=report_tables.summary(result),
         decay=_decay(result),
-        wheels=[_wheel(each) for each in result.encodings],
+        wheels=[_wheel(encoding) for encoding in result.encodings],
         sections=list(_sections(result)),
         position=POSITION,
         distance=DISTANCE,
@@ -172,7 +178,7 @@ def _sections(result: Report) -> Iterator[dict[str, Any]]:
         results = result.results(name)
         if not results:
             continue
-        shown = [section.thin(each) for each in results]
+        shown = [section.thin(one_result) for one_result in results]
         # As equal in number as can be.
         columns = -(-len(shown) // -(-len(shown) // section.across))
         yield {
@@ -217,8 +223,8 @@ def _thin_errors(precision: Precision) -> Precision:
         precision,
         positions=precision.positions[kept],
         policies=tuple(
-            replace(each, **{name: getattr(each, name)[kept] for name in names})
-            for each in precision.policies
+            replace(policy, **{name: getattr(policy, name)[kept] for name in names})
+            for policy in precision.policies
         ),
     )
 

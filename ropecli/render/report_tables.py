@@ -35,8 +35,8 @@ COVERAGE = (
     NAME,
     LENGTH,
     *(
-        each._replace(heading="slowest wavelength") if each.heading == "slowest" else each
-        for each in frequencies.COVERAGE
+        column._replace(heading="slowest wavelength") if column.heading == "slowest" else column
+        for column in frequencies.COVERAGE
     ),
     Column("trained length", "trained_length", ",d"),
     Column("mean sine", "granularity", ".6f"),
@@ -45,8 +45,8 @@ COVERAGE = (
 FREQUENCIES = (
     OWNER,
     *(
-        each._replace(form=_wavelength) if each.key == "wavelength" else each
-        for each in frequencies.PAIRS
+        column._replace(form=_wavelength) if column.key == "wavelength" else column
+        for column in frequencies.PAIRS
     ),
 )
 BASE_BOUND = (
@@ -82,8 +82,8 @@ def summary(report: Report) -> HtmlTable:
 
 def coverages(results: Sequence[Any]) -> list[HtmlTable]:
     """Return turns and wavelengths in short, and the pairs; of large heads, some of them."""
-    apart = -(-max(len(each.turns) for each in results) // MOST_PAIRS)
-    rows = [row for each in results for row in frequencies.pair_rows(each)[::apart]]
+    apart = -(-max(len(result.turns) for result in results) // MOST_PAIRS)
+    rows = [row for result in results for row in frequencies.pair_rows(result)[::apart]]
     which = "each pair" if apart == 1 else f"pairs, in steps of {apart}"
     turns = html_table("Turns of the pairs within the length", COVERAGE, results)
     return [turns, html_table(f"Frequency of {which}", FREQUENCIES, rows)]
@@ -97,15 +97,15 @@ def base_bounds(results: Sequence[Any]) -> list[HtmlTable]:
 def precisions(results: Sequence[Any]) -> list[HtmlTable]:
     """Return the errors of each policy on each encoding."""
     columns = (Column("encoding", "encoding"), *precision.angles(results[0]), *precision.SCORES)
-    rows = [row for each in results for row in precision.facts(each)]
+    rows = [row for result in results for row in precision.facts(result)]
     return [html_table("Errors of dtypes, angles in radians", columns, rows)]
 
 
 def scales(results: Sequence[Any]) -> list[HtmlTable]:
     """Return what each method of context extension does to each encoding."""
     rows = [
-        {"of": one, "bound": each.base_bound, **scale.facts(one, each)}
+        {"of": one, "bound": method.base_bound, **scale.facts(one, method)}
         for one in results
-        for each in one.methods
+        for method in one.methods
     ]
     return [html_table("Methods of context extension", SCALE, rows)]

@@ -42,7 +42,7 @@ def check_savable(
 ) -> None:
     """Refuse a file that can't be written before anything is computed."""
     suffix = suffix_of(output, form)
-    forms = ", ".join(each.removeprefix(".") for each in suffixes)
+    forms = ", ".join(ending.removeprefix(".") for ending in suffixes)
     if form is None and output == STDOUT and len(suffixes) > 1:
         raise ArgumentError(f"-o - needs --format, one of {forms}")
     if suffix not in suffixes:
@@ -120,8 +120,8 @@ def csv(table: Table) -> str:
 def markdown(table: Table) -> str:
     """Return a table of GitHub's Markdown, with six significant digits."""
     numeric = [_is_numeric(column) for column in _columns(table)]
-    rows = [[_heading(name) for name in table], ["---:" if each else "---" for each in numeric]]
-    rows += [[_cell(each).replace("|", r"\|") for each in row] for row in _rows(table)]
+    rows = [[_heading(name) for name in table], ["---:" if flag else "---" for flag in numeric]]
+    rows += [[_cell(value).replace("|", r"\|") for value in row] for row in _rows(table)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
@@ -135,7 +135,7 @@ def latex(table: Table) -> str:
 
 
 def _columns(table: Table) -> list[list[Any]]:
-    return [getattr(each, "tolist", lambda same=each: list(same))() for each in table.values()]
+    return [getattr(value, "tolist", lambda same=value: list(same))() for value in table.values()]
 
 
 def _rows(table: Table) -> list[tuple[Any, ...]]:
@@ -179,10 +179,10 @@ def command_line(command: str, parameters: dict[str, Any], arguments: Collection
     words = ["ropecli", command]
     for name, value in parameters.items():
         option = [] if name in arguments else [f"--{name.replace('_', '-')}"]
-        for each in value if isinstance(value, list | tuple) else [value]:
-            if each is True:
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if item is True:
                 words += option
-            elif each is not None and each is not False:
-                word = shortest_repr(each) if isinstance(each, float) else str(each)
+            elif item is not None and item is not False:
+                word = shortest_repr(item) if isinstance(item, float) else str(item)
                 words += [*option, shlex.quote(word)]
     return " ".join(words)

@@ -65,7 +65,7 @@ def as_json(result: Scores, **_: Any) -> dict[str, Any]:
                 "agrees": measured.agrees,
                 **fields(scored, "causal", "scores", "attention", "output"),
                 "terms": {name: _rms(term) for name, term in scored.terms.items()},
-                **{name: fields(each, *PROPERTY) for name, each in measured.properties.items()},
+                **{name: fields(prop, *PROPERTY) for name, prop in measured.properties.items()},
             }
             for scored, measured in zip(result.maps, result.invariances, strict=True)
         ],
@@ -75,8 +75,8 @@ def as_json(result: Scores, **_: Any) -> dict[str, Any]:
 def _table_of_properties(result: Invariance) -> Table:
     """Return a row for each property of one encoding."""
     names = ("max_error", "tolerance", "theory", "holds", "agrees")
-    measured = [fields(each, *names) for each in result.properties.values()]
-    columns = {name: [each[name] for each in measured] for name in names}
+    measured = [fields(prop, *names) for prop in result.properties.values()]
+    columns = {name: [mapping[name] for mapping in measured] for name in names}
     return {"property": [*result.properties], **columns}
 
 
@@ -90,18 +90,18 @@ def table(result: Scores, **_: Any) -> Table:
         return np.concatenate([part.ravel() for part in parts])
 
     return {
-        "encoding": [each.name for each in maps for _ in query],
+        "encoding": [scores.name for scores in maps for _ in query],
         "query_position": np.tile(query, len(maps)),
         "key_position": np.tile(key, len(maps)),
-        "score": join(each.scores for each in maps),
-        "attention": join(each.attention for each in maps),
-        **{name: join(each.terms.get(name, none) for each in maps) for name in TERMS},
+        "score": join(scores.scores for scores in maps),
+        "attention": join(scores.attention for scores in maps),
+        **{name: join(scores.terms.get(name, none) for scores in maps) for name in TERMS},
     }
 
 
 def page(result: Scores, screen: Screen, **_: Any) -> list[str]:
     """Return the verdict; then the properties, attention and terms of each encoding."""
-    wrong = [line for each in result.invariances for line in _disagreements(each)]
+    wrong = [line for invariance in result.invariances for line in _disagreements(invariance)]
     if wrong:
         disagreements = quantity(len(wrong), "disagreement")
         answer = f"FAIL: {disagreements} with theory, seed {result.seed}"
@@ -131,12 +131,12 @@ def page(result: Scores, screen: Screen, **_: Any) -> list[str]:
 def _attention(result: Scores, screen: Screen) -> list[str]:
     """Return the range of the scores, their softmax and the output: a line for each encoding."""
     rows = [["", "lowest", "highest", "entropy", "own position", "|output|"]]
-    for each in result.maps:
-        seen = each.scores[np.isfinite(each.scores)]
-        own = float(np.diagonal(each.attention).mean())
-        length = float(np.linalg.norm(each.output, axis=1).mean())
-        numbers = (seen.min(), seen.max(), each.entropy, own, length)
-        rows.append([each.name, *(f"{number:.4g}" for number in numbers)])
+    for scores in result.maps:
+        seen = scores.scores[np.isfinite(scores.scores)]
+        own = float(np.diagonal(scores.attention).mean())
+        length = float(np.linalg.norm(scores.output, axis=1).mean())
+        numbers = (seen.min(), seen.max(), scores.entropy, own, length)
+        rows.append([scores.name, *(f"{number:.4g}" for number in numbers)])
     tokens = "one token at" if result.same_token else "tokens at"
     queries, keys = result.maps[0].scores.shape
     return [
@@ -149,7 +149,7 @@ def _attention(result: Scores, screen: Screen) -> list[str]:
 
 def _mask(result: Scores) -> str:
     """Return the end of a heading: which attention is causal."""
-    others = [each.name for each in result.maps if not each.causal]
+    others = [scores.name for scores in result.maps if not scores.causal]
     if len(others) == len(result.maps):
         return ""
     return ", causal" + (f" but for {', '.join(others)}" if others else "")
@@ -158,11 +158,13 @@ def _mask(result: Scores) -> str:
 def _terms(result: Scores, screen: Screen) -> list[str]:
     """Return the size of each term of Eq. 6, and what stands for it in each encoding."""
     rows = [["", *TERMS.values()]]
-    for each in result.maps:
-        sizes = [each.terms.get(name) for name in TERMS]
-        rows.append([each.name, *("-" if term is None else f"{_rms(term):.4g}" for term in sizes)])
-    width = max(len(each.name) for each in result.maps)
-    changes = [f"{each.name:<{width}}  {CHANGES[each.name]}" for each in result.maps]
+    for scores in result.maps:
+        sizes = [scores.terms.get(name) for name in TERMS]
+        rows.append(
+            [scores.name, *("-" if term is None else f"{_rms(term):.4g}" for term in sizes)]
+        )
+    width = max(len(scores.name) for scores in result.maps)
+    changes = [f"{scores.name:<{width}}  {CHANGES[scores.name]}" for scores in result.maps]
     return [
         "Terms of Eq. 6, by what they are products of: root mean square over the map",
         *screen.align(rows, left=1),
@@ -180,9 +182,11 @@ def _rms(term: NDArray[np.float64]) -> float:
 def _differences(measured: Sequence[Invariance]) -> str:
     """Return in which encodings a shift of all tokens changes the scores."""
     shifted: dict[bool, list[str]] = {True: [], False: []}
-    for each in measured:
-        shifted[each.properties["translation_invariance"].holds is not False].append(each.name)
-    same, changed = (", ".join(shifted[each]) for each in (True, False))
+    for invariance in measured:
+        shifted[invariance.properties["translation_invariance"].holds is not False].append(
+            invariance.name
+        )
+    same, changed = (", ".join(shifted[invariant]) for invariant in (True, False))
     if not changed:
         unlike = _other_difference(measured)
         return f"A shift of all tokens leaves the scores as they are: {same}{unlike}"
@@ -194,12 +198,12 @@ def _other_difference(measured: Sequence[Invariance]) -> str:
     """Return the first other property that some of the encodings have and some have not."""
     for name, words in {"boundedness": "bounded by |q||k|", "symmetry": "symmetric"}.items():
         having = {True: list[str](), False: list[str]()}
-        for each in measured:
-            holds = each.properties[name].holds
+        for invariance in measured:
+            holds = invariance.properties[name].holds
             if holds is not None:
-                having[holds].append(each.name)
+                having[holds].append(invariance.name)
         if having[True] and having[False]:
-            yes, no = (", ".join(having[each]) for each in (True, False))
+            yes, no = (", ".join(having[invariant]) for invariant in (True, False))
             return f"; those of {yes} are {words}, those of {no} are not"
     return ""
 
@@ -209,8 +213,8 @@ def properties(measured: Iterable[Invariance], screen: Screen) -> list[str]:
     rows = [["", *HEADINGS.values()]]
     for encoding in measured:
         found = [encoding.properties[name] for name in HEADINGS]
-        rows.append([encoding.name, *(_measured_cell(each) for each in found)])
-        rows.append(["  theory", *(f"{WORDS[each.theory]:<8}" for each in found)])
+        rows.append([encoding.name, *(_measured_cell(prop) for prop in found)])
+        rows.append(["  theory", *(f"{WORDS[prop.theory]:<8}" for prop in found)])
     return screen.align(rows, left=1)
 
 
@@ -241,12 +245,12 @@ def figure(result: Scores, *, attention: bool = False) -> Figure:
     masked = _mask(result) if attention or result.causal else ""
     title = f"{what} of head {result.head}, {tokens}seed {result.seed}{masked}"
     picture, panels = columns_of_panels(
-        [map_title(each) for each in result.maps], [2.4], width=2.4, alone=3.4, share=False
+        [map_title(scores) for scores in result.maps], [2.4], width=2.4, alone=3.4, share=False
     )
     picture.suptitle(title)
-    for place, (axes, each) in enumerate(zip(panels[0], result.maps, strict=True)):
-        weights = np.where(np.isneginf(each.seen), np.nan, each.attention)
-        values = np.ma.masked_invalid(weights if attention else each.scores)
+    for place, (axes, scores) in enumerate(zip(panels[0], result.maps, strict=True)):
+        weights = np.where(np.isneginf(scores.seen), np.nan, scores.attention)
+        values = np.ma.masked_invalid(weights if attention else scores.scores)
         heat_map(axes, values, **_scale(values.compressed()))
         axes.set_box_aspect(1)
         across = axes.get_gridspec().ncols

@@ -19,7 +19,7 @@ def align(rows: Sequence[Sequence[str]], *, left: int = 0, width: float = math.i
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []
-    for block in _fold([each + GAP for each in widths], max(left, 1), width + GAP):
+    for block in _fold([number + GAP for number in widths], max(left, 1), width + GAP):
         lines += [""] if lines else []
         for row in rows:
             cells = (
@@ -94,7 +94,7 @@ def texts(columns: Sequence[Column], rows: Iterable[Any]) -> list[list[str]]:
     """Return the headings of columns, and below them the cells of rows."""
     headings = [column.heading.split("\n") for column in columns]
     height = max(map(len, headings))
-    above = zip(*([""] * (height - len(each)) + each for each in headings), strict=True)
+    above = zip(*([""] * (height - len(heading)) + heading for heading in headings), strict=True)
     cells = ([column.cell(row).text for column in columns] for row in rows)
     return [*map(list, above), *cells]
 

@@ -37,7 +37,7 @@ def page(result: Trace, screen: Screen) -> list[str]:
             if layer.agrees is agrees and (layer.note or not agrees):
                 notes.setdefault(layer.note or "", []).append(layer)
         lines += [f"  {word}  {_which(layers)}: {note}" for note, layers in notes.items()]
-    lines += [f"  FAIL  the calls: {each}" for each in result.faults]
+    lines += [f"  FAIL  the calls: {fault}" for fault in result.faults]
     lines += [""] if lines[-1] else []
     groups: dict[tuple[str, ...], list[TracedLayer]] = {}
     for layer in result.layers:
@@ -51,7 +51,7 @@ def _headline(result: Trace) -> str:
     what = "expected" if result.source is None else f"of {visible(result.source)}"
     total = len(result.layers)
     right, wrong, unseen = (
-        sum(each.agrees is agrees for each in result.layers) for agrees in (True, False, None)
+        sum(layer.agrees is agrees for layer in result.layers) for agrees in (True, False, None)
     )
     if wrong:
         return f"FAIL  not the RoPE {what} in {wrong} of {total} layers"
@@ -68,7 +68,7 @@ def _which(layers: list[TracedLayer]) -> str:
     name = visible(layers[0].name or "all")
     if len(layers) == 1:
         return visible(layers[0].module or "the model") + ("" if name == "all" else f" ({name})")
-    indices = ", ".join(str(each.index) for each in layers[:LISTED])
+    indices = ", ".join(str(layer.index) for layer in layers[:LISTED])
     kind = "" if name == "all" else f"{name} "
     return f"{len(layers)} {kind}layers ({indices}{', ...' if len(layers) > LISTED else ''})"
 
@@ -76,7 +76,7 @@ def _which(layers: list[TracedLayer]) -> str:
 def _row(layer: TracedLayer) -> tuple[str, ...]:
     """Return what layers have in common that are shown together."""
     known = layer.expected if layer.agrees else None  # by name, where vectors show a table only
-    query, key = (_rotation(each, known) for each in (layer.query, layer.key))
+    query, key = (_rotation(identification, known) for identification in (layer.query, layer.key))
     scale = "unknown" if layer.softmax_scale is None else f"{layer.softmax_scale:.6g}"
     both = query if query == key else f"queries: {query}; keys: {key}"
     return (layer.name or "", both, scale)

@@ -127,7 +127,7 @@ def _thirds(result: Usage, screen: Screen) -> list[str]:
     ):
         wavelength = result.rope.wavelength[pairs].max()
         shares = (f"{value:.1%}" for value in (share.mean(), share.min(), share.max()))
-        counts = ", ".join(f"{each[..., pairs].sum():,}" for each in massive or ())
+        counts = ", ".join(f"{array[..., pairs].sum():,}" for array in massive or ())
         row = [name, f"{len(pairs):,}", f"{wavelength:,.4g}", *shares]
         rows.append([*row, counts] if columns else row)
     title = "Share of each third of the pairs by frequency, over all heads:"

@@ -118,8 +118,8 @@ def rotate_into(
     # A pair may be written where one of another axis is yet to be read.
     source = x.copy() if rope.reorders and _same_memory(x, out) else x
     of_pair, inv_freq = np.array(axis), rope.diagonal_inv_freq
-    for each in sorted(set(axis)):
-        along, own = np.ascontiguousarray(positions[..., each]), np.flatnonzero(of_pair == each)
+    for number in sorted(set(axis)):
+        along, own = np.ascontiguousarray(positions[..., number]), np.flatnonzero(of_pair == number)
         _rotate_pairs(source, out, rope, along, inv_freq[own], inverse=inverse, which=own)
 
 
@@ -176,7 +176,7 @@ def _rotate_mixed(
     angle = (angle if forward else -angle)[:, None, :, None]
     cos, sin = factor * np.cos(angle), factor * np.sin(angle)
     with np.errstate(over="ignore", invalid="ignore"):
-        u, v = (x[..., each].astype(np.float64) for each in read.T)
+        u, v = (x[..., members].astype(np.float64) for members in read.T)
         out[..., written[:, 0]] = (u * cos - v * sin).astype(x.dtype)
         out[..., written[:, 1]] = (u * sin + v * cos).astype(x.dtype)
 
@@ -266,8 +266,8 @@ def _copy_rest(x: NDArray[Any], out: NDArray[Any], rope: Rotary) -> None:
     )
     if rope.layout == "custom":
         rest = (np.setdiff1d(np.arange(rope.head_dim), rope.pairs_in),)
-    for each in rest:
-        out[..., each] = x[..., each]
+    for index in rest:
+        out[..., index] = x[..., index]
 
 
 def _offsets(inv_freq: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.float64]:

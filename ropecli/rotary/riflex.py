@@ -30,7 +30,7 @@ def riflex(rope: Rotary, *, pair: int, sequence_length: int, axis: int = 0) -> R
     """
     check_rope(rope)
     frames, number = length("sequence_length", sequence_length), integer("pair", pair)
-    own = [i for i, each in enumerate(rope.axis or ()) if each == integer("axis", axis)]
+    own = [i for i, index in enumerate(rope.axis or ()) if index == integer("axis", axis)]
     if not 1 <= number <= len(own):
         raise ArgumentError(
             f"pair must be one of the {len(own)} of axis {axis}, from 1, got {number}"

@@ -80,7 +80,7 @@ def vector_errors(
     rest = np.setdiff1d(np.arange(rotary.head_dim), rotary.pairs_out)
     length[..., rest] = length.max(axis=-1, keepdims=True)
     # Below the smallest normal number an ulp is that number's.
-    normal = max(SMALLEST_NORMAL[str(dtype_name(each.dtype))] for each in (before, after))
+    normal = max(SMALLEST_NORMAL[str(dtype_name(array.dtype))] for array in (before, after))
     return np.asarray((error / np.maximum(length, normal)).max(axis=-1))
 
 

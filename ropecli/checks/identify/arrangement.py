@@ -104,7 +104,7 @@ def _recover_along(
     head_dim: int,
 ) -> tuple[Identification, Inputs]:
     """Return the rotation of heads along an axis, and the heads."""
-    before, after = (as_sequences(each, axis, head_dim) for each in (x, y))
+    before, after = (as_sequences(array, axis, head_dim) for array in (x, y))
     inputs = validate_inputs(before, after, positions)
     found, heads = recover(inputs, named), x.shape[-1] // head_dim
     return replace(found, shape=x.shape, sequence_axis=axis, heads=heads), inputs

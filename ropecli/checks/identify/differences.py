@@ -128,7 +128,7 @@ def _format_runs(axes: Sequence[int]) -> str:
     runs = [len([*group]) for _, group in itertools.groupby(axes)]
     if len(runs) == len(set(axes)):
         return "/".join(map(str, runs))
-    return "/".join(str(axes.count(each)) for each in sorted(set(axes))) + " in turns"
+    return "/".join(str(axes.count(axis)) for axis in sorted(set(axes))) + " in turns"
 
 
 def _compare_tables(
@@ -159,11 +159,17 @@ def _compare_tables(
 def _compare_formulas(found: Formula, expected: Formula) -> str | None:
     """Describe rope types that differ, or else the numbers that differ."""
     if found.rope_type != expected.rope_type:
-        names = (name_formula(each.rope_type, each["base"], each.own) for each in (found, expected))
+        names = (
+            name_formula(formula.rope_type, formula["base"], formula.own)
+            for formula in (found, expected)
+        )
         return f"frequencies of {', expected '.join(names)}"
     ours, theirs = (
-        {key: format_value(value) for key, value in (each.defaults | dict(each.parameters)).items()}
-        for each in (found, expected)
+        {
+            key: format_value(value)
+            for key, value in (formula.defaults | dict(formula.parameters)).items()
+        }
+        for formula in (found, expected)
     )
     differ = (key for key in ours if key != "dim" and ours[key] != theirs.get(key))
     return "; ".join(f"{key} {ours[key]}, expected {theirs.get(key)}" for key in differ) or None

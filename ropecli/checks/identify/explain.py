@@ -88,20 +88,26 @@ def explain(measured: Measurement) -> Explanation:
             if found.exact or (unit != SINGLE and found.complete):
                 return found
             partly.append(found)
-        if rounded := [each for each in partly if each.full]:
+        if rounded := [explanation for explanation in partly if explanation.full]:
             return _keep_measured(rounded[0], own)
-    known = [each for each in partly if each.consistent and each.is_round]
+    known = [
+        explanation for explanation in partly if explanation.consistent and explanation.is_round
+    ]
     if own.exact or (own.full and not known):
         return own  # better than a formula that is off by more than its tolerance
-    if not any(each.complete for each in partly):
+    if not any(explanation.complete for explanation in partly):
         partly = [
-            _Trial(measured, each.fit, each.table, each.step, full=False).explain()
-            for each in partly[:4]
+            _Trial(
+                measured, explanation.fit, explanation.table, explanation.step, full=False
+            ).explain()
+            for explanation in partly[:4]
         ]
-    tried = [each for each in partly if each.complete]
-    tried = tried or [*(each for each in partly if each.consistent), own]
-    least = min(each.precision.left for each in tried)
-    return next(each for each in tried if each.precision.left <= _NEAR * least)  # the simplest
+    tried = [explanation for explanation in partly if explanation.complete]
+    tried = tried or [*(explanation for explanation in partly if explanation.consistent), own]
+    least = min(explanation.precision.left for explanation in tried)
+    return next(
+        explanation for explanation in tried if explanation.precision.left <= _NEAR * least
+    )  # the simplest
 
 
 def _displaced_pairs(measured: Measurement) -> Mask:
@@ -183,10 +189,10 @@ class _Trial:
         phasor = self._phasor(kept, factor)
         points = self.measured.positions[rows] * self.step
         offset = np.zeros(points.shape[1])
-        for each in np.unique(pairs.axis[kept]):
-            own = np.flatnonzero(kept & (pairs.axis == each) & (table != 0))
+        for axis in np.unique(pairs.axis[kept]):
+            own = np.flatnonzero(kept & (pairs.axis == axis) & (table != 0))
             if len(own):
-                offset[each], fits_all = self._offset(points, own)
+                offset[axis], fits_all = self._offset(points, own)
                 consistent &= fits_all
         if pairs.is_mixed and offset.any():
             consistent = False  # a pair does not tell the offsets of its axes apart

@@ -33,7 +33,7 @@ def phasors(
     observed: Observations, read: Index, written: Index, factor: float, rows: Index | None = None
 ) -> Phasors:
     """Measure pairs, read and written at the coordinates given, at all rows or some."""
-    x, y = (each if rows is None else each[rows] for each in (observed.x, observed.y))
+    x, y = (array if rows is None else array[rows] for array in (observed.x, observed.y))
     z, w = as_complex(x, read), as_complex(y, written) / factor
     weight = (np.abs(z) ** 2).sum(axis=1)
     rotated = (w * z.conj()).sum(axis=1) / np.maximum(weight, TINY)

@@ -133,8 +133,8 @@ def observe(inputs: Inputs) -> Observations:
     used = np.flatnonzero(((rows[0] != 0) | (rows[1] != 0)).any(axis=(1, 2)))  # not padding
     which = used[_thin_out(len(used))] if len(used) else np.arange(len(positions))
     samples = _choose_samples(rows[0] != 0)
-    x, y = (each[which][:, samples].astype(np.float64) for each in rows)
-    before, after = (int(np.frexp(np.abs(each).max())[1]) for each in (x, y))
+    x, y = (row[which][:, samples].astype(np.float64) for row in rows)
+    before, after = (int(np.frexp(np.abs(values).max())[1]) for values in (x, y))
     # Coordinates will be squared. Scaling by a power of two changes no digit of them.
     scale = np.ldexp(1.0, -max(before, -1000))  # the least exponents have no inverse
     with np.errstate(over="ignore"):
@@ -223,4 +223,4 @@ def _keeps_to(array: NDArray[Any], name: str) -> bool:
     rows = max(1, _AT_ONCE * array.shape[-2] // array.size)
     parts = (array[..., i : i + rows, :] for i in range(0, array.shape[-2], rows))
     with np.errstate(over="ignore", invalid="ignore"):
-        return all((each.astype(DTYPES.get(name, name)) == each).all() for each in parts)
+        return all((part.astype(DTYPES.get(name, name)) == part).all() for part in parts)

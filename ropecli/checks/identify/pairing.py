@@ -134,7 +134,7 @@ def _slow_pairs(observed: Observations, left: Index, factor: float) -> Index:
     """Return pairs among the coordinates left that turn too little for their squares to show it."""
     if len(left) < 2:
         return np.zeros((0, 2), int)
-    x, y = (each[..., left].reshape(-1, len(left)) for each in (observed.x, observed.y))
+    x, y = (array[..., left].reshape(-1, len(left)) for array in (observed.x, observed.y))
     m = np.repeat(observed.positions[:, 0], observed.x.shape[1])[:, None]
     added, expected = y / factor - x, m * x
     size = np.linalg.norm(added, axis=0)[:, None] * np.linalg.norm(expected, axis=0)
@@ -173,7 +173,7 @@ def _sources(observed: Observations, free: Index) -> Moves:
     """Return where coordinates that hardly turn were read, and where they were written."""
     if not len(free):
         return free, free
-    x, y = (each.reshape(-1, observed.head_dim) for each in (observed.x, observed.y))
+    x, y = (array.reshape(-1, observed.head_dim) for array in (observed.x, observed.y))
     y = y[:, free]
     size = np.linalg.norm(y, axis=0)[:, None] * np.linalg.norm(x, axis=0)
     alike = y.T @ x / np.maximum(size, TINY)
@@ -199,7 +199,7 @@ def _static_pairs(read: Index, written: Index, pairs: Index) -> Moves:
     for (a, o), (b, p) in zip(rest[::2], rest[1::2], strict=False):
         couples.append(((a, b), (o, p)))
     # A coordinate that has not moved, nor its partner, is in no pair.
-    both = np.array([each for each in couples if each[0] != each[1]], int).reshape(-1, 2, 2)
+    both = np.array([couple for couple in couples if couple[0] != couple[1]], int).reshape(-1, 2, 2)
     return both[:, 0], both[:, 1]
 
 

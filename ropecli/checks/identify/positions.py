@@ -74,7 +74,9 @@ def _normalised(positions: Array, first: int, words: str) -> Iterator[Positions]
 
 def _count_still_rows(inputs: Inputs) -> int:
     """Return the number of rows at the beginning that are not rotated."""
-    x, y = (each[..., :_MOST_STILL, :].astype(np.float64) for each in (inputs.before, inputs.after))
+    x, y = (
+        array[..., :_MOST_STILL, :].astype(np.float64) for array in (inputs.before, inputs.after)
+    )
     size = np.abs(x).max(axis=-1, keepdims=True)
     rows = (np.abs(y - x) > ROUNDINGS * inputs.unit * size).any(axis=-1)
     return int(rows.reshape(-1, rows.shape[-1]).any(axis=0).argmax())
@@ -121,5 +123,5 @@ def _of_each_sequence(inputs: Inputs, recover: Recover) -> Iterator[Positions]:
         if one is None:
             return
         found.append(one)
-    each = [f"{first:,.7g} to {last:,.7g}" for first, last in (one[[0, -1]] for one in found)]
-    yield Positions(np.stack(found), 1, f"of each sequence by itself: {join(each)}")
+    spans = [f"{first:,.7g} to {last:,.7g}" for first, last in (one[[0, -1]] for one in found)]
+    yield Positions(np.stack(found), 1, f"of each sequence by itself: {join(spans)}")

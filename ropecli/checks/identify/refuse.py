@@ -40,17 +40,22 @@ def rejection_reason(observed: Observations) -> str:
     ]
 
     def in_layouts(*explanations: Callable[..., str | None]) -> Iterator[str | None]:
-        return (each(observed, *layout) for each in explanations for layout in layouts)
+        return (
+            explanation(observed, *layout) for explanation in explanations for layout in layouts
+        )
 
     reasons = itertools.chain(
-        (each(observed) for each in (_explain_added, _explain_scaled, _explain_partly_scaled)),
+        (
+            explain(observed)
+            for explain in (_explain_added, _explain_scaled, _explain_partly_scaled)
+        ),
         in_layouts(_explain_uneven, _explain_growing, _explain_mirrored),
-        (each(observed) for each in (_explain_different_pairs,)),
+        (explain(observed) for explain in (_explain_different_pairs,)),
         in_layouts(_explain_overwritten, _explain_mixed_layouts, _explain_tables_as_angles),
     )
     if reason := next(filter(None, reasons), None):
         return reason
-    before, after = (np.linalg.norm(each, axis=2) for each in (observed.x, observed.y))
+    before, after = (np.linalg.norm(array, axis=2) for array in (observed.x, observed.y))
     ratio = after[before > 0] / before[before > 0]
     if np.ptp(ratio) < _CLOSE * ratio.mean():
         return "lengths are kept, but no pairs of coordinates rotate with the position"
@@ -232,11 +237,13 @@ def _explain_different_pairs(observed: Observations) -> str | None:
         find_pairs(replace(observed, x=observed.x[:, [i]], y=observed.y[:, [i]]))
         for i in range(count)
     ]
-    if any(each.spread > KEPT for each in alone):
+    if any(pairing.spread > KEPT for pairing in alone):
         return None
-    if any(2 * len(each.read) < _COVERED * each.moved.sum() for each in alone):
+    if any(2 * len(pairing.read) < _COVERED * pairing.moved.sum() for pairing in alone):
         return None
-    kinds = {tuple(np.sort(np.sort(each.read, axis=1), axis=0).ravel().tolist()) for each in alone}
+    kinds = {
+        tuple(np.sort(np.sort(pairing.read, axis=1), axis=0).ravel().tolist()) for pairing in alone
+    }
     if len(kinds) < 2:
         return None
     return "vectors at one position are paired differently: heads are rotated in different layouts"

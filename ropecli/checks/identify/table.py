@@ -44,7 +44,7 @@ class PairTable:
         return len(self.slope)
 
     def __getitem__(self, rows: slice | Mask | Index) -> PairTable:
-        return PairTable(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+        return PairTable(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     @property
     def axis(self) -> Index:
@@ -203,7 +203,10 @@ class _Order(NamedTuple):
 def _arrange(pairs: PairTable, head_dim: int) -> _Order:
     """Put pairs into a named layout, with all that it has, or else fastest first."""
     flipped = (pairs.read[:, 0] > pairs.read[:, 1])[:, None]
-    read, written = (np.where(flipped, each[:, ::-1], each) for each in (pairs.read, pairs.written))
+    read, written = (
+        np.where(flipped, components[:, ::-1], components)
+        for components in (pairs.read, pairs.written)
+    )
     inward, outward = _layout_of(read, head_dim), _layout_of(written, head_dim)
     if inward and outward:
         sure = pairs.turning & pairs.linear
@@ -230,13 +233,13 @@ def _name_order(
     read: Index, written: Index, inward: _Layout, outward: _Layout, sure: Mask, head_dim: int
 ) -> _Order | None:
     """Return all pairs of two layouts, if most of those read and written are among them."""
-    counts = [each.pairs for each in (inward, outward) if each.pairs is not None]
+    counts = [order.pairs for order in (inward, outward) if order.pairs is not None]
     count = counts[0] if counts else (head_dim - max(inward.offset, outward.offset)) // 2
-    if any(each.offset + 2 * count > head_dim for each in (inward, outward)):
+    if any(order.offset + 2 * count > head_dim for order in (inward, outward)):
         return None
     whole = [
-        np.array(named_pairs(each.name, rotary_dim=2 * count, rotary_offset=each.offset))
-        for each in (inward, outward)
+        np.array(named_pairs(order.name, rotary_dim=2 * count, rotary_offset=order.offset))
+        for order in (inward, outward)
     ]
     rank = {(*a, *b): i for i, (a, b) in enumerate(zip(*(w.tolist() for w in whole), strict=True))}
     ranks = [rank.get((*a, *b)) for a, b in zip(read.tolist(), written.tolist(), strict=True)]

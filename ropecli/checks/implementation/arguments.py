@@ -51,7 +51,7 @@ def laws(
     for name in sorted((kept | left_out) - names):
         if name in GONE:
             raise ArgumentError(f"check {name!r} is gone: {GONE[name]}")
-        listed = ", ".join(repr(each) if "," in each else each for each in sorted(names))
+        listed = ", ".join(repr(key) if "," in key else key for key in sorted(names))
         raise ArgumentError(f"check must be one of {listed}, got {quote(name)}{meant(name, names)}")
     chosen = [law for law in known if law.name in kept - left_out]
     if not chosen:
@@ -88,16 +88,16 @@ def tolerances(
     """Return the tolerances to judge by, and a sentence for each dtype that one was given for."""
     chosen: dict[str, str] = {}
     for dtype, text in _split_tolerances(given):
-        for each in [dtype] if dtype else dtypes:
-            if each not in dtypes:
+        for dtype_name in [dtype] if dtype else dtypes:
+            if dtype_name not in dtypes:
                 msg = f"tolerance must be for a dtype of the data, {', '.join(dtypes)}, "
-                msg += f"got {each!r}"
+                msg += f"got {dtype_name!r}"
                 raise ArgumentError(msg)
-            if each in chosen:
+            if dtype_name in chosen:
                 raise ArgumentError(
-                    f"tolerance of {each} is given twice: {chosen[each]} and {text}"
+                    f"tolerance of {dtype_name} is given twice: {chosen[dtype_name]} and {text}"
                 )
-            chosen[each] = text
+            chosen[dtype_name] = text
     relative, absolute, said = {}, {}, []
     for dtype, text in chosen.items():
         number, ulps = _tolerance(text)
@@ -129,8 +129,8 @@ def _split_tolerances(
         return [(str(dtype), str(value)) for dtype, value in given.items()]
     several = [given] if isinstance(given, str | float | int) else [*given]
     pairs = []
-    for each in several:
-        dtype, _, text = str(each).rpartition("=")
+    for item in several:
+        dtype, _, text = str(item).rpartition("=")
         pairs.append((dtype.strip(), text.strip()))
     return pairs
 
@@ -185,7 +185,7 @@ def example(expected: Expectation, dim: int, tables: str | None) -> Rotary:
     layout = "interleaved" if tables == "interleaved" else "half"
     known = expected.candidates(None)
     return next(
-        (each for each in known if each.layout == layout),
+        (rope for rope in known if rope.layout == layout),
         known[0] if known else Rotary(head_dim=dim, layout=layout),
     )
 

@@ -135,7 +135,7 @@ class Call:
     def gradients(self) -> tuple[NDArray[Any], ...]:
         """The gradients of the results, of q and of k if it has its own."""
         every = self.whole().vectors
-        return tuple(every[:, self.heads_of(each)] for each in self.arrays)
+        return tuple(every[:, self.heads_of(array)] for array in self.arrays)
 
     def _given(self, heads: slice) -> NDArray[Any]:
         vectors = self.whole().vectors[:, heads]

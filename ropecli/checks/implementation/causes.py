@@ -116,8 +116,8 @@ class Sample:
     def mix(self, matrix: Matrix, pairs: NDArray[np.int64] | None = None) -> Truth:
         """Return rows whose pairs (a, b) are multiplied by a matrix."""
         read, written = (
-            float64.columns(each if pairs is None else pairs)
-            for each in (self.rope.pairs_in, self.rope.pairs_out)
+            float64.columns(array if pairs is None else pairs)
+            for array in (self.rope.pairs_in, self.rope.pairs_out)
         )
         a, b = self.x[:, read[0]], self.x[:, read[1]]
         rows = self.x.copy()
@@ -135,7 +135,7 @@ class Sample:
         """Return that of several rows that each row is nearest to."""
         rows, tolerance = (
             np.stack([np.broadcast_to(part, self.x.shape) for part in parts])
-            for parts in zip(*((each.rows, each.tolerance) for each in tried), strict=True)
+            for parts in zip(*((truth.rows, truth.tolerance) for truth in tried), strict=True)
         )
         best = np.abs(self.got - rows).max(axis=2).argmin(axis=0), np.arange(len(self.x))
         return Truth(rows=rows[best], tolerance=tolerance[best])
@@ -176,15 +176,17 @@ class Cause:
         self, samples: Sequence[Sample], columns: NDArray[np.bool_] | slice = slice(None)
     ) -> bool:
         """Return True if the rows of all samples are as expected, in these columns."""
-        return all(self.explains(each, columns) for each in samples)
+        return all(self.explains(sample, columns) for sample in samples)
 
 
 def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
     """Return a clause that says what wrong rows are instead; None if no cause explains all."""
     lost = [~np.isfinite(sample.got).all(axis=1) for sample in samples]
-    if any(each.any() for each in lost):
-        return f"{rows} are not finite" if all(each.all() for each in lost) else None
-    off = np.any([each.right.wrong(each.got).any(axis=0) for each in samples], axis=0)
+    if any(mask.any() for mask in lost):
+        return f"{rows} are not finite" if all(mask.all() for mask in lost) else None
+    off = np.any(
+        [seen_sample.right.wrong(seen_sample.got).any(axis=0) for seen_sample in samples], axis=0
+    )
     numbers = np.flatnonzero(off)
     for columns in (slice(None), off)[: 1 if off.all() or not off.any() else 2]:
         cause = _first_that_fits(_causes(samples), samples, columns)
@@ -205,11 +207,11 @@ def _first_that_fits(
     columns: NDArray[np.bool_] | slice = slice(None),
 ) -> Cause | None:
     """Return the first cause that explains all rows; what positions are taken for, with others."""
-    fitting = (each for each in causes if each.explains_all(samples, columns))
+    fitting = (cause for cause in causes if cause.explains_all(samples, columns))
     first = next(fitting, None)
     if first is None or first.words not in POSITIONS.keys() - FACTS:
         return first
-    others = [each.words for each in fitting if each.words in POSITIONS.keys() - FACTS]
+    others = [cause.words for cause in fitting if cause.words in POSITIONS.keys() - FACTS]
     named = ", or ".join(dict.fromkeys([first.words, *others][:MOST_NAMED]))
     return replace(first, words=f"either {named}" if others else named)
 
@@ -319,7 +321,7 @@ def _at_others(sample: Sample) -> Truth | None:
     count = len(sample.positions)
     if not 1 < count <= MOST_SEQUENCES:
         return None
-    return sample.nearest([sample.at(sample.place(sample.row, each)) for each in range(count)])
+    return sample.nearest([sample.at(sample.place(sample.row, other)) for other in range(count)])
 
 
 def _pair_causes(sample: Sample) -> Iterator[Cause]:
@@ -384,10 +386,10 @@ def _if_rounded(words: str, dtype: str, sample: Sample) -> Truth | None:
 def _common_factors(samples: Sequence[Sample]) -> tuple[float, ...]:
     """Return what rows are multiplied by on average, rounded as it may be meant, and as it is."""
     products = squares = 0.0
-    for each in samples:
-        weight = each.oracle.tolerances.of_pair(each.dtype) ** -2
-        products += weight * float((each.got * each.right.rows).sum())
-        squares += weight * float((each.right.rows**2).sum())
+    for sample in samples:
+        weight = sample.oracle.tolerances.of_pair(sample.dtype) ** -2
+        products += weight * float((sample.got * sample.right.rows).sum())
+        squares += weight * float((sample.right.rows**2).sum())
     times = products / squares if squares else 0.0
     return float(f"{times:.{DIGITS}g}"), times
 
@@ -399,15 +401,17 @@ def _measure_frequencies(samples: Sequence[Sample]) -> tuple[Array, Array] | Non
     """
     rows: list[tuple[float, Array, float]] = []
     pairs = samples[0].rope.rotary_dim // 2
-    for each in samples:
-        rope = each.rope
-        if each.m.ndim > 1 or rope.rotary_dim != 2 * pairs:
+    for sample in samples:
+        rope = sample.rope
+        if sample.m.ndim > 1 or rope.rotary_dim != 2 * pairs:
             return None
         (a, b), (c, d) = rope.pairs_in.T, rope.pairs_out.T
-        product = (each.got[:, c] + 1j * each.got[:, d]) * (each.x[:, a] - 1j * each.x[:, b])
-        moved = each.oracle.scaled_positions(rope, each.m)[:, 0]
+        product = (sample.got[:, c] + 1j * sample.got[:, d]) * (
+            sample.x[:, a] - 1j * sample.x[:, b]
+        )
+        moved = sample.oracle.scaled_positions(rope, sample.m)[:, 0]
         signed = moved if rope.direction == "forward" else -moved
-        unit = each.oracle.tolerances.of_pair(each.dtype)
+        unit = sample.oracle.tolerances.of_pair(sample.dtype)
         rows += zip(signed.tolist(), product, [unit] * len(product), strict=True)
     rows = sorted((row for row in rows if row[0] != 0), key=lambda row: (row[2], abs(row[0])))
     if not rows or abs(rows[0][0]) > NEAR:
@@ -435,8 +439,8 @@ def _from_sources(sample: Sample) -> Truth | None:
     index, times = found
     source = replace(sample, x=sample.vectors[index] * times[:, None])
     sequences = range(min(len(sample.positions), MOST_SEQUENCES))
-    tried = [source.right, *(source.at(sample.place(index, each)) for each in sequences)]
-    tried += [Truth(rows=-each.rows, tolerance=each.tolerance) for each in tried]
+    tried = [source.right, *(source.at(sample.place(index, sequence)) for sequence in sequences)]
+    tried += [Truth(rows=-truth.rows, tolerance=truth.tolerance) for truth in tried]
     return sample.nearest(tried)
 
 

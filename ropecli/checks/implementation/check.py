@@ -243,10 +243,12 @@ def _check(options: Options) -> Verdict:
         identified=subject.evidence.identified,
         diagnosis=diagnosis,
         convention=convention,
-        arrangements=tuple(dict.fromkeys(each.axes_of_x for each in implementation.arrangements)),
+        arrangements=tuple(
+            dict.fromkeys(arrangement.axes_of_x for arrangement in implementation.arrangements)
+        ),
         refused_batch=found.refused_batch,
         not_judged=tuple(
-            dict.fromkeys(f'--axes-of-x "{each.axes_of_x}"' for each in found.not_judged)
+            dict.fromkeys(f'--axes-of-x "{candidate.axes_of_x}"' for candidate in found.not_judged)
         ),
         notes=tuple(told),
         findings=findings(subject, checks),
@@ -304,8 +306,10 @@ def _fail_refused_batch(checks: list[Check], found: Arrangements) -> list[Check]
         return checks
     note = f"an argument has a value for each sequence, and batches raise: {found.refused_batch}"
     return [
-        replace(each, passed=False, note=note) if each.name == "batched positions" else each
-        for each in checks
+        replace(one_check, passed=False, note=note)
+        if one_check.name == "batched positions"
+        else one_check
+        for one_check in checks
     ]
 
 
@@ -358,10 +362,12 @@ def _judge(
         recorder.begin(subject)
         every, whole = _outcomes(law, subject, deaths)
         cut += not whole
-        judged = [report(law, each, dtype=subject.dtype, layout=subject.layout) for each in every]
+        judged = [
+            report(law, outcome, dtype=subject.dtype, layout=subject.layout) for outcome in every
+        ]
         recorder.end(failed=any(check.passed is False for check in judged))
         checks += judged
-        explains[law.name] = next((each.explains for each in every if each.explains), "")
+        explains[law.name] = next((outcome.explains for outcome in every if outcome.explains), "")
     if not cut:
         _require_rows(subject, checks)
     return checks, explains, cut

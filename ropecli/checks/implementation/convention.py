@@ -154,7 +154,9 @@ class Convention:
         """The convention with other keyword arguments where the implementation itself is called."""
         if not more:
             return self
-        call, step = (_with_keywords(each, target, more) for each in (self.call, self.step))
+        call, step = (
+            _with_keywords(expression, target, more) for expression in (self.call, self.step)
+        )
         return replace(self, call=call, step=step)
 
 

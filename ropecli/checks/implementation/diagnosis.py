@@ -105,7 +105,7 @@ def _cause(
     if len(specific) > 1 and _is_of_wrong_rows(failed.get("gradient")):
         specific.remove("gradient")
     # A statement about shapes explains why calls of that shape fail other checks.
-    shapes = [each for each in WHOLE_DESIGN if each in failed and explains.get(each)]
+    shapes = [axis for axis in WHOLE_DESIGN if axis in failed and explains.get(axis)]
     named = shapes[0] if shapes and not {*specific} & STATE else (specific or [*failed])[0]
     return named, _sentence(failed[named])
 

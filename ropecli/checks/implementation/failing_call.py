@@ -142,9 +142,9 @@ class Repeated:
 
     def smallest(self, calls: list[FailingCall]) -> FailingCall | None:
         """Return the smallest of failing calls, made smaller while it fails."""
-        for each in sorted(calls, key=lambda call: call.size):
-            for before in ([], [each.before]) if each.before is not None else ([],):
-                found = self._try(each.setup, *before, each.call)
+        for one_call in sorted(calls, key=lambda call: call.size):
+            for before in ([], [one_call.before]) if one_call.before is not None else ([],):
+                found = self._try(one_call.setup, *before, one_call.call)
                 if found is not None:
                     alone = replace(found, before=before[0] if before else None)
                     return alone if before else self._shrink(alone)
@@ -207,6 +207,6 @@ def _cut(call: Call, axis: int, part: slice) -> Call:
     if axis == 0:
         places = places[part] if call.per_sequence else places
         return replace(call, scales=call.scales[part], positions=places)
-    some = [call.scales[:, call.heads_of(each)][:, part] for each in call.arrays]
+    some = [call.scales[:, call.heads_of(array)][:, part] for array in call.arrays]
     key_heads = some[-1].shape[1] if call.key_heads else 0
     return replace(call, scales=np.concatenate(some, axis=1), key_heads=key_heads)

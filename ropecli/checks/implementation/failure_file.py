@@ -36,8 +36,8 @@ def write(
     calls = {"": call.call} | ({} if call.before is None else {"before_": call.before})
     names = convention.names & (ROLES.keys() - {name, "config"})
     given: dict[str, Any] = {}
-    for prefix, each in calls.items():
-        made = Values(call=each.whole(), setup=call.setup).of(sorted(names))
+    for prefix, one_call in calls.items():
+        made = Values(call=one_call.whole(), setup=call.setup).of(sorted(names))
         given |= {prefix + role: np.asarray(value) for role, value in made.items()}
     held = {key: _storable(value) for key, value in given.items()} | {
         "expected": arrange(call.expected, convention.axes_of_x),

@@ -109,7 +109,9 @@ class Implementation:
         """The parameter that is the base; None if it takes none, or was made already."""
         if self.description.kind == "instance":
             return None
-        known = {each.name: each.default for each in self.description.parameters or ()}
+        known = {
+            parameter.name: parameter.default for parameter in self.description.parameters or ()
+        }
         name = next((name for name in known if name in BASES), None)
         if name is None:
             return None
@@ -186,8 +188,8 @@ class Implementation:
 def _half_by_default(description: Description, init: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the parameter that is a dtype, and its default where that is half precision."""
     every = [] if description.kind == "instance" else description.parameters or ()
-    for each in every:
-        dtype = re.search(r"b?float16", str(each.default))
-        if each.name.lower() in DTYPE_NAMES and each.name not in init and dtype:
-            return each.name, dtype[0]
+    for parameter in every:
+        dtype = re.search(r"b?float16", str(parameter.default))
+        if parameter.name.lower() in DTYPE_NAMES and parameter.name not in init and dtype:
+            return parameter.name, dtype[0]
     return None

@@ -243,13 +243,13 @@ class RopeOptions:
     @classmethod
     def help_of(cls, name: str) -> str:
         """Return what an option is, in a sentence."""
-        return next(str(each.metadata["help"]) for each in fields(cls) if each.name == name)
+        return next(str(member.metadata["help"]) for member in fields(cls) if member.name == name)
 
     @classmethod
     def on_command_line(cls, *headings: str) -> list[tuple[Field[Any], OnCommandLine]]:
         """Return the options under some headings of the help, in their order."""
-        declared = [(each, each.metadata["line"]) for each in fields(cls)]
-        return [(each, line) for each, line in declared if line and line.heading in headings]
+        declared = [(member, member.metadata["line"]) for member in fields(cls)]
+        return [(member, line) for member, line in declared if line and line.heading in headings]
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def taking(options: Callable[P, Options]) -> Callable[[Callable[[Options], R]], 
 def _arguments() -> str:
     """Return the section of a docstring that says what each option is."""
     lines = ["Args:"]
-    for each in fields(Options):
-        text = f"    {each.name}: {each.metadata['help']}"
+    for member in fields(Options):
+        text = f"    {member.name}: {member.metadata['help']}"
         lines += textwrap.wrap(text, 96, subsequent_indent=" " * 8)
     return "\n".join(lines)

@@ -59,7 +59,7 @@ class Tolerances:
         """Return the tolerance of a coordinate over A|pair|, its angle's error apart."""
         # cos and sin rounded to a coarser dtype are off by what is counted for data of that dtype.
         rounded = {self.result_dtype or dtype, self.tables_dtype or self.result_dtype or dtype}
-        derived = max(rounding_tolerance(each) for each in rounded)
+        derived = max(rounding_tolerance(dtype_name) for dtype_name in rounded)
         return max(derived, self.relative.get(dtype, 0.0))
 
     def of_number(self, dtype: str) -> float:
@@ -73,9 +73,9 @@ class Tolerances:
     def dtypes_as_coarse(self, dtype: str) -> list[str]:
         """Return the dtype of results, and half precisions that round no more than is allowed."""
         coarse = [
-            each
-            for each in ("float16", "bfloat16")
-            if rounding_tolerance(each) <= self.of_normal(dtype)
+            name
+            for name in ("float16", "bfloat16")
+            if rounding_tolerance(name) <= self.of_normal(dtype)
         ]
         return list(dict.fromkeys([self.result_dtype or dtype, *coarse]))
 
@@ -228,8 +228,8 @@ def truth_of(
         oracle.truth(rows, places, dtype, transposed=transposed) for oracle, rows, places in parts
     ]
     return Truth(
-        rows=np.concatenate([each.rows for each in alone]),
-        tolerance=np.concatenate([each.tolerance for each in alone]),
+        rows=np.concatenate([truth.rows for truth in alone]),
+        tolerance=np.concatenate([truth.tolerance for truth in alone]),
     )
 
 

@@ -89,7 +89,7 @@ class Compared:
         relative = error.max(axis=-1)[wrong] / largest[wrong]
         self.relative += relative[:: 1 + len(relative) // SAMPLED].tolist()
         if self.first is None:
-            b, h, row = (int(each[0]) for each in np.nonzero(wrong))
+            b, h, row = (int(idx[0]) for idx in np.nonzero(wrong))
             j = int((ratio[b, h, row] > 1).argmax())
             place = tuple(i + part.start for i, part in zip((b, h, row), index, strict=True))
             expected = truth.rows[b if len(truth.rows) > 1 else 0, 0, row, j]
@@ -123,11 +123,11 @@ def compare_first(
     With the comparison go these oracles, and whether they were not the first.
     """
     first: tuple[Compared, Sequence[Oracle], bool] | None = None
-    for each in oracles:
-        found = compare(each, call, result, array)
+    for oracle in oracles:
+        found = compare(oracle, call, result, array)
         if found.first is None:
-            return found, each, first is not None
-        first = first or (found, each, False)
+            return found, oracle, first is not None
+        first = first or (found, oracle, False)
     assert first is not None
     return first
 

@@ -196,7 +196,9 @@ class Subject:
     @property
     def longest_sequence(self) -> int | None:
         """Return the most tokens that it took, where it refused all longer sequences."""
-        most, refused = (max(self.tried_lengths[each], default=0) for each in (False, True))
+        most, refused = (
+            max(self.tried_lengths[own_positions], default=0) for own_positions in (False, True)
+        )
         return most if 0 < most < refused else None
 
     def repeat_tolerance(self, rows: Array, dtype: str | None = None) -> Array:
@@ -217,7 +219,7 @@ class Subject:
         """
         oracle = self.oracle
         assert oracle is not None
-        lengths = [sequence_length(each) for each in positions]
+        lengths = [sequence_length(ids) for ids in positions]
         yield [oracle.at_length(max(lengths))]
         if len({oracle.rotary_at(length) for length in set(lengths)}) > 1:
             yield [oracle.at_length(length) for length in lengths]

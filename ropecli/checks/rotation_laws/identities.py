@@ -73,7 +73,9 @@ def orthogonality(subject: RotationSubject, sample: Sample) -> Rows:
         floor = 2 * subject.floor() * (lengths(q) + lengths(other))
         allowed = relative * lengths(plain_q) * lengths(plain) + slack + floor
         columns.append((got, expected, np.abs(got - expected), allowed))
-    return worst_column(*(np.stack(each, axis=1) for each in zip(*columns, strict=True)))
+    return worst_column(
+        *(np.stack(columns_of, axis=1) for columns_of in zip(*columns, strict=True))
+    )
 
 
 @rotation_law(

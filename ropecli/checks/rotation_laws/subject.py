@@ -110,7 +110,7 @@ class ExactTables:
 
     def table_of_points(self, points: Array) -> tuple[DoubleDouble, DoubleDouble]:
         """Return cos and sin of positions (count, axes): the angles of all axes are added."""
-        tables = [self._compute(*each) for each in zip(points.T, self._by_axis, strict=True)]
+        tables = [self._compute(*pair) for pair in zip(points.T, self._by_axis, strict=True)]
         cosine, sine = tables[0]
         for c, s in tables[1:]:
             cosine, sine = cosine * c - sine * s, sine * c + cosine * s
@@ -125,9 +125,9 @@ class ExactTables:
         for row in range(0, len(positions), SAMPLED):
             pair = row % len(inv_freq)
             exact = reference.cos_sin(positions[[row]], inv_freq[[pair]])
-            for each, right in zip(table, exact, strict=True):
+            for value, right in zip(table, exact, strict=True):
                 with mp.workdps(DIGITS):
-                    rest = right[0, 0] - each.high[row, pair] - each.low[row, pair]
+                    rest = right[0, 0] - value.high[row, pair] - value.low[row, pair]
                 if not abs(rest) < ERROR:
                     angle = f"{positions[row]:g} * {inv_freq[pair]:.17g}"
                     raise ArithmeticError(

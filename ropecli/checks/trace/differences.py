@@ -28,5 +28,5 @@ def differences_of(found: Identification, rope: Rotary | None) -> list[str]:
         wrong.append(f"computed with {found.precision}")
     if not found.matches_any([EXPECTED]):
         wrong += list_differences(rotary, rope, found.uncertainty)
-        wrong = [each for each in wrong if each] or ["another order of pairs, or other axes"]
-    return [each for each in wrong if each]
+        wrong = [word for word in wrong if word] or ["another order of pairs, or other axes"]
+    return [word for word in wrong if word]

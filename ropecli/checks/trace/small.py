@@ -160,7 +160,7 @@ def _build(torch: Any, source: str, keys: Mapping[str, Any], built: str) -> Any:
         kind = _model_class(text)
         count = 0
         with contextlib.suppress(Exception), torch.device("meta"):  # not every model can
-            count = sum(each.numel() for each in kind(text).parameters())
+            count = sum(parameter.numel() for parameter in kind(text).parameters())
         if count > MOST:
             raise FileError(
                 f"{source}: a small model of it has {count:,} parameters, at most {MOST:,}", _OWN
@@ -176,11 +176,11 @@ def _readable(value: Any) -> Any:
         if value.keys() == {"__float__"}:  # as Transformers saves NaN and infinities
             return float(value["__float__"])
         return {
-            key: _readable(each)
-            for key, each in value.items()
+            key: _readable(item)
+            for key, item in value.items()
             if not str(key).lstrip("_").startswith("attn_implementation")  # such as "org/name"
         }
-    return [_readable(each) for each in value] if isinstance(value, list) else value
+    return [_readable(item) for item in value] if isinstance(value, list) else value
 
 
 def _model_class(config: Any) -> Any:
@@ -191,11 +191,11 @@ def _model_class(config: Any) -> Any:
         found = MODEL_MAPPING[type(config)]
         return found[0] if isinstance(found, tuple) else found
     name = type(config).__module__.replace(".configuration_", ".modeling_")
-    for each in vars(importlib.import_module(name)).values():
-        model = inspect.isclass(each) and issubclass(each, PreTrainedModel)
-        own = model and each.config_class is type(config) and "For" not in each.__name__
-        if own and "input_ids" in inspect.signature(each.forward).parameters:
-            return each
+    for value in vars(importlib.import_module(name)).values():
+        model = inspect.isclass(value) and issubclass(value, PreTrainedModel)
+        own = model and value.config_class is type(config) and "For" not in value.__name__
+        if own and "input_ids" in inspect.signature(value.forward).parameters:
+            return value
     raise LookupError(f"no model of tokens takes a {type(config).__name__}")
 
 
@@ -230,8 +230,8 @@ def _shrink(config: Any) -> None:
             setattr(config, count, int(inner // getattr(config, size)))
     if layers:
         config.per_layer_config = {
-            int(index): {name: _size(name, value, heads) for name, value in each.items()}
-            for index, each in layers.items()
+            int(index): {name: _size(name, value, heads) for name, value in layer.items()}
+            for index, layer in layers.items()
         }
 
 
@@ -240,7 +240,7 @@ def _size(name: str, value: Any, heads: Any) -> Any:
     if value is None:
         return NEEDED.get(name)
     if isinstance(value, list):  # of one value for each layer
-        return [_size(name, each, heads) for each in value]
+        return [_size(name, item, heads) for item in value]
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     sizes: dict[Any, int] = {
@@ -280,10 +280,10 @@ def _run(torch: Any, model: Any, expected: Model, length: int | None) -> None:
 def _far_positions(expected: Model, length: int | None) -> Any:
     """Return positions from 0 to the last in use, (PREFILL, axes), each axis in its own order."""
     lengths = [
-        each
+        size
         for layer in text_layers(expected)
-        for each in (layer.context_length, layer.original_context_length)
-        if each is not None
+        for size in (layer.context_length, layer.original_context_length)
+        if size is not None
     ]
     last = (length or min([*lengths, FURTHEST])) - 1
     along = evenly_spread(last + 1, PREFILL)

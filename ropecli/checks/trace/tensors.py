@@ -69,17 +69,17 @@ def join_vectors(
     arrays: list[list[Any]] = [[v.before for v in vectors], [v.after for v in vectors]]
     heads = min(map(len, arrays[0]))
     before, after = (
-        [_whole_heads(v, a[:heads], rope) for v, a in zip(vectors, each, strict=True)]
-        for each in arrays
+        [_whole_heads(v, a[:heads], rope) for v, a in zip(vectors, array, strict=True)]
+        for array in arrays
     )
     return np.concatenate(before, axis=1), np.concatenate(after, axis=1)
 
 
 def join_positions(calls: Sequence[ModelCall]) -> NDArray[np.float64]:
     """Return the positions that are kept of several calls, (tokens,) or (tokens, axes)."""
-    axes = max(each.positions.shape[-1] for each in calls)
+    axes = max(call.positions.shape[-1] for call in calls)
     positions = np.concatenate(
-        [np.broadcast_to(each.tokens, (len(each.tokens), axes)) for each in calls]
+        [np.broadcast_to(call.tokens, (len(call.tokens), axes)) for call in calls]
     )
     return positions[:, 0] if axes == 1 else positions
 

@@ -135,7 +135,7 @@ class Recording:
         indices = {module: layer_index(module) for module in by_module}
         wanted = None if layers is None else {*layers}
         if missing := (wanted or set()) - {*indices.values()}:
-            known = ", ".join(str(each) for each in indices.values())
+            known = ", ".join(str(index) for index in indices.values())
             raise ArgumentError(
                 f"layers must be some of those that rotate, {known}, got {min(missing)}"
             )
@@ -163,9 +163,9 @@ class Recording:
         """Return queries and keys of all calls, by module and role, where both are rotated."""
         _check_sight(self)
         found: dict[str, dict[str, list[Vectors]]] = {}
-        for each in self.vectors:
-            if each.before is not None:
-                found.setdefault(each.module, {}).setdefault(each.role, []).append(each)
+        for vectors in self.vectors:
+            if vectors.before is not None:
+                found.setdefault(vectors.module, {}).setdefault(vectors.role, []).append(vectors)
         found = {module: both for module, both in found.items() if len(both) == len(ROLES)}
         if not found:
             raise ArgumentError("no layer rotates its queries and keys")
@@ -229,14 +229,14 @@ def _recover(
     """Recover the positions of calls in a row, all together where they have the same table."""
     tables = [rope.at_length(call.length) for call in calls]
     parts = [
-        recover_positions(table, *join_vectors([vectors[i] for i in each], rope))
-        for table, each in groupby(range(len(calls)), key=tables.__getitem__)
+        recover_positions(table, *join_vectors([vectors[i] for i in index], rope))
+        for table, index in groupby(range(len(calls)), key=tables.__getitem__)
     ]
     return replace(
         parts[0],
-        positions=np.concatenate([each.positions for each in parts]),
-        error=np.concatenate([each.error for each in parts]),
-        noise=max(each.noise for each in parts),
+        positions=np.concatenate([part.positions for part in parts]),
+        error=np.concatenate([part.error for part in parts]),
+        noise=max(part.noise for part in parts),
     )
 
 
@@ -293,15 +293,15 @@ class _Judgement:
 
     def layers(self) -> tuple[TracedLayer, ...]:
         """Return the verdict on every module, in the order of the layers."""
-        seen = [each.module for each in self.seen.vectors]
+        seen = [vectors.module for vectors in self.seen.vectors]
         modules = list(dict.fromkeys([*seen, *sorted(self.seen.unseen)]))
         found = []
         for module in modules:
             index = layer_index(module)
-            within = any(module.startswith(f"{each}.") for each in modules)
+            within = any(module.startswith(f"{name}.") for name in modules)
             part = module.rpartition(".")[2] if within else None  # such as an indexer
             tries = [self._layer(module, index, part, kind) for kind in self.kinds(index, part)]
-            found.append(next((each for each in tries if each.agrees), tries[0]))
+            found.append(next((attempt for attempt in tries if attempt.agrees), tries[0]))
         return tuple(sorted(found, key=lambda each: -1 if each.index is None else each.index))
 
     def kinds(self, index: int | None, part: str | None) -> list[Layer | None]:
@@ -309,13 +309,15 @@ class _Judgement:
         if isinstance(self.expected, Rotary):
             return [None]
         kinds = [
-            each for each in text_layers(self.expected) if (each.name == part) is (part is not None)
+            layer
+            for layer in text_layers(self.expected)
+            if (layer.name == part) is (part is not None)
         ]
-        listed = [each for each in kinds if index in (each.settings.layers or ())]
+        listed = [layer for layer in kinds if index in (layer.settings.layers or ())]
         types = getattr(self.seen.config, "layer_types", None) or ()
         own = types[index] if index is not None and index < len(types) else None
-        named = [each for each in kinds if each.name == own]
-        free = [each for each in kinds if each.settings.layers is None]
+        named = [layer for layer in kinds if layer.name == own]
+        free = [layer for layer in kinds if layer.settings.layers is None]
         return [*(listed or named or free)] or [None]
 
     def rope_of(self, kind: Layer | None) -> Rotary | None:
@@ -335,20 +337,22 @@ class _Judgement:
     ) -> TracedLayer:
         """Judge the queries and keys of one module as a kind of layer."""
         rope = self.rope_of(kind)
-        own = [each for each in self.seen.vectors if each.module == module]
-        by_role = {role: [each for each in own if each.role == role] for role in ROLES}
+        own = [captured for captured in self.seen.vectors if captured.module == module]
+        by_role = {role: [captured for captured in own if captured.role == role] for role in ROLES}
         found = {role: self._judge(vectors, rope) for role, vectors in by_role.items()}
         free = {
             role: [] if self.knows_class else _assumed_by_class(wrong)
             for role, (_, wrong) in found.items()
         }
-        head_dim = next((each.head_dim for each in own if each.head_dim is not None), None)
+        head_dim = next(
+            (captured.head_dim for captured in own if captured.head_dim is not None), None
+        )
         scale, wrong = self._scale(own, None if kind is None else kind.settings.temperature)
         wanted = None if head_dim is None else _expected_scale(head_dim, rope, self.seen.config)
         if scale is not None and wanted is not None and abs(scale / wanted - 1) > _rounding(own):
             wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
         by_file = {
-            role: [each for each in words if each not in free[role]]
+            role: [word for word in words if word not in free[role]]
             for role, (_, words) in found.items()
         }
         notes = [*_merge(by_file), *wrong]
@@ -365,7 +369,7 @@ class _Judgement:
             same = "positions were the same on all axes: call it with position_ids of a grid"
             agrees, notes = None, [f"{same}, {grid}"]
         elif agrees:
-            notes = [f"{each}: assumed, and compared with nothing" for each in _merge(free)]
+            notes = [f"{axis}: assumed, and compared with nothing" for axis in _merge(free)]
         return TracedLayer(
             index=index,
             module=module,
@@ -383,19 +387,19 @@ class _Judgement:
         self, vectors: Sequence[Vectors], rope: Rotary | None
     ) -> tuple[Identification | None, list[str]]:
         """Return what queries or keys get in all calls, and where it parts from the expected."""
-        rotated = [each for each in vectors if each.before is not None]
+        rotated = [captured for captured in vectors if captured.before is not None]
         if not rotated:
             return None, ["not rotated"] if rope is not None and vectors else []
         if len(rotated) < len(vectors):
             return None, [f"rotated in {len(rotated)} of {len(vectors)} calls"]
         groups: dict[Rotary | None, list[Vectors]] = {}
-        for each in rotated:
-            table = rope and rope.at_length(self.seen.calls[each.call].length)
-            groups.setdefault(table, []).append(each)
+        for captured in rotated:
+            table = rope and rope.at_length(self.seen.calls[captured.call].length)
+            groups.setdefault(table, []).append(captured)
         found, notes, single = None, [], []
         for table, group in sorted(groups.items(), key=lambda each: self._reach(each[1])):
             if table is not None and not np.ptp(join_positions(self.calls(group)), axis=0).any():
-                single += [(table, each) for each in group]
+                single += [(table, captured) for captured in group]
                 continue
             found = self._identify(group, table)
             wrong = differences_of(found, table)
@@ -403,7 +407,7 @@ class _Judgement:
                 wrong = ["positions restart at 0 with a cache"]
             elif wrong:
                 wrong = self._by_part(group, table) or self._by_call(group, table) or wrong
-            notes += [each for each in wrong if each not in notes]
+            notes += [reason for reason in wrong if reason not in notes]
         if rope is not None and single:  # one position shows whether its rows are right, no more
             found = found or self._identify([single[-1][1]], single[-1][0])
             notes = notes or self._judge_steps(rope, single)
@@ -411,20 +415,20 @@ class _Judgement:
 
     def _judge_steps(self, rope: Rotary, steps: Sequence[tuple[Rotary, Vectors]]) -> list[str]:
         """Return what is wrong with calls whose length alone has a table of its own."""
-        wrong = [(table, each) for table, each in steps if not self._fits([each], table)]
+        wrong = [(table, step) for table, step in steps if not self._fits([step], table)]
         if not wrong:
             return []
         first = self.seen.calls[wrong[0][1].call].length
         for length in sorted({1, *(call.length for call in self.seen.calls)}):
             other = rope.at_length(length)
-            if all(self._fits([each], other) for _, each in wrong):
+            if all(self._fits([vectors], other) for _, vectors in wrong):
                 table = "short sequences" if length == 1 else f"{length:,} positions"
                 return [f"rotated by the table of {table}, where {first:,} or more are in use"]
         return [f"not rotated as expected at position {first - 1:,}"]
 
     def calls(self, group: Sequence[Vectors]) -> list[ModelCall]:
         """Return the call of the model that each of some vectors is from."""
-        return [self.seen.calls[each.call] for each in group]
+        return [self.seen.calls[vectors.call] for vectors in group]
 
     def _reach(self, group: Sequence[Vectors]) -> int:
         return max(call.length for call in self.calls(group))
@@ -445,13 +449,13 @@ class _Judgement:
             return []
         count = calls[0].sequences
         own = np.concatenate([np.repeat(np.arange(count), len(call.kept)) for call in calls])
-        sequences = [bool(wrong[:, own == each].any()) for each in range(count)]
+        sequences = [bool(wrong[:, own == sequence].any()) for sequence in range(count)]
         if all(sequences):
             return []
         by_words: dict[str, list[int]] = {}
-        for each in np.flatnonzero(sequences).tolist():
-            words = self._judge_part(group, rope, sequence=each)
-            by_words.setdefault(", ".join(words), []).append(each)
+        for sequence in np.flatnonzero(sequences).tolist():
+            words = self._judge_part(group, rope, sequence=sequence)
+            by_words.setdefault(", ".join(words), []).append(sequence)
         return [
             f"{_name_indices('sequence', np.array(which), count)}: {words}"
             for words, which in by_words.items()
@@ -467,16 +471,16 @@ class _Judgement:
     ) -> list[str]:
         """Return what is wrong with some heads, or with one sequence, judged by themselves."""
         calls, vectors = self.calls(group), []
-        for index, each in enumerate(group):
+        for index, captured in enumerate(group):
             kept = slice(None) if heads is None else heads
             tokens = slice(None)
             if sequence is not None:
                 length = len(calls[index].kept)
                 tokens = slice(sequence * length, (sequence + 1) * length)
-            assert each.before is not None
-            assert each.after is not None
-            before, after = each.before[kept, tokens], each.after[kept, tokens]
-            vectors.append(replace(each, call=index, before=before, after=after))
+            assert captured.before is not None
+            assert captured.after is not None
+            before, after = captured.before[kept, tokens], captured.after[kept, tokens]
+            vectors.append(replace(captured, call=index, before=before, after=after))
         if sequence is not None:
             for other in range(calls[0].sequences):
                 moved = [replace(call, positions=call.positions[[other]]) for call in calls]
@@ -552,22 +556,22 @@ class _Judgement:
     ) -> tuple[float | None, list[str]]:
         """Return the factor on the score, and what is wrong with how it depends on the position."""
         scales, wrong, rounding = [], [], _rounding(vectors)
-        for index in dict.fromkeys(each.call for each in vectors):
-            both = [each for each in vectors if each.call == index]
-            scale = next((each.scale for each in both if each.scale is not None), None)
+        for index in dict.fromkeys(captured.call for captured in vectors):
+            both = [captured for captured in vectors if captured.call == index]
+            scale = next((captured.scale for captured in both if captured.scale is not None), None)
             call = self.seen.calls[index]
-            for each in both if scale is not None else ():
-                if each.factor is None:
+            for captured in both if scale is not None else ():
+                if captured.factor is None:
                     continue
-                expected = np.ones(each.factor.shape[1])
-                if each.role == "query" and temperature is not None:
+                expected = np.ones(captured.factor.shape[1])
+                if captured.role == "query" and temperature is not None:
                     expected = temperature(call.tokens[: len(expected), 0])
-                ratio = each.factor / expected
+                ratio = captured.factor / expected
                 if np.ptp(ratio, axis=0).max() > rounding * ratio.max():
                     return None, []  # each head by a factor of its own
                 if np.ptp(ratio) > rounding * ratio.max():
                     least, most = ratio.min(), ratio.max()
-                    wrong.append(f"{each.role} multiplied by {least:.6g} to {most:.6g}")
+                    wrong.append(f"{captured.role} multiplied by {least:.6g} to {most:.6g}")
                 scale = scale and scale * float(ratio[0, -1])
             scales += [] if scale is None else [scale]
         if scales and np.ptp(scales) > rounding * max(scales):
@@ -584,7 +588,7 @@ def _rounding(vectors: Sequence[Vectors]) -> float:
 
 def _assumed_by_class(wrong: Sequence[str]) -> list[str]:
     """Return the differences in what only the class of a model decides, not its file."""
-    return [each for each in wrong if re.match("layout |not rotated|rotated, where", each)]
+    return [reason for reason in wrong if re.match("layout |not rotated|rotated, where", reason)]
 
 
 def _name_indices(name: str, indices: NDArray[np.int64], count: int) -> str:
@@ -610,11 +614,11 @@ def text_layers(model: Model) -> list[Layer]:
     """Return the kinds of layers of a model's text part, or of another that takes tokens."""
     other = {part.name for part in parts(model.raw)} - {""}
     text = [
-        each
-        for each in model.layers
-        if not any(f"{each.name}.".startswith(f"{name}.") for name in other)
+        layer
+        for layer in model.layers
+        if not any(f"{layer.name}.".startswith(f"{name}.") for name in other)
     ]
-    return text or [each for each in model.layers if not re.search("vision|audio", each.name)]
+    return text or [layer for layer in model.layers if not re.search("vision|audio", layer.name)]
 
 
 def _does_the_same(found: Identification, before: Any, after: Any, positions: Any) -> bool:
@@ -682,6 +686,8 @@ def _describe_skipped(calls: Sequence[ModelCall]) -> Iterator[str]:
     seen = calls[:CALLS]
     if len(calls) > len(seen):
         yield f"{len(calls) - len(seen):,} of {len(calls):,} calls"
-    total, kept = (sum(each) for each in zip(*((c.count, len(c.kept)) for c in seen), strict=True))
+    total, kept = (
+        sum(counts) for counts in zip(*((c.count, len(c.kept)) for c in seen), strict=True)
+    )
     if total > kept:
         yield f"{total - kept:,} of {total:,} positions of each head"

@@ -94,8 +94,8 @@ def _put(owner: Any, name: str, value: Any) -> None:
 def _functions(model: Any, names: list[str]) -> Iterator[tuple[Any, str, Any]]:
     """Yield the owner, name and value of each function of a model's code that may rotate."""
     classes = {base for module in model.modules() for base in type(module).__mro__}
-    own = [each for each in classes if not each.__module__.startswith(("torch.", "builtins"))]
-    methods = [each for kind in own for each in vars(kind).values() if inspect.isfunction(each)]
+    own = [cls for cls in classes if not cls.__module__.startswith(("torch.", "builtins"))]
+    methods = [item for kind in own for item in vars(kind).values() if inspect.isfunction(item)]
     spaces = {id(space): space for space in (inspect.unwrap(m).__globals__ for m in methods)}
     wanted = set(names)
     for owner in [*own, *spaces.values()]:
@@ -125,8 +125,8 @@ class _Rotated:
     def arrays(self) -> dict[str, Any]:
         """Return the fields that it has in `Vectors`."""
         return {
-            name: _array(each.transpose(0, 1).flatten(1, 2))
-            for name, each in (("before", self.before), ("after", self.after))
+            name: _array(value.transpose(0, 1).flatten(1, 2))
+            for name, value in (("before", self.before), ("after", self.after))
         }
 
 
@@ -196,7 +196,7 @@ class _Watcher:
 
     def _path(self, rotary: object = None) -> str:
         """Return the path of the module that runs, other than one that only rotates."""
-        running = [each for each in self.running if each is not rotary]
+        running = [frame for frame in self.running if frame is not rotary]
         return self.paths[running[-1]] if running else ""
 
     # What rotates.
@@ -213,7 +213,8 @@ class _Watcher:
             if (helper and not chosen) or self.rotating or not self._active:
                 return function(*given, **named)
             inputs = [
-                (each, self._keep_vectors(each)) for each in self._tensors(given, named.values())
+                (tensor, self._keep_vectors(tensor))
+                for tensor in self._tensors(given, named.values())
             ]
             self.rotating = True
             try:
@@ -228,10 +229,10 @@ class _Watcher:
     def _tensors(self, *values: Any) -> list[Any]:
         kind = self.torch.Tensor
         return [
-            each
+            value
             for group in values
-            for each in group
-            if isinstance(each, kind) and each.is_floating_point() and each.ndim >= 3
+            for value in group
+            if isinstance(value, kind) and value.is_floating_point() and value.ndim >= 3
         ]
 
     def _match(self, path: str, inputs: list[tuple[Any, Any]], result: Any) -> list[_Rotated]:
@@ -239,11 +240,11 @@ class _Watcher:
         results = self._tensors(result if isinstance(result, list | tuple) else [result])
         left = [(tensor, kept) for tensor, kept in inputs if kept is not None]
         found = []
-        for each in results if result is not None else [tensor for tensor, _ in inputs]:
-            place = next((i for i, (x, _) in enumerate(left) if x.shape == each.shape), None)
+        for array in results if result is not None else [tensor for tensor, _ in inputs]:
+            place = next((i for i, (x, _) in enumerate(left) if x.shape == array.shape), None)
             if place is None:
                 return []  # tables of cos and sin
-            before, after = left.pop(place)[1], self._keep_vectors(each)
+            before, after = left.pop(place)[1], self._keep_vectors(array)
             found.append(_Rotated(module=path, before=before, after=after))
         return found
 
@@ -264,14 +265,16 @@ class _Watcher:
         if not self._active or self.rotating:
             return
         if name == "scaled_dot_product_attention":
-            query, key = (named.get(each) for each in ("query", "key"))
+            query, key = (named.get(role) for role in ("query", "key"))
             query, key = (*given, query, key)[:2] if given else (query, key)
             scale = named.get("scale")
             self._attend(query, key, query.shape[-1] ** -0.5 if scale is None else float(scale))
             return
         if name in _PRODUCTS:
             factors = self._tensors(given[_PRODUCTS[name] :])[:2]
-            stored = any(isinstance(_base(each), self.torch.nn.Parameter) for each in factors)
+            stored = any(
+                isinstance(_base(multiplier), self.torch.nn.Parameter) for multiplier in factors
+            )
             if len(factors) == 2 and not stored:
                 turned = name != "einsum" or factors[0].shape[-1] != factors[1].shape[-1]
                 key = factors[1].transpose(-1, -2) if turned else factors[1]
@@ -314,15 +317,15 @@ class _Watcher:
         """Return what is known of vectors that were rotated."""
         scores = vectors.detach().reshape(-1, *vectors.shape[-2:])
         rows = scores[:_HEADS, -_CACHED:]
-        for each in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
-            found = self._find(each, rows)
+        for rotated in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
+            found = self._find(rotated, rows)
             if found is None:
                 continue
             row, offset, factor = found
-            if each in self.rotated:
-                self.rotated.remove(each)
-                self.scored.append(each)
-            one, width = each.after.flatten(0, 1).double(), each.after.shape[-1]
+            if rotated in self.rotated:
+                self.rotated.remove(rotated)
+                self.scored.append(rotated)
+            one, width = rotated.after.flatten(0, 1).double(), rotated.after.shape[-1]
             factors = np.full((1, one.shape[1]), factor)
             call = self.seen.calls[-1]
             kept = call.kept - call.count
@@ -332,9 +335,9 @@ class _Watcher:
                     scored, one = scored[:1], one[:1]
                 factors = _array((scored * one).sum(-1) / one.square().sum(-1))
                 if same:
-                    factors = factors.reshape(*each.after.shape[:3]).swapaxes(0, 1)
+                    factors = factors.reshape(*rotated.after.shape[:3]).swapaxes(0, 1)
                     factors = factors.reshape(len(factors), -1)
-            return each.arrays() | {"factor": factors, "offset": offset}
+            return rotated.arrays() | {"factor": factors, "offset": offset}
         return None
 
     def _find(self, each: _Rotated, rows: Any) -> tuple[int, int, float] | None:
@@ -352,8 +355,10 @@ class _Watcher:
     def _is_output(self, vectors: Any) -> bool:
         """Return whether a layer put out vectors as they are."""
         target = vectors.detach().reshape(-1, *vectors.shape[-2:])[0, -1]
-        for each in reversed(self.outputs):
-            last = [each[0, -1]] + [each[0, 0, -1]] * (each.ndim > 3) if each.ndim > 2 else []
+        for output in reversed(self.outputs):
+            last = (
+                [output[0, -1]] + [output[0, 0, -1]] * (output.ndim > 3) if output.ndim > 2 else []
+            )
             if any(_locate(row.detach().reshape(1, -1), target) is not None for row in last):
                 return True
         return False
@@ -361,13 +366,13 @@ class _Watcher:
     def flush(self) -> None:
         """Record what was rotated where no scores were seen: queries first, as is usual."""
         call = len(self.seen.calls) - 1
-        scored = {each.module for each in self.seen.vectors if each.call == call}
+        scored = {vectors.module for vectors in self.seen.vectors if vectors.call == call}
         counts: dict[str, int] = {}
-        for each in self.rotated:
-            if each.module in scored:
+        for rotated in self.rotated:
+            if rotated.module in scored:
                 continue  # such as values, or the output of attention
-            count = counts[each.module] = counts.get(each.module, -1) + 1
-            self._record(each.module, ("query", "key")[count % 2], **each.arrays())
+            count = counts[rotated.module] = counts.get(rotated.module, -1) + 1
+            self._record(rotated.module, ("query", "key")[count % 2], **rotated.arrays())
         self.rotated, self.scored, self.outputs, self.product = [], [], [], None
 
 
@@ -423,7 +428,7 @@ def _locate(rows: Any, target: Any) -> tuple[int, int, float] | None:
 def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> ModelCall:
     """Return the positions of a call of the model, as it is told or as its cache says."""
     tensors: list[Any] = [named.get(name) for name in _TOKENS] + list(given)
-    tokens = next((each for each in tensors if getattr(each, "ndim", 0)), None)
+    tokens = next((tensor for tensor in tensors if getattr(tensor, "ndim", 0)), None)
     if tokens is None:
         raise ArgumentError(
             f"the model must be called with a tensor of tokens, got {', '.join(named) or 'none'}"
@@ -454,7 +459,7 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> ModelCall:
 def _cached(named: Mapping[str, Any]) -> int | None:
     """Return the number of positions in the cache that a model is called with, if it says it."""
     caches = (named.get(name) for name in CACHES)
-    count = next(filter(None, (getattr(each, "get_seq_length", None) for each in caches)), None)
+    count = next(filter(None, (getattr(cache, "get_seq_length", None) for cache in caches)), None)
     with contextlib.suppress(ValueError):  # a cache without attention layers
         return None if count is None else int(count())
     return None

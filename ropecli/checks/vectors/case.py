@@ -84,7 +84,7 @@ def by_axis(inv_freq: Array, facts: Mapping[str, Any]) -> Array:
     if facts["axis"] is None:
         return inv_freq
     axes = range(max(facts["axis"]) + 1)
-    return np.array([np.where(np.equal(facts["axis"], each), inv_freq, 0.0) for each in axes])
+    return np.array([np.where(np.equal(facts["axis"], axis), inv_freq, 0.0) for axis in axes])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,8 +151,8 @@ def rotate_heads(
     """
     out = {dtype: np.empty(x.shape, DTYPES[dtype]) for dtype in dtypes}
     for batch, head in np.ndindex(x.shape[:2]):
-        each = turns[batch % len(turns)]
-        for dtype, rotated in _rotate(x[batch, head], each, pairs_in, pairs_out, dtypes).items():
+        turn = turns[batch % len(turns)]
+        for dtype, rotated in _rotate(x[batch, head], turn, pairs_in, pairs_out, dtypes).items():
             out[dtype][batch, head] = rotated
     return out
 

@@ -97,9 +97,9 @@ def vectors(
     if heads % key_heads:
         raise ArgumentError(f"heads must be a multiple of key_heads, got {heads} and {key_heads}")
     found = []
-    for name, each in named.items():
-        where = _positions(positions, length, batch, each)
-        found.append(_own_case(name, each, random, where, names, (batch, heads, key_heads)))
+    for name, rotary in named.items():
+        where = _positions(positions, length, batch, rotary)
+        found.append(_own_case(name, rotary, random, where, names, (batch, heads, key_heads)))
     return tuple(found)
 
 
@@ -110,7 +110,7 @@ def _name_cases(rope: Any) -> dict[str, Rotary]:
         raise ArgumentTypeError(
             f"rope must be a Rotary, or a mapping of names to them, got {type(rope).__name__}"
         )
-    files = {re.sub(r"[^\w.-]+|^[.-]+", "-", str(name)): each for name, each in named.items()}
+    files = {re.sub(r"[^\w.-]+|^[.-]+", "-", str(name)): rotary for name, rotary in named.items()}
     if len(files) < max(len(named), 1):
         raise ArgumentError(
             f"encodings must have names that differ in letters or digits, got {list(named)}"
@@ -148,12 +148,12 @@ def _own_case(
     facts |= {"tolerance": {}, "tolerance_float32_angles": {}}
     shared = where.astype(np.float64).reshape(-1, rows, *where.shape[len(lead) :])
     arrays: dict[str, NDArray[Any]] = {"positions": where, "inv_freq": table}
-    turns = [Turns.of_case(each, table, facts, growth=0) for each in shared]
+    turns = [Turns.of_case(value, table, facts, growth=0) for value in shared]
     tables = _tables(turns, lead, dtypes)
     roundings = table_roundings(rope)
     for role, count, growth in (("q", heads, 1), ("k", key_heads, -1)):
         if facts["growth"] is not None:
-            turns = [Turns.of_case(each, table, facts, growth=growth) for each in shared]
+            turns = [Turns.of_case(value, table, facts, growth=growth) for value in shared]
         x = sample(random, (batch, count, rows, rope.head_dim))
         rotated = rotate_heads(x, turns, rope.pairs_in, rope.pairs_out, dtypes)
         _check_finite(role, rotated, where, rope)
@@ -169,11 +169,11 @@ def _check_dtypes(dtypes: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of dtypes, all of them by default."""
     if dtypes is None:
         return tuple(DTYPES)
-    if isinstance(dtypes, str) or not all(isinstance(each, str) for each in dtypes):
+    if isinstance(dtypes, str) or not all(isinstance(dtype, str) for dtype in dtypes):
         raise ArgumentTypeError(f"dtypes must be a list of names, got {dtypes!r}")
     if not dtypes:
         raise ArgumentError(f"dtypes must be {either(DTYPES)}, got none")
-    return tuple(dict.fromkeys(one_of("dtype", each, DTYPES) for each in dtypes))
+    return tuple(dict.fromkeys(one_of("dtype", dtype, DTYPES) for dtype in dtypes))
 
 
 def _positions(
@@ -257,8 +257,8 @@ def _tables(
     found: dict[str, NDArray[Any]] = {}
     for dtype, table in rotate_heads(x, turns, pairs, pairs, dtypes).items():
         for start, name in enumerate(("cos", "sin")):
-            each = table.reshape(*shape, 2 * count)[..., start::2]
-            found[f"{name}.{dtype}"] = np.ascontiguousarray(each)
+            half = table.reshape(*shape, 2 * count)[..., start::2]
+            found[f"{name}.{dtype}"] = np.ascontiguousarray(half)
     return found
 
 

@@ -111,7 +111,7 @@ def _lines(manifest: dict[str, Any]) -> str:
     lines = []
     for key, value in manifest.items():
         entries = value if isinstance(value, list) else None
-        inner = ",\n  ".join(json.dumps(each, allow_nan=False) for each in entries or [])
+        inner = ",\n  ".join(json.dumps(entry, allow_nan=False) for entry in entries or [])
         shown = json.dumps(value, allow_nan=False) if entries is None else f"[\n  {inner}\n ]"
         lines.append(f" {json.dumps(key)}: {shown}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -192,8 +192,8 @@ def _declare(name: str, value: Any) -> Iterator[str]:
             yield from _declare(key, size)
     elif isinstance(value, dict):
         yield ""
-        for key, each in value.items():
-            yield from _declare(f"{name}_{key}", each)
+        for key, item in value.items():
+            yield from _declare(f"{name}_{key}", item)
     elif isinstance(value, list | tuple):
         array = np.array(value)
         kind = "int" if array.dtype.kind == "i" else "double"

@@ -71,10 +71,10 @@ def buckets(
     max_distance, and the last of them holds everything beyond.
     """
     check_buckets(num_buckets, max_distance, bidirectional)
-    each = num_buckets // 2 if bidirectional else num_buckets
+    per_side = num_buckets // 2 if bidirectional else num_buckets
     distance = np.abs(offsets) if bidirectional else np.maximum(-offsets, 0)
-    bucket = np.searchsorted(_first_distances(each, max_distance), distance, side="right") - 1
-    return bucket + (each * (offsets > 0) if bidirectional else 0)
+    bucket = np.searchsorted(_first_distances(per_side, max_distance), distance, side="right") - 1
+    return bucket + (per_side * (offsets > 0) if bidirectional else 0)
 
 
 def check_buckets(num_buckets: object, max_distance: object, bidirectional: bool) -> int:

@@ -45,7 +45,7 @@ class _Source(PackedSource):
                 raise FileError(f"{path} claims {rows:,} rows")
             columns = [_describe(path, column, rows) for column in schema]
             self.arrays = {column.name: column for column in columns if column is not None}
-            kinds = ", ".join(f"{short(each.name)} {each.type}" for each in schema)
+            kinds = ", ".join(f"{short(field.name)} {field.type}" for field in schema)
             self.instead = f"; expected a column of vectors, got {kinds[:200]}"
 
     @property

@@ -116,8 +116,8 @@ def permute(
         rows = old_rows(width, to=to, rotary_dim=rotary_dim, rotary_offset=rotary_offset)
         rotated = width if rotary_dim is None else rotary_dim
         old_rope, new_rope = (
-            Rotary(head_dim=width, layout=each, rotary_dim=rotated, rotary_offset=rotary_offset)
-            for each in (old_layout, to)
+            Rotary(head_dim=width, layout=layout, rotary_dim=rotated, rotary_offset=rotary_offset)
+            for layout in (old_layout, to)
         )
         proof = None
         try:
@@ -215,8 +215,8 @@ def check_permuted(
         rotated = width if rotary_dim is None else rotary_dim
         placed = _matching(moves, other)
         old_rope, new_rope = (
-            Rotary(head_dim=width, layout=each, rotary_dim=rotated, rotary_offset=rotary_offset)
-            for each in (old_layout, to)
+            Rotary(head_dim=width, layout=layout, rotary_dim=rotated, rotary_offset=rotary_offset)
+            for layout in (old_layout, to)
         )
         old = Side(path=source, fd=old_fd, rope=old_rope, rows=np.arange(width))
         new = Side(path=target, fd=new_fd, rope=new_rope, rows=rows, moves=placed)

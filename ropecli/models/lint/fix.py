@@ -67,7 +67,7 @@ def fix(
         raw = json.loads(after, object_pairs_hook=mark_repeated)
         rules += cured
         # An error that is fixed may have hidden another: a file that is refused is read no further.
-        findings = [each for each in lint(raw) if each.rule in wanted]
+        findings = [finding for finding in lint(raw) if finding.rule in wanted]
     if output is None:
         folder = Path() if path.parent == EXAMPLES else path.parent
         output = folder / f"{path.stem}.fixed.json"
@@ -89,10 +89,10 @@ def _certain_changes(
     """Return values by dotted path, `...` to remove a key, and their rules; one fix for a key."""
     changes: dict[str, object] = {}
     rules = []
-    for each in findings:
-        if each.fix and not changes.keys() & each.fix.keys() and _fits(raw, each.fix):
-            changes |= {key: ... if v is None else v for key, v in each.fix.items()}
-            rules.append(each.rule)
+    for finding in findings:
+        if finding.fix and not changes.keys() & finding.fix.keys() and _fits(raw, finding.fix):
+            changes |= {key: ... if v is None else v for key, v in finding.fix.items()}
+            rules.append(finding.rule)
     return changes, rules
 
 

@@ -103,7 +103,7 @@ class FileReadings:
         return {
             stack: difference(*pair)
             for stack, pair in pairs.items()
-            if not all(isinstance(each, str) for each in pair)
+            if not all(isinstance(reading, str) for reading in pair)
         }
 
     def partings(self, length: int | None) -> dict[str, str]:
@@ -115,7 +115,11 @@ class FileReadings:
         if isinstance(first, str):
             return {}
         others = {s: self.read_as(s, length=length) for s in MEASURED if s != FIRST}
-        return {s: difference(first, each) for s, each in others.items() if isinstance(each, Model)}
+        return {
+            s: difference(first, reading)
+            for s, reading in others.items()
+            if isinstance(reading, Model)
+        }
 
     @property
     def refusals(self) -> dict[str, str]:

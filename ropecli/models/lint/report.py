@@ -42,12 +42,12 @@ class LintReport(Result, view="lint"):
     def has(self, level: str) -> bool:
         """Return whether there is a finding of a level, or of a worse one."""
         bad = LEVELS[: LEVELS.index(level) + 1]
-        return any(each.level in bad for file in self.files for each in file.findings)
+        return any(finding.level in bad for file in self.files for finding in file.findings)
 
 
 def lint_file(source: str, wanted: Container[str]) -> LintedFile:
     """Return the findings of a source by some of the rules, with the places of its keys."""
-    findings = tuple(each for each in lint(source) if each.rule in wanted)
+    findings = tuple(finding for finding in lint(source) if finding.rule in wanted)
     path = None if source == STDIN else locate(source)
     places = {} if path is None or is_gguf(path) else key_places(path)
     return LintedFile(source=source, path=path, findings=findings, places=places)

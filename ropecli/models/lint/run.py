@@ -90,7 +90,7 @@ def _apply_rules(judged: list[Subject]) -> tuple[Finding, ...]:
     found = [f for f in found if not rules()[f.rule].experiment or not _is_explained(f.key, found)]
     readings = judged[0].readings
     errors = [f for f in found if f.level == "error" and f.rule != UNCOMPUTABLE]
-    if any(_is_cause(each, readings) for each in errors):
+    if any(_is_cause(error, readings) for error in errors):
         found = [finding for finding in found if finding.rule != UNCOMPUTABLE or finding.fix]
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
 
@@ -105,10 +105,10 @@ def _is_cause(error: Finding, readings: FileReadings) -> bool:
 def _is_explained(key: str, found: list[Finding]) -> bool:
     """True if a rule with a better sentence names a key or one in it, or has an error around it."""
     return any(
-        f"{each.key}.".startswith(f"{key}.")
-        or (each.level == "error" and key.startswith(f"{each.key}."))
-        for each in found
-        if each.key and (rules()[each.rule].reads or each.level == "error")
+        f"{finding.key}.".startswith(f"{key}.")
+        or (finding.level == "error" and key.startswith(f"{finding.key}."))
+        for finding in found
+        if finding.key and (rules()[finding.rule].reads or finding.level == "error")
     )
 
 

@@ -142,7 +142,7 @@ class Subject:
     @property
     def rotating(self) -> list[Settings]:
         """The kinds of layers with a rotation."""
-        return [each for each in self.layers if each.rotates]
+        return [layer for layer in self.layers if layer.rotates]
 
     def get_all(self, name: str) -> dict[str, Any]:
         """Return the values of its part under all of a key's names, without null."""
@@ -231,7 +231,7 @@ def subjects(described: Description, gguf: GgufFile | None = None) -> list[Subje
         of="file", readings=readings, values=described.raw, layers=readings.layers, gguf=gguf
     )
     if described.format != "config.json":
-        rotates = any(each.rotates for each in readings.layers) or readings.problem is not None
+        rotates = any(layer.rotates for layer in readings.layers) or readings.problem is not None
         rotates = rotates and not readings.has_none
         below = [] if gguf is None else _gguf_subjects(file)
     else:
@@ -247,7 +247,7 @@ def _flags(given: object) -> list[bool] | None:
     """Return no_rope_layers where every entry is 0 or 1."""
     if not isinstance(given, list) or not given:
         return None
-    return [bool(each) for each in given] if {*map(whole, given)} <= {0, 1} else None
+    return [bool(flag) for flag in given] if {*map(whole, given)} <= {0, 1} else None
 
 
 def _is_rotary(part: Subject) -> bool:
@@ -265,7 +265,7 @@ def _part_subject(file: Subject, part: Part) -> Subject:
         text=part.name == "",
         keys=part.keys,
         values=part.keys.config,
-        layers=tuple(each for each in file.layers if each.part == part.name),
+        layers=tuple(layer for layer in file.layers if layer.part == part.name),
         context=value_or_none(lambda: part.keys.integer(CONTEXT)),
     )
     return replace(subject, nested=any(isinstance(v, dict) for v in subject.held.values()))
@@ -278,12 +278,12 @@ def _scaling_subjects(part: Subject) -> list[Subject]:
         return []
     path = part.path if part.holder is None else part.key(part.holder)
     if not part.nested:
-        full = [each for each in part.rotating if each.name.endswith(FULL)]
+        full = [settings for settings in part.rotating if settings.name.endswith(FULL)]
         # DeepSeek-V4 scales other layers than the first.
-        scaled = [each for each in part.rotating if each.rope_type != "default"]
+        scaled = [settings for settings in part.rotating if settings.rope_type != "default"]
         usual = next(iter((*full, *scaled, *part.rotating)), None)
         return [_scaling_subject(part, path, given, usual)]
-    by_layer = {each.kind: each for each in part.rotating}
+    by_layer = {settings.kind: settings for settings in part.rotating}
     nested = {layer: value for layer, value in given.items() if isinstance(value, dict)}
     return [
         replace(_scaling_subject(part, f"{path}.{layer}", entry, by_layer.get(layer)), layer=layer)
@@ -334,7 +334,7 @@ def _gguf_subjects(file: Subject) -> list[Subject]:
     prefix, layers = f"{name}.", file.layers
     values = {k.removeprefix(prefix): v for k, v in file.values.items() if k.startswith(prefix)}
     rope_type, factor = values.get("rope.scaling.type"), number(values.get("rope.scaling.factor"))
-    rotating = next((each for each in layers if each.rotates), None)
+    rotating = next((layer for layer in layers if layer.rotates), None)
     header = replace(
         file,
         of="gguf",

@@ -38,27 +38,38 @@ def read(described: Description) -> tuple[Settings, ...]:
         raise ArgumentError(
             f"no conversion to a GGUF is known for model_type {kind} (llama.cpp {VERSION})"
         )
-    own = [each for each in described.settings if each.part == "" and not each.is_indexer]
-    head_dims = {each.name: each.geometry["head_dim"] for each in own if each.geometry}
+    own = [
+        settings
+        for settings in described.settings
+        if settings.part == "" and not settings.is_indexer
+    ]
+    head_dims = {
+        settings.name: settings.geometry["head_dim"] for settings in own if settings.geometry
+    }
     if not head_dims:
         return described.settings
     header = convert(text, name, described.source, head_dims)
-    converted = [_laid_out(each, own) for each in gguf_settings(header)]
-    rotations = {repr((each.rope_type, each.geometry, each.scaling)) for each in converted}
+    converted = [_laid_out(setting, own) for setting in gguf_settings(header)]
+    rotations = {
+        repr((settings.rope_type, settings.geometry, settings.scaling)) for settings in converted
+    }
     if len(own) == 1 and len(rotations) == 1:
         converted = [replace(converted[0], name=own[0].name, layers=own[0].layers)]
     converted += [
-        replace(converted[0], name=INDEXER, geometry=each.geometry, softmax=None)
-        for each in described.settings
-        if each.name == INDEXER  # of the text model
+        replace(converted[0], name=INDEXER, geometry=settings.geometry, softmax=None)
+        for settings in described.settings
+        if settings.name == INDEXER  # of the text model
     ]
-    return (*converted, *(each for each in described.settings if each.part != ""))
+    return (*converted, *(settings for settings in described.settings if settings.part != ""))
 
 
 def _laid_out(settings: Settings, own: list[Settings]) -> Settings:
     """Give a kind of layer the layout that the weights have before they are converted."""
-    rotating = [each for each in own if each.geometry]
-    same = next((each for each in rotating if each.name == settings.name), rotating[0])
+    rotating = [layer_settings for layer_settings in own if layer_settings.geometry]
+    same = next(
+        (layer_settings for layer_settings in rotating if layer_settings.name == settings.name),
+        rotating[0],
+    )
     geometry = {k: v for k, v in settings.geometry.items() if k != "layout"}
     layout = {k: v for k, v in same.geometry.items() if k in ("layout", "output")}
     return replace(settings, geometry=geometry | layout) if settings.geometry else settings

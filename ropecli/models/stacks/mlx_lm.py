@@ -144,7 +144,7 @@ def _find_class(keys: Mapping[str, Any], *, name: str | None = None) -> _Class:
         own = table()["architectures"].get(name, {})
         named = keys.get("architectures")
         named = named if isinstance(named, list) else []
-        found = [own[each] for each in named if isinstance(each, str) and each in own]
+        found = [own[node] for node in named if isinstance(node, str) and node in own]
         name = found[0] if found else table()["models"].get(name, name)
     facts = table()["classes"].get(name)
     if facts is None:
@@ -223,7 +223,7 @@ def _labels(model: _Class) -> list[str] | None:
         _check_present(rule, list(given))
         return [given[i % len(given)] for i in range(count or len(given))]
     if isinstance(given, list) and given:
-        labels = [each if isinstance(each, str) else str(int(bool(each))) for each in given]
+        labels = [label if isinstance(label, str) else str(int(bool(label))) for label in given]
         _check_present(rule, labels)
         if rule.get("exact") and count not in (None, len(labels)):
             refuse(f"{rule['key']} must have {count} entries, got {len(labels)}")

@@ -18,12 +18,14 @@ from ropecli.rotary.factors import mscale
 
 def read(described: Description) -> tuple[Settings, ...]:
     """Return the settings of a file; truncate counts next to the layer types, not in them."""
-    if described.format != "config.json" or not any(each.nested for each in described.settings):
+    if described.format != "config.json" or not any(
+        settings.nested for settings in described.settings
+    ):
         return described.settings
     keys = {part.name: part.keys for part in described.parts}
     return tuple(
-        _with_outer_truncate(each, keys[each.part]) if each.nested else each
-        for each in described.settings
+        _with_outer_truncate(settings, keys[settings.part]) if settings.nested else settings
+        for settings in described.settings
     )
 
 

@@ -35,10 +35,10 @@ def read(described: Description) -> tuple[Settings, ...]:
     if described.format != "config.json":
         return described.settings
     keys = {part.name: part.keys for part in described.parts}
-    for each in keys.values():
-        if each.config.get(DUAL_CHUNK) and each.architecture.model_type in _DUAL_CHUNK_MODELS:
+    for key in keys.values():
+        if key.config.get(DUAL_CHUNK) and key.architecture.model_type in _DUAL_CHUNK_MODELS:
             refuse(f"no attention backend takes {DUAL_CHUNK}")
-    return tuple(_complete(each, keys[each.part]) for each in described.settings)
+    return tuple(_complete(settings, keys[settings.part]) for settings in described.settings)
 
 
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:

@@ -55,14 +55,14 @@ def axial(
         )
     pairs = dim // (2 * count)
     if sections is not None:
-        sizes = [integer("sections", each) for each in sections]
+        sizes = [integer("sections", section) for section in sections]
         if len(sizes) != count or min(sizes) < 1 or 2 * sum(sizes) > dim or take_turns or deal_out:
             raise ArgumentError(
                 f"sections must be the pairs of each of the {count} axes, at least 1 and together "
                 f"at most {dim // 2}, without take_turns and deal_out, got {quote(sections)}"
             )
         tables = [geometric(base, sizes[axis], denominator=2 * sizes[axis]) for axis in order]
-        axis = np.repeat(order, [sizes[each] for each in order])
+        axis = np.repeat(order, [sizes[dimension] for dimension in order])
         return _per_patch(np.concatenate(tables), axis, count, patches)
     if deal_out:
         runs = geometric(base, pairs * count, denominator=dim).reshape(pairs, count).T
@@ -82,7 +82,7 @@ def _per_patch(
 ) -> Table:
     """Return a table in radians per patch, where coordinates are those of an image from -1 to 1."""
     if patches is not None:
-        sizes = [integer("patches", each) for each in patches]
+        sizes = [integer("patches", patch) for patch in patches]
         if len(sizes) != count or min(sizes) < 1:
             raise ArgumentError(
                 f"patches must be at least 1 along each of the {count} axes, got {quote(patches)}"

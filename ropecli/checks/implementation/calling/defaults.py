@@ -53,9 +53,9 @@ def with_own_defaults(call: str, description: Description, init: Mapping[str, An
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             kept = [
-                each
-                for each in node.keywords
-                if not (each.arg in own and getattr(each.value, "id", None) in SIZES)
+                keyword
+                for keyword in node.keywords
+                if not (keyword.arg in own and getattr(keyword.value, "id", None) in SIZES)
             ]
             changed |= len(kept) < len(node.keywords)
             node.keywords = kept
@@ -65,4 +65,4 @@ def with_own_defaults(call: str, description: Description, init: Mapping[str, An
 def _optional(description: Description) -> dict[str, Parameter]:
     """Return the parameters of the function or class that have a default."""
     known = () if description.kind == "instance" else description.parameters or ()
-    return {each.name: each for each in known if not each.required}
+    return {parameter.name: parameter for parameter in known if not parameter.required}

@@ -111,7 +111,9 @@ def _layer_types(target: Any) -> tuple[str, ...]:
     """Return the types of layers that an instance or its configuration names."""
     for owner in (target, _attribute(target, "config")):
         types = _attribute(owner, "layer_types")
-        if isinstance(types, list | tuple) and all(isinstance(each, str) for each in types):
+        if isinstance(types, list | tuple) and all(
+            isinstance(type_name, str) for type_name in types
+        ):
             return tuple(sorted({*types}))
     return ()
 
@@ -172,21 +174,22 @@ def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, 
     handed_on = _handed_on(target, signature)
     return tuple(
         Parameter(
-            name=each.name,
-            kind=each.kind.name,
-            required=each.default is each.empty
-            and each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD},
-            default=None if each.default is each.empty else _plain(each.default),
-            annotation=_annotation(each.annotation) + _documented_batch(target, each.name),
-            made_by=_made_by(target, each) if configurations else None,
+            name=parameter.name,
+            kind=parameter.kind.name,
+            required=parameter.default is parameter.empty
+            and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD},
+            default=None if parameter.default is parameter.empty else _plain(parameter.default),
+            annotation=_annotation(parameter.annotation)
+            + _documented_batch(target, parameter.name),
+            made_by=_made_by(target, parameter) if configurations else None,
         )
-        for each in (*signature.parameters.values(), *handed_on)
+        for parameter in (*signature.parameters.values(), *handed_on)
     )
 
 
 def _handed_on(target: Any, signature: inspect.Signature) -> list[inspect.Parameter]:
     """Return the parameters of the base that a class hands its `**kwargs` on to."""
-    kinds = {each.kind for each in signature.parameters.values()}
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
     if not inspect.isclass(target) or inspect.Parameter.VAR_KEYWORD not in kinds:
         return []
     makers = [base for base in target.__mro__[:-1] if "__init__" in vars(base)]
@@ -199,12 +202,12 @@ def _handed_on(target: Any, signature: inspect.Signature) -> list[inspect.Parame
         return []
     more = [*base.parameters.values(), *_handed_on(makers[1], base)]
     known = {*signature.parameters}
-    positional = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in more]
+    positional = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in more]
     rest = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     return [
-        each
-        for each, original in zip(positional, more, strict=True)
-        if each.name not in known and original.kind not in rest
+        parameter
+        for parameter, original in zip(positional, more, strict=True)
+        if parameter.name not in known and original.kind not in rest
     ]
 
 
@@ -215,8 +218,8 @@ def _documented_batch(target: Any, name: str) -> str:
     """
     text, word = str(getattr(target, "__doc__", None) or ""), re.escape(name)
     lines = rf"^\W*(?:param \w* ?)?{word}\b.*$|\b{word}\b`* (?:of (?:shape )?)?[(\[][^)\]]*[)\]]"
-    said = (each[0] for each in re.finditer(lines, text, re.MULTILINE))
-    return next((f" # {each.strip()}" for each in said if OF_BATCH.search(each)), "")
+    said = (match[0] for match in re.finditer(lines, text, re.MULTILINE))
+    return next((f" # {shape.strip()}" for shape in said if OF_BATCH.search(shape)), "")
 
 
 def _describe_docstring(target: Any) -> tuple[Parameter, ...] | None:
@@ -233,12 +236,14 @@ def _describe_docstring(target: Any) -> tuple[Parameter, ...] | None:
     defaults = len(before) - len(words.defaults)
     return tuple(
         Parameter(
-            name=each.arg,
-            kind="POSITIONAL_OR_KEYWORD" if each in before else "KEYWORD_ONLY",
-            required=i < defaults if each in before else words.kw_defaults[i - len(before)] is None,
-            annotation="" if each.annotation is None else ast.unparse(each.annotation),
+            name=argument.arg,
+            kind="POSITIONAL_OR_KEYWORD" if argument in before else "KEYWORD_ONLY",
+            required=i < defaults
+            if argument in before
+            else words.kw_defaults[i - len(before)] is None,
+            annotation="" if argument.annotation is None else ast.unparse(argument.annotation),
         )
-        for i, each in enumerate([*before, *words.kwonlyargs])
+        for i, argument in enumerate([*before, *words.kwonlyargs])
     )
 
 
@@ -272,7 +277,7 @@ def frameworks(*targets: Any) -> tuple[str, ...]:
         return ("numpy",)  # a program, a shared library, or a model of ONNX
     found: list[str] = []
     for target in filter(lambda each: each is not None, targets):
-        words = [each.annotation for each in parameters(target) or ()]
+        words = [parameter.annotation for parameter in parameters(target) or ()]
         words += [base.__module__ for base in getattr(target, "__mro__", type(target).__mro__)]
         function = inspect.unwrap(target) if callable(target) else target
         around = getattr(function, "__globals__", None)

@@ -274,7 +274,9 @@ class Search:
                 as_good = trial.level >= first.level and trial.dtype == first.dtype
                 if trial.convention.tables_dtype and as_good:
                     return trial.convention
-        half = next((each for each in self.dtypes or of_framework if "16" in each), None)
+        half = next(
+            (dtype_name for dtype_name in self.dtypes or of_framework if "16" in dtype_name), None
+        )
         if half and half != dtype and found.names & {*TABLES, *CACHES} and attempt("", half).error:
             trial = attempt("float32", half)
             return found if trial.error else trial.convention
@@ -297,21 +299,24 @@ class Search:
             return alone
         moved = next(
             (
-                each.convention
-                for each in tried
-                if not each.error
-                and each.convention.names & PLACES
-                and each.convention.axes_of_x == alone.axes_of_x
-                and self._is_made_of(each.convention, alone, dtype)
+                trial.convention
+                for trial in tried
+                if not trial.error
+                and trial.convention.names & PLACES
+                and trial.convention.axes_of_x == alone.axes_of_x
+                and self._is_made_of(trial.convention, alone, dtype)
             ),
             None,
         )
         if moved is None:
             return alone
         twice = bool(self.caller.describe().other)
-        for each in itertools.islice(rest, PATIENCE):
-            if each.names & PLACES and self.attempt(each, dtype, twice=twice).level == EXACT:
-                return each
+        for convention in itertools.islice(rest, PATIENCE):
+            if (
+                convention.names & PLACES
+                and self.attempt(convention, dtype, twice=twice).level == EXACT
+            ):
+                return convention
         return moved
 
     def _is_made_of(self, convention: Convention, alone: Convention, dtype: str) -> bool:
@@ -359,10 +364,10 @@ class Search:
             taken, others = self._find_axes_of_x(found, meaning)
             shown = _first_meant(taken[:1], meaning)[0] is not None
             if "axes_of_positions" not in self.given:
-                taken = [_with_one_list(each, meaning) for each in taken]
+                taken = [_with_one_list(convention, meaning) for convention in taken]
         if "axes_of_tables" not in self.given:
-            tables = [_with_other_tables(each, meaning) for each in taken]
-            taken += [each for each in tables if each is not None]
+            tables = [_with_other_tables(convention, meaning) for convention in taken]
+            taken += [table for table in tables if table is not None]
         without = "axes_of_x" in self.given and "b" not in taken[0].axes_of_x
         role = None if without else _role_of_sequences(taken[0])
         refused = None if role is None else self._refuse_batch(taken, dtype)
@@ -378,10 +383,10 @@ class Search:
     def _refuse_batch(self, every: Sequence[Convention], dtype: str) -> str | None:
         """Return what is raised for more than one sequence; None if some are taken."""
         errors = [
-            self.attempt(each, dtype, size).error
-            for each in every
+            self.attempt(convention, dtype, size).error
+            for convention in every
             for size in meant.SIZES[:2]
-            if "b" in each.axes_of_x
+            if "b" in convention.axes_of_x
         ]
         return next(reversed(errors), "no call takes an axis of them") if all(errors) else None
 
@@ -390,7 +395,7 @@ class Search:
     ) -> tuple[list[Convention], list[Convention]]:
         """Return the arrangements that are meant; of other numbers of axes, one that runs."""
         of_x = letters("axes", found.axes_of_x)
-        same = (each for each in self._calls() if _with_axes(each, of_x) == found.call)
+        same = (one_call for one_call in self._calls() if _with_axes(one_call, of_x) == found.call)
         call = next(same, found.call)
         fields = self._fields(call, found.framework)
         by_count: dict[int, list[Convention]] = {}
@@ -413,12 +418,14 @@ class Search:
         taken = [] if first is None else [first]
         if first is not None:
             reordered = (
-                each
-                for each in alike
-                if replace(each, call=first.call, axes_of_x=first.axes_of_x) == first
-                and in_other_order(each.axes_of_x, first.axes_of_x)
+                convention
+                for convention in alike
+                if replace(convention, call=first.call, axes_of_x=first.axes_of_x) == first
+                and in_other_order(convention.axes_of_x, first.axes_of_x)
             )
-            taken += [each for each in reordered if _first_meant([each], meaning)[0]]
+            taken += [
+                convention for convention in reordered if _first_meant([convention], meaning)[0]
+            ]
             taken += _with_heads_side_by_side(first, alike, meaning)
         not_judged: list[Convention] = []
         for conventions in by_count.values():
@@ -431,7 +438,7 @@ class Search:
                 not_judged += run[:1]
         if not taken:
             return [found], not_judged
-        if found.axes_of_x not in {each.axes_of_x for each in taken}:
+        if found.axes_of_x not in {convention.axes_of_x for convention in taken}:
             not_judged.insert(0, found)
         return taken, not_judged
 
@@ -508,7 +515,9 @@ def _with_heads_side_by_side(
     """Return one of as many axes with heads in the last one, if it is meant where one head runs."""
     if "h" in taken.axes_of_x:
         return []
-    folded, _ = _first_meant([each for each in alike if "h*d" in each.axes_of_x], meaning)
+    folded, _ = _first_meant(
+        [convention for convention in alike if "h*d" in convention.axes_of_x], meaning
+    )
     return [] if folded is None else [folded]
 
 
@@ -523,11 +532,11 @@ def _first_meant(
     left, run = [*every], list[Convention]()
     for size in sizes:
         raised: list[Convention] = []
-        for each in left:
-            came = meaning(each, meant.sizes_of(each, size))
+        for convention in left:
+            came = meaning(convention, meant.sizes_of(convention, size))
             if came == MEANT:
-                return each, run
-            (run if came == RUNS else raised if came == RAISES else []).append(each)
+                return convention, run
+            (run if came == RUNS else raised if came == RAISES else []).append(convention)
         left = raised
     return None, run
 
@@ -705,10 +714,10 @@ def _calls(
         Call(
             vectors=x,
             scales=np.ones((batch, heads)),
-            positions=on_all_axes(each, axes),
-            per_sequence=each.ndim > 1,
+            positions=on_all_axes(positions_tried, axes),
+            per_sequence=positions_tried.ndim > 1,
         )
-        for each in tried
+        for positions_tried in tried
     ]
 
 

@@ -132,7 +132,7 @@ class Engine:
             value = _close(eval(call, {**scope, _OBJECT: owner}))
             numbers = isinstance(value, list) and all(isinstance(n, int | float) for n in value)
             results = [np.array(value)] if numbers else _results(value)
-            back = tuple(frame.back(each) for each in results if each is not None)
+            back = tuple(frame.back(result) for result in results if result is not None)
             changed = [
                 (name, change)
                 for name, value in asked.values.items()
@@ -247,7 +247,7 @@ class _Instance:
                     change = _first_change(name, frame.back(before[name]), frame.back(given))
                     changed += [] if change is None else [(name, change)]
         q, k, v = back
-        ignored = len(_results(value)) - sum(each is not None for each in back)
+        ignored = len(_results(value)) - sum(gradient is not None for gradient in back)
         in_place = value is None and "out" not in handed
         return Response(
             q=q, k=k, v=v, in_place=in_place, changed=tuple(changed), reread=reread, ignored=ignored
@@ -268,12 +268,12 @@ class _Instance:
             raise WrongResult("it returned nothing")
         text = self._convention.axes_of_x
         packed = "qkv" in handed and len(both) == 1
-        results = [self._frame.back(each) for each in both[: 3 if "qkv" in handed else 2]]
+        results = [self._frame.back(result) for result in both[: 3 if "qkv" in handed else 2]]
         results = unpack(results[0], text) if packed else results
         q = restore(names[0] if names else "x", results[0], text, call.q)
         if not {"k", "qkv"} & handed.keys() or len(results) < 2:
             return q, None, None
-        k, *rest = (restore("k", each, text, call.k) for each in results[1:])
+        k, *rest = (restore("k", result, text, call.k) for result in results[1:])
         return q, k, rest[0] if rest else None
 
     def _refuse_unchanged(self, name: str, written: Any, call: Call) -> None:
@@ -303,9 +303,9 @@ class _Instance:
         most = len(names)
         vectors = [call.q, call.k][:most]
         given = [self._hand(arrange(x, text), "contiguous") for x in vectors]
-        ups = [self._hand(arrange(each, text), call.memory) for each in given_back]
+        ups = [self._hand(arrange(grad, text), call.memory) for grad in given_back]
         backs, note = self._frame.pull_back(rotate, given, ups[:most])
-        self._refuse_changed(ups, [arrange(each, text) for each in given_back])
+        self._refuse_changed(ups, [arrange(grad, text) for grad in given_back])
         gradient = tuple(
             restore("the gradient", self._frame.back(back), text, like)
             for back, like in zip(backs, given_back, strict=False)
@@ -314,8 +314,8 @@ class _Instance:
 
     def _refuse_changed(self, ups: Sequence[Any], before: Sequence[NDArray[Any]]) -> None:
         """Refuse a call that writes into the gradients of its result."""
-        for up, each in zip(ups, before, strict=True):
-            if not np.array_equal(self._frame.back(up), each, equal_nan=True):
+        for up, gradient in zip(ups, before, strict=True):
+            if not np.array_equal(self._frame.back(up), gradient, equal_nan=True):
                 raise WrongResult("the gradient that it is given is written into")
 
     def _pull_back_packed(self, call: Call, handed: Mapping[str, Any]) -> Response:
@@ -331,13 +331,13 @@ class _Instance:
         q, k = call.gradients[0], call.gradients[-1]
         ups = [pack(q, k, text)]
         if (count := len(rotate(handed["qkv"]))) > 1:
-            ups = [arrange(each, text) for each in (q, k, k)[:count]]
+            ups = [arrange(array, text) for array in (q, k, k)[:count]]
         given = [self._hand(pack(call.q, call.k, text), "contiguous")]
         handed_ups = [self._hand(up, call.memory) for up in ups]
         (back,), note = self._frame.pull_back(rotate, given, handed_ups)
         self._refuse_changed(handed_ups, ups)
         parts = unpack(self._frame.back(back), text)[: count if count > 1 else 3]
-        gradient = tuple(restore("the gradient", each, text, q) for each in parts)
+        gradient = tuple(restore("the gradient", part, text, q) for part in parts)
         return Response(q=call.q, gradient=gradient, note=note)
 
     def _decode(self, call: Call) -> Response:
@@ -364,8 +364,8 @@ class _Instance:
         return Response(q=np.concatenate(self._steps(call.q, memory), axis=2))
 
     def _steps(self, tokens: NDArray[Any], memory: str) -> list[NDArray[Any]]:
-        each = (tokens[:, :, i : i + 1] for i in range(tokens.shape[2]))
-        return [self._take(self._step, token, memory) for token in each]
+        steps = (tokens[:, :, i : i + 1] for i in range(tokens.shape[2]))
+        return [self._take(self._step, token, memory) for token in steps]
 
     def _take(self, code: Any, x: NDArray[Any], memory: str) -> NDArray[Any]:
         """Return a decoder's rows for x, a token's without its axis too."""

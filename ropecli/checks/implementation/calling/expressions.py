@@ -41,8 +41,8 @@ def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> I
     flags = {"halves": str(half), "neighbours": str(not half)}
     seen: set[str] = set()
     later: list[str] = []
-    for each in itertools.islice(found, MOST_CALLS):
-        text = re.sub(r"\b(halves|neighbours)\b", lambda m: flags[m[0]], each)
+    for expression in itertools.islice(found, MOST_CALLS):
+        text = re.sub(r"\b(halves|neighbours)\b", lambda m: flags[m[0]], expression)
         # Where positions are given too, they choose rows of a cache.
         if _mentions(text, TABLES) and _mentions(text, PLACES):
             later.append(text)
@@ -77,7 +77,7 @@ def explain_lack(description: Description, init: Mapping[str, Any]) -> tuple[str
     if description.kind != "function" and not description.methods:
         return "it has no method whose parameters are known", whole
     for method, parameters in description.methods.items():
-        if any(each.name == LAYER_TYPE and each.required for each in parameters):
+        if any(param.name == LAYER_TYPE and param.required for param in parameters):
             return _explain_layer_types(description, method, parameters)
     return _explain_together(description, whole)
 
@@ -105,10 +105,10 @@ def _explain_layer_types(
         return problem, "give an instance as the target, and the call with `call`"
     words = [
         repr(types[0])
-        if each.name == LAYER_TYPE
-        else (roles(each.name, place, each.annotation) or (each.name,))[0]
-        for place, each in enumerate(parameters)
-        if each.required
+        if parameter.name == LAYER_TYPE
+        else (roles(parameter.name, place, parameter.annotation) or (parameter.name,))[0]
+        for place, parameter in enumerate(parameters)
+        if parameter.required
     ]
     made = description.name + ("" if description.is_callable else f".{method}")
     call = f"{made}({', '.join(words)})"
@@ -148,7 +148,7 @@ def _of_two(description: Description, init: Mapping[str, Any]) -> Iterator[str]:
         else ("{}", "*{}", "{}[:, None]", "{}[:, :, None]")
     )
     meant = [roles(name, 1)[:1] for name in names if roles(name, 1) != ROLES_OF_UNKNOWN_NAME]
-    looked_up = ("positions",) in meant and any({*each} & {*TABLES, *PAIRS} for each in meant)
+    looked_up = ("positions",) in meant and any({*reading} & {*TABLES, *PAIRS} for reading in meant)
     for tables in _tables(description, init, whole=looked_up):
         for form in forms:
             yield from _given_tables(description, form.format(tables))
@@ -195,15 +195,15 @@ def _given_tables(description: Description, tables: str) -> Iterator[str]:
     """Yield calls of the second function with an expression for its tables."""
     every = [p for p in description.other_parameters or () if p.kind not in _REST]
     meant = [roles(p.name, place, p.annotation) for place, p in enumerate(every)]
-    told = [i for i, each in enumerate(meant) if {*each[:1]} & {*TABLES, *PAIRS}]
-    told = told or [i for i, each in enumerate(meant) if "freqs" in each][:1]
+    told = [i for i, reading in enumerate(meant) if {*reading[:1]} & {*TABLES, *PAIRS}]
+    told = told or [i for i, reading in enumerate(meant) if "freqs" in reading][:1]
     words: list[list[str]] = [] if told else [[tables]]
-    for i, (parameter, each) in enumerate(zip(every, meant, strict=True)):
+    for i, (parameter, reading) in enumerate(zip(every, meant, strict=True)):
         if i in told:
             words += [[tables]] if i == told[0] else []
-        elif parameter.required or each[:1] == ("k",):
+        elif parameter.required or reading[:1] == ("k",):
             by_name = "" if parameter.required else f"{parameter.name}="
-            words.append([by_name + role for role in each if not role.endswith(" axis")] + [""])
+            words.append([by_name + role for role in reading if not role.endswith(" axis")] + [""])
     more = ""
     if tables.startswith("*") and len(told) == 1 and words[-1] != [tables]:
         # What comes with the angles, such as a scale, has its parameter after those of vectors.
@@ -391,4 +391,4 @@ def of_sum(
 
 
 def _largest_sum(choices: Sequence[Sequence[T]]) -> int:
-    return sum(len(each) - 1 for each in choices)
+    return sum(len(choice) - 1 for choice in choices)

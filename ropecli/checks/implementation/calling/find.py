@@ -100,10 +100,10 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
             raise _explain(_not_meant(found), description, known, search.axes)
         if "call" not in given and found.call.endswith(PREFILL):  # the class has a step as well
             step = found.call.removesuffix(PREFILL) + STEP
-            judged = tuple(replace(each, step=step) for each in every.judged)
+            judged = tuple(replace(convention, step=step) for convention in every.judged)
             every = replace(every, judged=judged)
         held = search.dtypes or caller.dtypes(found.framework)
-        return every, (dtype, *(each for each in held if each != dtype))
+        return every, (dtype, *(other for other in held if other != dtype))
     assert first is not None
     failure = _explain(first, description, known, search.axes)
     taken = _other_dtype(search, known)
@@ -164,7 +164,7 @@ def _explain(
     if not tried:
         problem = f"{description.name} can't be called: {error.missing}"
     else:
-        calls = list(dict.fromkeys(each.convention.call for each in tried))
+        calls = list(dict.fromkeys(trial.convention.call for trial in tried))
         shown = ", ".join(calls[:3]) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
         nearest = _nearest(tried)
         count = f"{len(tried)} arrangement{'s' * (len(tried) > 1)} of axes"
@@ -186,7 +186,7 @@ def _how_far(trial: Trial) -> tuple[bool, list[int]]:
     """Return how far a call came that raised: to a result of as many axes, or to which lines."""
     shapes = re.findall(r"shape \(([^)]*)\)", trial.error)
     as_many = len({text.rstrip(",").count(",") for text in shapes}) == 1
-    lines = [int(each.rpartition(":")[2]) for each in trial.place.split()]
+    lines = [int(part.rpartition(":")[2]) for part in trial.place.split()]
     return _returned(trial) and as_many, lines
 
 
@@ -198,11 +198,11 @@ def _returned(trial: Trial) -> bool:
 def _advise(nearest: Trial, description: Description, axes: int) -> str:
     """Return what would help, by what the parameters mean and what the nearest call raised."""
     named = [roles(p.name, 1, p.annotation) for p in description.all_parameters]
-    meant = {role for each in named for role in each}
+    meant = {role for meanings in named for role in meanings}
     of_axes = "the number of coordinates of a position with `axes`"
     if axes == 1 and meant & {"axes_dims", "grid"}:
         return f"give {of_axes}"
-    first = {each[0] for each in named if each}
+    first = {meanings[0] for meanings in named if meanings}
     if first & {"cos", "sin", "cos_cache", "sin_cache"} and not description.other:
         several = f", and {of_axes}" if axes == 1 and "positions" in first else ""
         return (
@@ -228,9 +228,11 @@ def adapter(description: Description, axes: int = 1) -> str:
 
     def list_required(parameters: Sequence[Parameter] | None) -> str:
         return ", ".join(
-            f"{each.name}={each.name}" if each.kind == "KEYWORD_ONLY" else each.name
-            for each in parameters or ()
-            if each.required
+            f"{parameter.name}={parameter.name}"
+            if parameter.kind == "KEYWORD_ONLY"
+            else parameter.name
+            for parameter in parameters or ()
+            if parameter.required
         )
 
     path = description.path or description.name

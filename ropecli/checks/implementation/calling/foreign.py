@@ -63,7 +63,7 @@ def translate_errors() -> Iterator[None]:
             raise Exhausted(describe_exception(error) + words) from None
         failure = ImplementationError(describe_exception(error))
         frames = traceback.walk_tb(error.__traceback__)
-        failure.place = " ".join(f"{each.f_code.co_filename}:{line}" for each, line in frames)
+        failure.place = " ".join(f"{frame.f_code.co_filename}:{line}" for frame, line in frames)
         raise failure from None
 
 

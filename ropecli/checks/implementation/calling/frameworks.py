@@ -126,9 +126,9 @@ class Torch(Numpy):
     ) -> tuple[Sequence[Any], str | None]:
         """Return gradients by autograd, and differentiate them once more."""
         torch = self._torch
-        given = [each.requires_grad_(True) for each in given]
-        ups = [each.requires_grad_(True) for each in gradients]
-        both = [each for each in zip(call(*given), ups, strict=False) if each[0].requires_grad]
+        given = [argument.requires_grad_(True) for argument in given]
+        ups = [gradient.requires_grad_(True) for gradient in gradients]
+        both = [pair for pair in zip(call(*given), ups, strict=False) if pair[0].requires_grad]
         if not both:
             raise Unsupported("its result has no gradient")
         results, those = zip(*both, strict=True)

@@ -107,8 +107,8 @@ class Process:
             threading.Thread(target=printed.read, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._end_children, daemon=True),
         ]
-        for each in self._threads:
-            each.start()
+        for thread in self._threads:
+            thread.start()
 
     def ask(self, method: str, *values: Any, seconds: float) -> Any:
         """Return the answer to a request."""
@@ -153,8 +153,8 @@ class Process:
         """End it with all that it started, and return its exit code."""
         if self._process.poll() is None:  # otherwise its number may be another process's by now
             self._kill_session()
-        for each in self._threads:
-            each.join(10)  # a process that waits for a device does not end
+        for thread in self._threads:
+            thread.join(10)  # a process that waits for a device does not end
         self._socket.close()
         return self._process.returncode
 
@@ -218,7 +218,7 @@ def serve() -> NoReturn:
 def _copy_out_of_reach(descriptor: int) -> int:
     """Return a descriptor's copy with a high number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(each for each in (2 * OUT_OF_REACH, hard) if each >= 0)
+    most = min(limit for limit in (2 * OUT_OF_REACH, hard) if limit >= 0)
     if 0 <= soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, most // 2)
@@ -230,7 +230,7 @@ def _bound_memory(gigabytes: float | None) -> None:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         wanted = int(SHARE * machine if gigabytes is None else 1e9 * gigabytes)
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        least = min(each for each in (wanted, soft, hard) if each >= 0)
+        least = min(limit for limit in (wanted, soft, hard) if limit >= 0)
         resource.setrlimit(resource.RLIMIT_DATA, (least, hard))
 
 

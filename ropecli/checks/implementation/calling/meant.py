@@ -83,7 +83,7 @@ class Trials:
             except (ImplementationError, Unsupported):
                 continue
             came = RUNS
-            for size in dict.fromkeys(sizes_of(self.convention, each) for each in REFERENCES):
+            for size in dict.fromkeys(sizes_of(self.convention, pair) for pair in REFERENCES):
                 directions = directions_of(size)
                 if directions is None:
                     continue
@@ -155,7 +155,7 @@ def in_other_order(one: str, other: str) -> bool:
     """Return True if two arrangements take axes that both have in different order."""
     tokens = [text.replace("b*s", "s") for text in (one, other)]
     flat = [[c for axis in letters("axes", text) for c in axis] for text in tokens]
-    first, second = ([c for c in each if c in flat[0] and c in flat[1]] for each in flat)
+    first, second = ([c for c in axes if c in flat[0] and c in flat[1]] for axes in flat)
     return first != second
 
 
@@ -197,10 +197,12 @@ def _is_meant(
     blocks = [slice(None), *(slice(i, None, BLOCKS) for i in range(min(BLOCKS, dim)))]
     return any(
         len(
-            _heads_that_show_it(got[..., each], factors, np.atleast_2d(places), directions[:, each])
+            _heads_that_show_it(
+                got[..., block], factors, np.atleast_2d(places), directions[:, block]
+            )
         )
         >= heads_needed
-        for each in blocks
+        for block in blocks
     )
 
 
@@ -234,10 +236,10 @@ def _read(
     known = (directions**2).sum(axis=-1)
     along = rows @ directions.T  # (rows, positions)
     where = (along / np.sqrt(known)).argmax(axis=1)
-    each = np.arange(len(rows)), where
+    index = np.arange(len(rows)), where
     order = np.argsort(factors, axis=None)
     # The factors are powers of one number.
-    power = np.log(along[each] / known[where]) / np.log(RATIO)
+    power = np.log(along[index] / known[where]) / np.log(RATIO)
     power = np.nan_to_num(np.rint(power), nan=0.0).clip(0, factors.size - 1)
     which = order[power.astype(np.int64)]
     size = (rows**2).sum(axis=-1)

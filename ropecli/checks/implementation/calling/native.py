@@ -161,8 +161,8 @@ class SharedFunction:
             raise TypeError(f"it takes {self.dtype}, not {x.dtype.name}")
         given = np.ascontiguousarray(x)
         out = np.full_like(given, np.nan)
-        each = np.broadcast_to(positions, (x.shape[0], x.shape[-2]))
-        places = np.ascontiguousarray(each, dtype=np.int64)
+        row = np.broadcast_to(positions, (x.shape[0], x.shape[-2]))
+        places = np.ascontiguousarray(row, dtype=np.int64)
         refused = self._function(
             given.ctypes.data, out.ctypes.data, places.ctypes.data, *given.shape
         )
@@ -201,13 +201,14 @@ class OnnxFunction:
             path, options, providers=["CPUExecutionProvider"]
         )
         self._inputs = self._session.get_inputs()
-        self.__signature__ = _signature(_identifier(each.name) for each in self._inputs)
+        self.__signature__ = _signature(_identifier(tensor.name) for tensor in self._inputs)
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         """Return its result, or a tuple of several."""
         bound = self.__signature__.bind(*values, **named).arguments.values()
         feeds = {
-            each.name: _held(value, each) for each, value in zip(self._inputs, bound, strict=True)
+            tensor.name: _held(value, tensor)
+            for tensor, value in zip(self._inputs, bound, strict=True)
         }
         results = self._session.run(None, feeds)
         return results[0] if len(results) == 1 else tuple(results)

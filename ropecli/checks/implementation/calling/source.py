@@ -158,8 +158,8 @@ def source_of(
             "check was called by the code that is being checked",
             "put that call under `if __name__ == '__main__':`",
         )
-    for each in filter(None, (target, other)):
-        _check_present(each)
+    for candidate in filter(None, (target, other)):
+        _check_present(candidate)
     return Named(target=target, other=other or "", device=device)
 
 
@@ -199,8 +199,8 @@ def _is_out_of_reach(module: Any) -> bool:
         parts = module.__name__.split(".")
         for count in range(1, len(parts) + 1):
             name = ".".join(parts[:count])
-            specs = (each.find_spec(name, path) for each in sys.meta_path)
-            spec = next(each for each in specs if each is not None)
+            specs = (finder.find_spec(name, path) for finder in sys.meta_path)
+            spec = next(axis_spec for axis_spec in specs if axis_spec is not None)
             path = spec.submodule_search_locations
         origin = getattr(module, "__file__", None)
         return origin is not None and spec.origin is not None and spec.origin != origin

@@ -133,7 +133,7 @@ class Values:
             table = replace(self, setup=setup)._table("freqs", angles, factor)
         else:
             table = self._table(kind, angles, factor)
-        axes = [each for each in letters("axes", convention.axes_of_tables) if each != ("b",)]
+        axes = [letter for letter in letters("axes", convention.axes_of_tables) if letter != ("b",)]
         table = _in_order(table[None, None], "bhsd", axes)
         return _first(table) if kind == "freqs" and convention.freqs == "stacked" else table
 

@@ -135,8 +135,8 @@ def _mode_law(name: str, mode: Mode) -> Law[Subject]:
             first = dtype == subject.dtype
             asked = promised if first else 0
             fewer = (fill_up(subject, places) for places in lists)
-            calls = [call_at(subject, each, dtype, salt=5, promised=asked) for each in fewer]
-            furthest = max(int(each.positions.max()) for each in calls)
+            calls = [call_at(subject, ids, dtype, salt=5, promised=asked) for ids in fewer]
+            furthest = max(int(call.positions.max()) for call in calls)
             what = f"positions up to {furthest:,}" if first else f"{dtype} data"
             if furthest >= subject.context:
                 what = f"positions beyond {subject.context:,}"
@@ -246,11 +246,11 @@ def _count_from_an_end(subject: Subject) -> bool:
     rope = oracle.rotary_at(_LOOKED_UP)
     given = got.copy()
     given[:, rope.pairs_in] = got[:, rope.pairs_out]
-    places = (subject.on_axes(each).astype(np.float64) for each in (backwards, 0 * backwards))
+    places = (subject.on_axes(ids).astype(np.float64) for ids in (backwards, 0 * backwards))
     again, unturned = map(oracle.truth, (given, x), places, (subject.dtype,) * 2)
     ends = subject.on_axes(np.full(_LOOKED_UP, 2 * subject.context)).astype(np.float64)
     allowed = again.tolerance + 2 * oracle.truth(given, ends, subject.dtype).tolerance
-    lengths, expected = (np.linalg.norm(each, axis=1) for each in (got, unturned.rows))
+    lengths, expected = (np.linalg.norm(rows, axis=1) for rows in (got, unturned.rows))
     kept = np.abs(lengths - expected) <= 4 * subject.tolerances.of_normal(subject.dtype) * expected
     return bool(kept.all() and (np.abs(again.rows - again.rows[0]) <= allowed).all())
 

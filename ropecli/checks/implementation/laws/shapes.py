@@ -137,7 +137,7 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
                 singles.append(case)
                 met.update(case.items())
     singles = by_size(singles)
-    taken = [each for each in singles if survey.make(_call(subject, each, gradient=gradient))]
+    taken = [call for call in singles if survey.make(_call(subject, call, gradient=gradient))]
     if subject.few_calls or not taken:
         return
     known = {
@@ -153,8 +153,8 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
         kinds = {} if subject.thorough else KINDS
         limits = [within(limit) for limit in design.ROWS]
         pairs = design.cover(known, *limits, first=taken, kinds=kinds)
-        for each in by_size(pairs):
-            survey.make(_call(subject, each, gradient=gradient, salt=number))
+        for shape in by_size(pairs):
+            survey.make(_call(subject, shape, gradient=gradient, salt=number))
 
 
 def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
@@ -162,14 +162,14 @@ def _factors(subject: Subject) -> dict[str, Sequence[Any]]:
     lengths = [n for n in design.LENGTHS if n <= subject.context]
     plain = min(PLAIN, subject.context)
     every = subject.implementation.arrangements
-    known = {each.axes_of_x: each for each in reversed(every)}
+    known = {convention.axes_of_x: convention for convention in reversed(every)}
     factors: dict[str, Sequence[Any]] = {
         # One factor, so that every size meets both kinds of positions in each arrangement. Tables
         # of each sequence are the same in all arrangements of the same vectors.
         "axes, own": [
-            (each, per_sequence)
-            for each, per_sequence in itertools.product(every, (False, True))
-            if not per_sequence or known[each.axes_of_x] == each
+            (convention, per_sequence)
+            for convention, per_sequence in itertools.product(every, (False, True))
+            if not per_sequence or known[convention.axes_of_x] == convention
         ],
         "length": [plain, *(n for n in lengths if n != plain)],
         "heads": design.HEADS,
@@ -325,17 +325,19 @@ def _inverts_what_is_computed(survey: Survey) -> bool:
         # The gradient does not depend on x; with the same vectors, R and its transpose are alike.
         plain = replace(call, gradient=False, vectors=np.roll(call.vectors, 1, axis=-1))
         try:
-            made, backs = (survey.instance_for(each).call(each) for each in (plain, call))
+            made, backs = (
+                survey.instance_for(one_call).call(one_call) for one_call in (plain, call)
+            )
         except (ImplementationError, Unsupported):
             return False
         results = (made.q, made.k)
         arrays = call.gradients, backs.gradient or (), (plain.q, plain.k), results
         for given in zip(*arrays, strict=False):
-            if any(each is None for each in given):
+            if any(array is None for array in given):
                 continue
-            g, back, x, y = (np.asarray(each, dtype=np.float64) for each in given)
+            g, back, x, y = (np.asarray(array, dtype=np.float64) for array in given)
             y_off, back_off = (
-                survey.subject.repeat_tolerance(each, call.dtype) for each in (y, back)
+                survey.subject.repeat_tolerance(array, call.dtype) for array in (y, back)
             )
             # Each number of y and of the gradient may be off by so much.
             bound = (np.abs(g) * y_off + np.abs(x) * back_off).sum(axis=-1)
@@ -364,7 +366,9 @@ def keys(subject: Subject) -> Outcome:
     outcome = survey.outcome_of_one()
     if outcome.passed is not False:
         return replace(outcome, note=refused)
-    if taken and all(each.key_heads < each.heads for each in survey.wrong_calls(LOOKED_AT)):
+    if taken and all(
+        one_call.key_heads < one_call.heads for one_call in survey.wrong_calls(LOOKED_AT)
+    ):
         return replace(outcome, note=": ".join(filter(None, (FEWER_HEADS, outcome.note))))
     return outcome
 

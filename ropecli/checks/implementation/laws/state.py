@@ -186,7 +186,7 @@ def _after_half_precision(subject: Subject) -> Iterator[Outcome]:
     calls = [short(subject)]
     if subject.implementation.form != "decoder":
         calls.append(subject.call(range(min(ROUNDED, subject.context)), 25))
-    halves = [each for each in subject.dtypes if "16" in each and each != subject.dtype]
+    halves = [dtype for dtype in subject.dtypes if "16" in dtype and dtype != subject.dtype]
     for call, half in itertools.product(calls, halves):
         in_half = replace(call, vectors=call.vectors.astype(DTYPES[half]))
         try:
@@ -272,7 +272,7 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
         return no_verdict("the original length is one position")
     below = subject.call([*range(count), max(length - 2, 0)], 16)
     at = subject.call([*range(count), length - 1], 16)
-    one, other = (subject.rows(each)[:count] for each in (below, at))
+    one, other = (subject.rows(call)[:count] for call in (below, at))
     same = replace(below, positions=below.positions[:count])
     what = f"in a sequence of {length - 1:,}, of {length:,}"
     return compare_repeats(subject, same, other, one, what)
@@ -294,7 +294,7 @@ def token_by_token(subject: Subject) -> Outcome:
             replace(call, vectors=call.vectors[i : i + 1], positions=call.positions[i : i + 1])
             for i in range(call.length)
         ]
-        parts = [instance.rows(each) for each in alone]
+        parts = [instance.rows(one_call) for one_call in alone]
         return compare_repeats(subject, call, np.concatenate(parts), whole, what)
     for begin in (0, call.length // 2):
         stepwise = replace(call, stepwise=True, prefilled=begin)

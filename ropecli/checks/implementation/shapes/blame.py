@@ -129,10 +129,14 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
         told = rows["memory"] != "expanded"
         rows, wrong = _where(rows, told), wrong[told]
     simple = [
-        each for each in _statements(rows, wrong) if each.mask[wrong].all() and not each.mask.all()
+        statement
+        for statement in _statements(rows, wrong)
+        if statement.mask[wrong].all() and not statement.mask.all()
     ]
-    exact = [each for each in simple if np.array_equal(each.mask, wrong)]
-    exact = exact or [each for each in _both(simple) if np.array_equal(each.mask, wrong)]
+    exact = [statement for statement in simple if np.array_equal(statement.mask, wrong)]
+    exact = exact or [
+        statement for statement in _both(simple) if np.array_equal(statement.mask, wrong)
+    ]
     if exact:
         return _with_axes(min(exact, key=lambda each: each.cost).blame, rows, wrong)
     alike = _of_as_many_axes(rows, wrong)
@@ -166,7 +170,11 @@ def _closest(simple: Sequence[Statement], wrong: Mask) -> Blame | None:
     """Return what all wrong rows have in common, if enough of such rows are wrong."""
     count = int(wrong.sum())
     best = min(
-        (each for each in (*simple, *_both(simple)) if count >= SOME * each.mask.sum()),
+        (
+            statement
+            for statement in (*simple, *_both(simple))
+            if count >= SOME * statement.mask.sum()
+        ),
         key=lambda each: (round(8 * float(each.mask.sum() / count)), each.cost),
         default=None,
     )
@@ -186,7 +194,7 @@ def _statements(rows: Table, wrong: Mask) -> Iterator[Statement]:
     for name, pattern in WORDS.items():
         if name in rows:
             values = sorted(set(rows[name][wrong].tolist()))
-            words = pattern.format(" or ".join(SPELLED.get(each, str(each)) for each in values))
+            words = pattern.format(" or ".join(SPELLED.get(value, str(value)) for value in values))
             mask = np.isin(rows[name], values)
             # How many axes there are comes after anything else.
             yield _state(words, mask, len(values) + 2 * (name == "axes"), name, of_calls=True)

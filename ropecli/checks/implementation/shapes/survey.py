@@ -220,26 +220,30 @@ class Survey:
     @property
     def arrays(self) -> set[str]:
         """The arrays of results that were checked: q, k and v."""
-        return {each.array for each in self._seen}
+        return {compared.array for compared in self._seen}
 
     @property
     def right_calls(self) -> bool:
         """True if some calls with several tokens were wholly right."""
-        return any(each.call.length > 1 and each.first is None for each in self._seen)
+        return any(compared.call.length > 1 and compared.first is None for compared in self._seen)
 
     @property
     def _is_often_wrong(self) -> bool:
         """True if so many calls are wrong that others are for the same reason."""
-        return sum(each.first is not None for each in self._seen) >= OFTEN * len(self._seen)
+        return sum(compared.first is not None for compared in self._seen) >= OFTEN * len(self._seen)
 
     def wrong_calls(self, count: int) -> list[Call]:
         """Return some calls with wrong rows, the smallest ones."""
-        calls = {id(each.call): each.call for each in self._seen if each.first is not None}
+        calls = {
+            id(compared.call): compared.call
+            for compared in self._seen
+            if compared.first is not None
+        }
         return nsmallest(count, calls.values(), key=lambda call: call.rows)
 
     def wrong_positions(self) -> list[int]:
         """Return some positions of wrong rows."""
-        seen = [each for each in self._seen if each.first is not None]
+        seen = [compared for compared in self._seen if compared.first is not None]
         found = [table["position"][wrong] for table, wrong in map(self._some_rows, seen)]
         return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
 
@@ -257,17 +261,17 @@ class Survey:
     def limit_of_length(self) -> tuple[int, int] | None:
         """Return the longest right call and the shortest wrong one; None if lengths overlap."""
         wrong: dict[bool, set[int]] = {True: set(), False: set()}
-        for each in [*self.subject.surveyed, *self._seen]:
-            wrong[each.first is not None].add(each.call.length)
+        for surveyed in [*self.subject.surveyed, *self._seen]:
+            wrong[surveyed.first is not None].add(surveyed.call.length)
         right, first = max(wrong[False], default=0), min(wrong[True], default=0)
         return (right, first) if 0 < right < first else None
 
     def statement(self, seen: Sequence[Compared]) -> tuple[str, Explains] | None:
         """Return the property of all wrong rows and of no right one, and what that explains."""
-        if all(each.first is None for each in seen):
+        if all(compared.first is None for compared in seen):
             return None
         tables, which = zip(*map(self._some_rows, seen), strict=True)
-        rows = {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
+        rows = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
         wrong = np.concatenate(which)
         uniform = self._uniform(rows, wrong)
         if uniform:
@@ -356,7 +360,7 @@ class Survey:
         """Say why calls of one kind are wrong, or which of their rows."""
         if self._is_right_when_new():
             return RENEWED
-        keys = all(each.array == "k" for each in self._seen if each.first is not None)
+        keys = all(compared.array == "k" for compared in self._seen if compared.first is not None)
         rows = "keys" if keys else "rows"
         mistake = self.position_mistake()
         cause = mistake.words.format(rows=rows) if mistake else self._cause(rows)
@@ -405,7 +409,7 @@ class Survey:
     def _cause(self, rows: str = "they") -> str | None:
         """Return what the wrong rows of these calls are instead, where one cause explains all."""
         some = [self._samples[i] for i in evenly_spread(len(self._samples), EXPLAINED)]
-        wrong = [each for each in map(Sample.wrong, some) if each is not None]
+        wrong = [sample for sample in map(Sample.wrong, some) if sample is not None]
         return name_cause(wrong, rows) if wrong else None
 
     def position_mistake(self) -> Cause | None:
