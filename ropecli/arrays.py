@@ -124,8 +124,8 @@ def is_shape(lengths: Sequence[Any]) -> bool:
     """Return whether NumPy can hold such a shape, which may come from a damaged file."""
     if len(lengths) > MOST_AXES:
         return False
-    whole = all(type(length) is int and 0 <= length < MOST_ELEMENTS for length in lengths)
-    return whole and math.prod(max(length, 1) for length in lengths) < MOST_ELEMENTS
+    is_valid = all(type(length) is int and 0 <= length < MOST_ELEMENTS for length in lengths)
+    return is_valid and math.prod(max(length, 1) for length in lengths) < MOST_ELEMENTS
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str | None:

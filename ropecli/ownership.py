@@ -29,7 +29,7 @@ def why_distrusted(status: os.stat_result) -> str:
 def _is_private(group: int) -> bool:
     """Return whether a group is the user's own, with their name and no other member."""
     try:
-        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+        user, group_entry = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == user.pw_name and {*found.gr_mem} <= {user.pw_name}
+    return group_entry.gr_name == user.pw_name and {*group_entry.gr_mem} <= {user.pw_name}

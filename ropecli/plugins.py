@@ -49,11 +49,11 @@ def plugins(kind: str) -> Mapping[str, Plugin]:
     """Return the plugins of a kind by name; nothing of them is imported."""
     from importlib.metadata import entry_points
 
-    found: dict[str, Plugin] = {}
+    by_name: dict[str, Plugin] = {}
     for entry in entry_points(group=GROUP):
         of, _, name = entry.name.partition(".")
         if of == kind and name:
             dist = entry.dist
             package = "unknown package" if dist is None else f"{dist.name} {dist.version}"
-            found.setdefault(name, Plugin(of, name, package, entry))
-    return found
+            by_name.setdefault(name, Plugin(of, name, package, entry))
+    return by_name

@@ -48,8 +48,8 @@ def open_regular(path: Path, what: str = "a file") -> int:
         # Python's own message for a NUL in a name depends on its version.
         reason = error.strerror if isinstance(error, OSError) else "a name can't hold a NUL"
         raise FileError(f"cannot read {path}: {reason}") from None
-    found = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-    raise FileError(f"{path} is {found}; expected {what}")
+    kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+    raise FileError(f"{path} is {kind}; expected {what}")
 
 
 @contextlib.contextmanager
@@ -91,17 +91,17 @@ def read_pieces(path: Path, fd: int, begin: int, end: int) -> Iterator[tuple[int
 
 def write_at(fd: int, place: int, data: memoryview | bytes) -> None:
     """Write bytes to a place of an open file."""
-    rest = memoryview(data)
-    while rest:
-        count = os.pwrite(fd, rest[:WRITE_BYTES], place)
-        rest, place = rest[count:], place + count
+    remaining = memoryview(data)
+    while remaining:
+        count = os.pwrite(fd, remaining[:WRITE_BYTES], place)
+        remaining, place = remaining[count:], place + count
 
 
 def write_stream(stream: IO[bytes], data: memoryview | bytes) -> None:
     """Write bytes to a buffered stream, which takes all that it is given."""
-    rest = memoryview(data)
-    for begin in range(0, len(rest), WRITE_BYTES):
-        stream.write(rest[begin : begin + WRITE_BYTES])
+    remaining = memoryview(data)
+    for begin in range(0, len(remaining), WRITE_BYTES):
+        stream.write(remaining[begin : begin + WRITE_BYTES])
 
 
 @contextlib.contextmanager

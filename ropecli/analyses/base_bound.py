@@ -149,15 +149,15 @@ def base_bound(
     last = max(between("positions", positions, 1, LONGEST), context_length or 0)
     check_rotation(rope, "the sum of cosines is")
     table = _turning(rope)
-    found = _first_negative(table, last)
-    end = last if found < 0 else min(last, max(context_length or 0, BEYOND * found))
+    crossing = _first_negative(table, last)
+    end = last if crossing < 0 else min(last, max(context_length or 0, BEYOND * crossing))
     starts, ends, lowest, highest = _curve(table, end)
     return BaseBound(
         rope=rope,
         name=name,
         context_length=context_length,
         searched=last,
-        first_negative=None if found < 0 else found,
+        first_negative=None if crossing < 0 else crossing,
         position=starts,
         last_position=ends,
         lowest=lowest,
@@ -212,9 +212,9 @@ def base_scan(
     if first >= last:
         raise ArgumentError(f"low must be below high, got {first:g} and {last:g}")
     tried = np.geomspace(first, last, count)
-    found = []
+    bounds = []
     for done, base in enumerate(tried.tolist()):
-        found.append(_first_negative(table(base), context))
+        bounds.append(_first_negative(table(base), context))
         if progress is not None:
             progress(done + 1, count)
     return BaseScan(
@@ -222,7 +222,7 @@ def base_scan(
         rotary_dim=rotated,
         context_length=context,
         base=tried,
-        first_negative=np.array(found, dtype=np.int64),
+        first_negative=np.array(bounds, dtype=np.int64),
         proven_above=proven,
     )
 

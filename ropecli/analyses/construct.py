@@ -184,8 +184,8 @@ def _head(
     else:
         attention = 1 / (1 + float(np.exp(-size * others).sum()))
     first, second = psi[rope.pairs_in].T
-    rest = 1.0 - float((first**2 + second**2).sum())
-    largest = rope.attention_factor**2 * (1 - rest) + rest
+    remainder = 1.0 - float((first**2 + second**2).sum())
+    largest = rope.attention_factor**2 * (1 - remainder) + remainder
     score = size * (largest - lost)
     nearest = int(others.argmin()) if len(others) else None
     single = score.astype(np.float32)

@@ -106,23 +106,23 @@ class Decay(EncodingResult):
     @property
     def lowest(self) -> tuple[float, float]:
         """Smallest bound, and its distance."""
-        own = self.summarised
-        index = int(own.relative_upper_bound.argmin())
-        return float(own.relative_upper_bound[index]), float(own.relative_distance[index])
+        summary = self.summarised
+        index = int(summary.relative_upper_bound.argmin())
+        return float(summary.relative_upper_bound[index]), float(summary.relative_distance[index])
 
     @property
     def halved_at(self) -> float | None:
         """First distance where the bound is at most half of the first; None if never."""
-        own = self.summarised
-        below = own.relative_upper_bound <= self.start / 2
-        return float(own.relative_distance[int(below.argmax())]) if below.any() else None
+        summary = self.summarised
+        below = summary.relative_upper_bound <= self.start / 2
+        return float(summary.relative_distance[int(below.argmax())]) if below.any() else None
 
     @property
     def first_rise(self) -> float | None:
         """First distance with a bound above that of the distance before; None if never."""
-        own, bound = self.summarised, self.summarised.relative_upper_bound
+        summary, bound = self.summarised, self.summarised.relative_upper_bound
         rises = np.diff(bound) > ROUNDING * bound[:-1]
-        return float(own.relative_distance[1:][int(rises.argmax())]) if rises.any() else None
+        return float(summary.relative_distance[1:][int(rises.argmax())]) if rises.any() else None
 
     @property
     def quarters(self) -> tuple[float, float]:
@@ -200,21 +200,21 @@ def decay(
     if q is not None:
         q, k = head_vector("q", q, rope.head_dim), head_vector("k", k, rope.head_dim)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below, in words
-            h, rest = pair_products(rope, q, k)
+            h, unrotated_share = pair_products(rope, q, k)
             steps = np.abs(np.diff(h, append=0))
             square = rope.attention_factor**2
-            max_bound = square * steps.max() * total + abs(rest)
+            max_bound = square * steps.max() * total + abs(unrotated_share)
         if not np.isfinite(max_bound).all():
             raise ArgumentError(
                 "q and k are too large: the bound of their products passes float64's 1.8e308"
             )
-        score = square * sums.score(h) + rest
+        score = square * sums.score(h) + unrotated_share
         between = PairSums(rope.diagonal_inv_freq, start + step / 2, step, len(distances) - 1)
-        halfway = square * between.score(h) + rest
+        halfway = square * between.score(h) + unrotated_share
         error = np.abs(halfway - (score[:-1] + score[1:]) / 2)
         scored = {
             "score": score,
-            "abel_bound": square * sums.weighted_sums(steps) + abs(rest),
+            "abel_bound": square * sums.weighted_sums(steps) + abs(unrotated_share),
             "max_bound": max_bound,
             "bound": _bound(rope, q, k, at=place, step=step, error=error),
         }
@@ -240,7 +240,7 @@ def _bound(
     error: NDArray[np.float64],
 ) -> Bound:
     """Return the bounds that hold at every distance, and the parts of the score at one."""
-    h, rest = pair_products(rope, q, k)
+    h, unrotated_share = pair_products(rope, q, k)
     h = rope.attention_factor**2 * h
     turn = np.exp(1j * at * rope.diagonal_inv_freq)
     largest, fastest = float(np.abs(h).max()), _length(rope.diagonal_inv_freq)
@@ -248,9 +248,9 @@ def _bound(
     in_pairs[rope.pairs_in] = True
     lengths = np.where(in_pairs, rope.attention_factor, 1.0)
     turning = np.where(rope.diagonal_inv_freq != 0, h, 0)
-    still = float(np.where(rope.diagonal_inv_freq == 0, h, 0).real.sum()) + rest
+    still = float(np.where(rope.diagonal_inv_freq == 0, h, 0).real.sum()) + unrotated_share
     return Bound(
-        envelope=float(np.abs(h).sum()) + abs(rest),
+        envelope=float(np.abs(h).sum()) + abs(unrotated_share),
         norms=_length(lengths * q) * _length(lengths * k),
         rms=_length([*(np.abs(turning) / math.sqrt(2)), still]),
         products=h,
@@ -353,6 +353,6 @@ def pair_products(
     h = (q[first] + 1j * q[second]) * (k[first] - 1j * k[second])
     if rope.direction == "reversed":  # e^{-i r theta} gives the score that conj(h) gives forwards
         h = h.conj()
-    rest = np.ones(rope.head_dim, dtype=bool)
-    rest[rope.pairs_in] = False
-    return h, float(q[rest] @ k[rest])
+    unrotated = np.ones(rope.head_dim, dtype=bool)
+    unrotated[rope.pairs_in] = False
+    return h, float(q[unrotated] @ k[unrotated])

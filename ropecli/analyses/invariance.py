@@ -114,10 +114,10 @@ def _near_and_far(
     encoding: Encoding, near: float, error_at: Callable[[float], tuple[float, float]]
 ) -> tuple[float, float]:
     """Return the worst of the errors near and, unless the encoding has no code there, far out."""
-    found = [error_at(near)]
+    errors = [error_at(near)]
     with contextlib.suppress(ArgumentError):
-        found.append(error_at(FAR_OUT + encoding.saturation_position))
-    return _worst(found)
+        errors.append(error_at(FAR_OUT + encoding.saturation_position))
+    return _worst(errors)
 
 
 def _shift_error(encoding: Encoding, x: Array, y: Array, shift: int) -> tuple[float, float]:

@@ -180,25 +180,25 @@ class _Run:
     def add(self, first: int, count: int) -> None:
         """Measure the positions from `first` on."""
         positions = rounded(np.arange(first - 1, first + count), self.policy.positions)
-        found, departure, table = np.empty((3, count))
+        errors, departure, table = np.empty((3, count))
         same = np.empty(count, np.uint8)
         given = self.theta, self.freq, positions, first, rounding(self.policy.angles)
-        phase.phase_errors(*given, found, departure, same)
+        phase.phase_errors(*given, errors, departure, same)
         same[0] &= first > 0
         tables, factor = rounding(self.policy.tables), self.rope.attention_factor
         known = self.table_error
         phase.table_errors(*given, tables, factor, *self.table, known, table)
         for tolerance in self.tolerances:
-            if tolerance not in self.safe and found.max() > tolerance:
-                self.safe[tolerance] = first + int((found > tolerance).argmax())
-        if found.max() > self.largest:
-            self.worst = first + int(found.argmax())
+            if tolerance not in self.safe and errors.max() > tolerance:
+                self.safe[tolerance] = first + int((errors > tolerance).argmax())
+        if errors.max() > self.largest:
+            self.worst = first + int(errors.argmax())
         here = slice(*np.searchsorted(self.points, (first, first + count)))
         index = self.points[here] - first
-        self.phase[here] = found[index]
-        self.max_phase[here] = np.maximum(np.maximum.accumulate(found), self.largest)[index]
+        self.phase[here] = errors[index]
+        self.max_phase[here] = np.maximum(np.maximum.accumulate(errors), self.largest)[index]
         self.max_table[here] = np.maximum(np.maximum.accumulate(table), known)[index]
-        self.largest = max(self.largest, float(found.max()))
+        self.largest = max(self.largest, float(errors.max()))
         self.departure = max(self.departure, float(departure.max()))
         self.table_error = max(known, float(table.max()))
         self._count(same)

@@ -104,8 +104,8 @@ def _blocks(shared: NDArray[Any], format: str) -> NDArray[np.float32]:
     scale = np.abs(largest) / np.float32(127) if format == "q8_0" else largest / np.float32(-8)
     scaled = values * np.divide(1, scale, out=np.zeros_like(scale), where=scale != 0)
     if format == "q8_0":
-        whole = np.trunc(scaled)
-        levels = whole + np.trunc(2 * (scaled - whole))  # halves away from 0
+        integers = np.trunc(scaled)
+        levels = integers + np.trunc(2 * (scaled - integers))  # halves away from 0
     else:
         levels = np.minimum(np.trunc(scaled + np.float32(8.5)), 15) - 8
     read: NDArray[np.float32] = levels * scale.astype(np.float16).astype(np.float32)

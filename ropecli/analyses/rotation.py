@@ -67,8 +67,8 @@ class Rotation(Drawable):
         """
         x, (a, b) = self.vector.copy(), self.rope.pairs_in.T
         swapped, cos, sin = np.zeros_like(x), np.ones_like(x), np.zeros_like(x)
-        for out, own, other in zip(self.rope.pairs_out.T, (a, b), (-x[b], x[a]), strict=True):
-            x[out], swapped[out], cos[out], sin[out] = self.vector[own], other, self.cos, self.sin
+        for out, terms, other in zip(self.rope.pairs_out.T, (a, b), (-x[b], x[a]), strict=True):
+            x[out], swapped[out], cos[out], sin[out] = self.vector[terms], other, self.cos, self.sin
         return {"x": x, "cos": cos, "swapped": swapped, "sin": sin, "rotated": self.rotated[-1]}
 
     @property

@@ -161,9 +161,9 @@ def _map(
     causal: bool | None,
 ) -> ScoreMap:
     m, n = np.arange(float(len(x))), np.arange(float(len(y)))
-    found = encoding.scores(x, y, m, n)
+    result = encoding.scores(x, y, m, n)
     masked = encoding.causal if causal is None else causal
-    seen = _mask_later(found) if masked else found
+    seen = _mask_later(result) if masked else result
     terms = {}
     if not encoding.depends_on_other_keys:  # else a score is not linear in its tokens
         parts = vars(encoding.terms(x, y, m, n)).items()
@@ -171,7 +171,7 @@ def _map(
     return ScoreMap(
         name=encoding.name,
         equation=encoding.equation,
-        scores=(seen if causal else found)[head].copy(),
+        scores=(seen if causal else result)[head].copy(),
         causal=masked,
         output=encoding.output(softmax(seen), y, m, n)[head].copy(),
         terms=terms,

@@ -134,11 +134,13 @@ def _formula_roundings(inv_freq: bytes, formula: Formula | None) -> Array:
     if formula is None:
         return angle_roundings(table)
     try:
-        own = magnification(formula["base"], lambda b: formula.replace(base=b).table().inv_freq)
+        per_base = magnification(
+            formula["base"], lambda b: formula.replace(base=b).table().inv_freq
+        )
     except RopecliError:  # a neighbour of the largest base or of the smallest
         return angle_roundings(table)
     magnified = np.ones(len(table))
-    magnified[: len(own)] = own[: len(table)]
+    magnified[: len(per_base)] = per_base[: len(table)]
     return angle_roundings(table, magnified)
 
 

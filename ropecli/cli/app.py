@@ -222,11 +222,11 @@ def _invoke(arguments: list[str]) -> int:
     try:
         command = _build_for(arguments)
         name = arguments[0] if arguments else ""
-        own, notes = defaults(name, command.commands.get(name))
+        configured, notes = defaults(name, command.commands.get(name))
         for note in () if {"-q", "--quiet"} & {*arguments} else notes:
             _say(f"note: {note}")
         with command.make_context(
-            "ropecli", list(arguments), default_map={name: own} if own else None
+            "ropecli", list(arguments), default_map={name: configured} if configured else None
         ) as context:
             command.invoke(context)
     except typer.Exit as done:

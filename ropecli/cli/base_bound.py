@@ -54,13 +54,13 @@ def base_bound(
     output.note_encodings(ropes)
     last = POSITIONS if positions is None else positions
     with output.working():
-        found = [
+        bounds = [
             analyse(rotary.rope, context_length=rotary.reach, positions=last, name=rotary.name)
             for rotary in ropes
         ]
-    output.show_all(found, output.parameters(found, omit=[*bases], positions=last))
+    output.show_all(bounds, output.parameters(bounds, omit=[*bases], positions=last))
     # Nobody asked about the default of a base.
-    return not named or all(bound.holds is not False for bound in found)
+    return not named or all(bound.holds is not False for bound in bounds)
 
 
 def _scan(

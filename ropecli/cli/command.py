@@ -108,8 +108,8 @@ class GroupedCommands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options in front of a command."""
         _read_plainly(self, ctx)
-        rest: list[str] = super().parse_args(ctx, args)
-        return rest
+        left: list[str] = super().parse_args(ctx, args)
+        return left
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by heading."""
@@ -138,8 +138,8 @@ class SectionedCommand(TyperCommand):
             if times > 1 and _takes_one(option):
                 raise ArgumentError(f"{'/'.join(option.opts)} takes one value, got {times}")
         _read_plainly(self, ctx)
-        rest: list[str] = super().parse_args(ctx, words)
-        return rest
+        left: list[str] = super().parse_args(ctx, words)
+        return left
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line: INPUT for what Typer writes as {INPUT}."""
@@ -261,14 +261,16 @@ def _command(
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function).parameters
     groups = {name: _group(hints[name]) for name in signature if _group(hints[name]) is not None}
-    own = signature.keys() - groups.keys()
+    shared_names = signature.keys() - groups.keys()
     options: dict[str, inspect.Parameter] = {}
     for name, parameter in signature.items():
-        if name in own:
+        if name in shared_names:
             options[name] = _parameter(name, hints[name], parameter.default)
         else:
             options |= {
-                param.name: param for param in _options(hints[name]) if param.name not in own
+                param.name: param
+                for param in _options(hints[name])
+                if param.name not in shared_names
             }
     for group in groups.values():
         needs = {**getattr(group, "needs", {}), **needs}
@@ -285,11 +287,11 @@ def _command(
     def run(**parameters: Any) -> None:
         _check_combination(options, parameters, needs, excludes)
         parsed = Parsed(function.__name__.replace("_", "-"), parameters, arguments, several)
-        values = {name: parameters[name] for name in own}
+        values = {name: parameters[name] for name in shared_names}
         shared = {"parsed": parsed, **parameters}
         for name, group in groups.items():
-            taken = {member.name for member in fields(group)} & shared.keys() - own
-            values[name] = group(**{key: shared[key] for key in taken})
+            names = {member.name for member in fields(group)} & shared.keys() - shared_names
+            values[name] = group(**{key: shared[key] for key in names})
         if function(**values) is False:
             raise typer.Exit(1)
 
@@ -371,7 +373,7 @@ def _group(hint: Any) -> Any:
 def _options(hint: Any) -> Iterator[inspect.Parameter]:
     """Yield the options of a group, those of a subclass before those of its base."""
     group = _group(hint)
-    own = next((member for member in get_args(hint)[1:] if isinstance(member, Help)), Help())
+    helps = next((member for member in get_args(hint)[1:] if isinstance(member, Help)), Help())
     section = next((member for member in get_args(hint)[1:] if isinstance(member, Section)), None)
     heading = getattr(group, "heading", None)
     hints = get_type_hints(group, include_extras=True)
@@ -382,6 +384,6 @@ def _options(hint: Any) -> Iterator[inspect.Parameter]:
     for name in (key for key in dict.fromkeys(order) if key in declared and key != "parsed"):
         parameter = _parameter(name, hints[name], declared[name])
         info = _info(parameter)
-        info.help = own.get(name, info.help)
+        info.help = helps.get(name, info.help)
         info.rich_help_panel = section or info.rich_help_panel or heading
         yield parameter

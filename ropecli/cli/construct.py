@@ -69,7 +69,7 @@ def construct(
         raise ArgumentError(f"--write-q and --write-k take one encoding, got {len(ropes)}")
     output.note_encodings(ropes)
     output.note(*(() if vector is None else vector.notes))
-    found = [
+    constructs = [
         analyse(
             rotary.rope,
             distances=distance or None,
@@ -82,10 +82,10 @@ def construct(
         for rotary in ropes
     ]
     for path, rows in (
-        (write_q, [head.q for head in found[0].heads]),
-        (write_k, [head.k for head in found[0].heads]),
+        (write_q, [head.q for head in constructs[0].heads]),
+        (write_k, [head.k for head in constructs[0].heads]),
     ):
         if path is not None:
             write_output(path, npy(np.stack(rows)), force=output.force)
-    heads = [head for example in found for head in example.heads]
-    output.show_all(found, output.parameters(*found, *heads))
+    heads = [head for example in constructs for head in example.heads]
+    output.show_all(constructs, output.parameters(*constructs, *heads))

@@ -173,9 +173,9 @@ def _show_expected(
         codes = similarity(rope, max_distance=last, positions=shown, name=named.name)
     curves = []
     for name in chosen:
-        own = {"rotary": rope} if name == "rope" else {}
+        options = {"rotary": rope} if name == "rope" else {}
         sizes = {"model_dim": 4 * rope.head_dim, "head_dim": rope.head_dim}
-        encoding = with_table(name, last + 1, **sizes, seed=seed, **own)
+        encoding = with_table(name, last + 1, **sizes, seed=seed, **options)
         with progress_bar(name, wanted=not output.quiet, of="steps") as progress:
             curve = expected_score(encoding, max_distance=last, seed=seed, progress=progress)
         curves.append(curve)

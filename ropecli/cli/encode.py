@@ -324,8 +324,8 @@ class _Run:
             with self._progress(output.name) as progress:
                 result = compare(progress)
         unread = self.rotation["shape"] is not None or is_pipe(input)
-        taken = ("sequence_axis", "positions", "dtype")
-        options = {f"--{name.replace('_', '-')}": self.rotation[name] for name in taken}
+        accepted = ("sequence_axis", "positions", "dtype")
+        options = {f"--{name.replace('_', '-')}": self.rotation[name] for name in accepted}
         free = {"base": self.rope.base, "layout": self.rope.layout, "head dim": self.rope.dim}
         known = self.rope.model is not None or self.rope.inv_freq is not None
         assumed = [] if known else [name for name, value in free.items() if value is None]

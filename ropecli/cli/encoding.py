@@ -170,11 +170,11 @@ def of_layer(model: Model, layer: Layer, notes: tuple[str, ...]) -> NamedRotary:
 
 def parameters(words: list[str] | None) -> dict[str, Any]:
     """Parse the words of --set as parameters of an encoding."""
-    found = key_values("--set", words)
-    for key in found:
+    values = key_values("--set", words)
+    for key in values:
         if key in OPTIONS:
             raise ArgumentError(f"--set {key}: give it with {OPTIONS[key]}")
-    return found
+    return values
 
 
 @contextlib.contextmanager
@@ -190,18 +190,18 @@ def naming_set(given: Container[str]) -> Iterator[None]:
 
 def key_values(option: str, words: list[str] | None, *, python: bool = False) -> dict[str, Any]:
     """Parse KEY=VALUE words of an option; values are JSON, or else plain words."""
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for word in words or []:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise ArgumentError(f"{option} must be KEY=VALUE, got {word!r}")
-        if key in found:
+        if key in pairs:
             raise ArgumentError(f"{option} {key} was given twice")
         try:
-            found[key] = json.loads(value)
+            pairs[key] = json.loads(value)
         except (ValueError, RecursionError):
-            found[key] = _python_value(f"{option} {key}", value) if python else value
-    return found
+            pairs[key] = _python_value(f"{option} {key}", value) if python else value
+    return pairs
 
 
 def _python_value(name: str, text: str) -> Any:
@@ -232,15 +232,17 @@ def encoding_options(words: list[str] | None, names: list[str]) -> dict[str, dic
     """Return the options that words of --set, NAME.KEY=VALUE, give to each of the encodings."""
     from ropecli.encodings.by_name import class_of
 
-    found, rest = by_encoding(parameters(words), names)
-    if rest:
-        raise ArgumentError(f"--set {rest[0]}: must be NAME.KEY, NAME one of {', '.join(names)}")
-    for name, own in found.items():
-        for key in own if name != "rope" else ():  # of RoPE they are parameters of its type
+    options, unassigned = by_encoding(parameters(words), names)
+    if unassigned:
+        raise ArgumentError(
+            f"--set {unassigned[0]}: must be NAME.KEY, NAME one of {', '.join(names)}"
+        )
+    for name, chosen in options.items():
+        for key in chosen if name != "rope" else ():  # of RoPE they are parameters of its type
             # An option whose default is not a plain value has no spelling on a command line.
             if not isinstance(getattr(class_of(name), key, 0), bool | int | float | str):
                 raise ArgumentError(f"--set {name}.{key}: only the Python API takes it")
-    return found
+    return options
 
 
 def by_encoding(
@@ -249,18 +251,18 @@ def by_encoding(
     """Sort NAME.KEY, or KEY where there is one encoding, by name; and return the other keys."""
     from ropecli.encodings import ENCODINGS
 
-    found: dict[str, dict[str, Any]] = {name: {} for name in names}
-    rest = []
+    options: dict[str, dict[str, Any]] = {name: {} for name in names}
+    unassigned = []
     for full, value in named.items():
         name, dot, key = full.partition(".")
         if dot and name in ENCODINGS:
-            if name in found:  # one file of weights may serve several runs
-                found[name][key] = value
+            if name in options:  # one file of weights may serve several runs
+                options[name][key] = value
         elif len(names) == 1:
-            found[names[0]][full] = value
+            options[names[0]][full] = value
         else:
-            rest.append(full)
-    return found, rest
+            unassigned.append(full)
+    return options, unassigned
 
 
 def read_positions(path: Path) -> NDArray[Any]:

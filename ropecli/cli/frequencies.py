@@ -54,7 +54,7 @@ def frequencies(
 
     ropes = rope.encodings()
     output.note_encodings(ropes)
-    found = []
+    tables = []
     for rotary in ropes:
         before = trained
         if before is None and rotary.layer is not None and rotary.described is not None:
@@ -66,5 +66,5 @@ def frequencies(
             trained_turns=trained_turns,
             name=rotary.name,
         )
-        found.append(result)
-    output.show_all(found, output.parameters(found, omit=["all_pairs"]), all_pairs=all_pairs)
+        tables.append(result)
+    output.show_all(tables, output.parameters(tables, omit=["all_pairs"]), all_pairs=all_pairs)

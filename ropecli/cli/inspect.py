@@ -52,20 +52,20 @@ def inspect(
     names, length = expand(source), check_length(sequence_length)
     if len(names) > 1 and output.output is not None:
         raise ArgumentError(f"-o takes a single model, got {len(names)}: {', '.join(names)}")
-    found, refused = _inspect(names, reading, length, layer)
-    if refused and (output.json or not found):
+    inspections, refused = _inspect(names, reading, length, layer)
+    if refused and (output.json or not inspections):
         raise refused[0]
-    output.note(*(note for inspection in found for note in length_notes(inspection.model)))
+    output.note(*(note for inspection in inspections for note in length_notes(inspection.model)))
     named = {"source": names[0]} if len(names) == 1 else {"sources": names}
-    used = {**named, "as": found[0].model.reading}
+    used = {**named, "as": inspections[0].model.reading}
     parameters = output.parameters(omit=["source", "reading", "examples"], **used)
     if len(names) == 1:
-        output.show(found[0], parameters)
+        output.show(inspections[0], parameters)
     else:
-        output.show_all(found, parameters)
+        output.show_all(inspections, parameters)
     raise_last(refused)
     return not any(
-        finding.level == "error" for inspection in found for finding in inspection.findings
+        finding.level == "error" for inspection in inspections for finding in inspection.findings
     )
 
 
@@ -76,7 +76,7 @@ def _inspect(
     from ropecli.models.lint.run import Inspection, lint_description
     from ropecli.models.load import compute, describe, read_settings
 
-    found: list[Inspection] = []
+    inspections: list[Inspection] = []
     refused: list[FileError] = []
     for name in names:
         try:
@@ -94,5 +94,5 @@ def _inspect(
         except FileError as error:
             refused.append(FileError(f"{error}; see ropecli lint {name}"))
         else:
-            found.append(Inspection(model=model, findings=lint_description(described)))
-    return found, refused
+            inspections.append(Inspection(model=model, findings=lint_description(described)))
+    return inspections, refused

@@ -45,10 +45,10 @@ class LintOptions(PageOptions):
         if len(report.files) != 1:
             raise ArgumentError(f"--fix takes one config.json, got {len(report.files)} sources")
         (file,) = report.files
-        found = fix(file.source, file.findings, wanted=wanted, output=self.output)
-        if found.diff:
-            self._check(found.output)
-        return replace(report, fixed=found)
+        fixed = fix(file.source, file.findings, wanted=wanted, output=self.output)
+        if fixed.diff:
+            self._check(fixed.output)
+        return replace(report, fixed=fixed)
 
     def _save(
         self, result: Any, parameters: dict[str, Any], options: dict[str, Any]

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 def _modules(folder: str) -> tuple[str, ...]:
     """Return the names of the modules of a package, which is not imported: that takes NumPy."""
-    found = Path(__file__).parents[1].joinpath(folder).glob("[a-z]*.py")
-    return tuple(sorted(path.stem for path in found))
+    paths = Path(__file__).parents[1].joinpath(folder).glob("[a-z]*.py")
+    return tuple(sorted(path.stem for path in paths))
 
 
 #: How the help texts say what is taken as a model.
@@ -167,7 +167,7 @@ class RotaryOptions(OverrideOptions):
         if self.sequence_length is not None:
             given["sequence_length"] = self.sequence_length
         with naming_set(parameters(self.set)):
-            found = rope(
+            made = rope(
                 rope_type,
                 head_dim=dim,
                 rope_theta=BASE if base is None else base,
@@ -176,7 +176,7 @@ class RotaryOptions(OverrideOptions):
                 rotary_offset=rotary_offset or 0,
                 **given,
             )
-        return NamedRotary(rope=found, context=context)
+        return NamedRotary(rope=made, context=context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,15 +252,15 @@ class EncodingListOptions(RotaryOptions):
         bases: list[float | None] = list(dict.fromkeys(self.base)) if self.base else [None]
         if self.write is not None and (len({*self.model}) > 1 or len(bases) > 1):
             raise ArgumentError("--write takes one --model and one --base, got several")
-        found: list[NamedRotary] = []
+        ropes: list[NamedRotary] = []
         for source in dict.fromkeys(self.model):
             for base in bases:
                 model, notes, described = self._load(source, base)
                 named = self.layer is not None
                 layers = [model.rotating_layer(self.layer)] if named else model.text_layers()
-                own = (of_layer(model, layer, notes) for layer in layers)
-                found += (replace(rotary, described=described) for rotary in own)
-        return found
+                of_model = (of_layer(model, layer, notes) for layer in layers)
+                ropes += (replace(rotary, described=described) for rotary in of_model)
+        return ropes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,11 +38,11 @@ class Parsed:
         given = {name: value for name, value in self.parameters.items() if name not in left_out}
         for name, value in given.items():
             if value is None:
-                found = list(dict.fromkeys(_values(taken, name)))
+                values = list(dict.fromkeys(_values(taken, name)))
                 if name in self.several:
-                    given[name] = found or None
-                elif len(found) == 1:
-                    given[name] = found[0]
+                    given[name] = values or None
+                elif len(values) == 1:
+                    given[name] = values[0]
         return given
 
 

@@ -64,10 +64,10 @@ def permute(
         from ropecli.models.load import load_model
         from ropecli.models.model import heads_of
 
-        found = heads_of(load_model(model), layer)
-        heads, kv_heads, head_dim = found.heads, found.kv_heads, found.head_dim
-        rotary_dim, rotary_offset = found.rotary_dim, found.rotary_offset
-        if found.layout == to:
+        of_model = heads_of(load_model(model), layer)
+        heads, kv_heads, head_dim = of_model.heads, of_model.kv_heads, of_model.head_dim
+        rotary_dim, rotary_offset = of_model.rotary_dim, of_model.rotary_offset
+        if of_model.layout == to:
             page.note(f"{model} has weights in layout {to}: these may have it already")
     if heads is None:
         raise ArgumentError(

@@ -215,8 +215,8 @@ def positions(
         output.note(*named.notes)
         with output.working():
             longest = rope.context or max(LONGEST, named.context or 0)
-            found = recover_positions(named.rope, x, y, longest=longest)
-        result = judge(found, **asked)
+            recovered = recover_positions(named.rope, x, y, longest=longest)
+        result = judge(recovered, **asked)
         assumed = _assumed(rope, named)
         if assumed and (result.unexplained or 0) > result.wrong:
             raise ArgumentError(

@@ -33,16 +33,16 @@ def defaults(name: str, command: Any) -> tuple[dict[str, Any], list[str]]:
         raise FileError(
             f"{path}: [tool.ropecli] has tables {' and '.join(COMMANDS)}, got {unknown}"
         )
-    own = table.get(name, {})
-    if not isinstance(own, dict):
-        raise FileError(f"{path}: {name} must be a table, got {reprlib.repr(own)}")
+    configured = table.get(name, {})
+    if not isinstance(configured, dict):
+        raise FileError(f"{path}: {name} must be a table, got {reprlib.repr(configured)}")
     options = {
         option.opts[-1].removeprefix("--"): option
         for option in command.params
         if option.param_type_name == "option"
     }
     allowed = importlib.import_module(f"ropecli.cli.{name}").FROM_PROJECT
-    for key, value in own.items():
+    for key, value in configured.items():
         if key not in options:
             raise FileError(f"{path}: {name} has no option {key!r}{meant(key, allowed)}")
         if key not in allowed:
@@ -53,7 +53,7 @@ def defaults(name: str, command: Any) -> tuple[dict[str, Any], list[str]]:
             single = "true or false" if options[key].is_flag else "one value"
             expected = "a list" if options[key].multiple else single
             raise FileError(f"{path}: {name}.{key} must be {expected}, got {reprlib.repr(value)}")
-    return {options[key].name: value for key, value in own.items()}, notes
+    return {options[key].name: value for key, value in configured.items()}, notes
 
 
 def _is_value(value: Any, option: Any) -> bool:

@@ -93,14 +93,14 @@ def scores(
         check_random_tokens(max(queries, keys), width, seed)
     else:
         width = tokens.shape[1]
-    arrays, own = _weights(weights, names), encoding_options(set, names)
-    rotary = _rotary(rope, dim, own, width // max(heads, 1))
+    arrays, options = _weights(weights, names), encoding_options(set, names)
+    rotary = _rotary(rope, dim, options, width // max(heads, 1))
     sizes: dict[str, Any] = {"model_dim": width, "heads": heads, "head_dim": dim}
     if rotary is not None:
         output.note(*rotary.notes)
-        own["rope"] = {"rotary": rotary.rope}
+        options["rope"] = {"rotary": rotary.rope}
         sizes["head_dim"] = rotary.rope.head_dim
-    made = [encoding(n, **sizes, seed=seed, weights=arrays[n], **own[n]) for n in names]
+    made = [encoding(n, **sizes, seed=seed, weights=arrays[n], **options[n]) for n in names]
     rows = {"queries": queries, "keys": keys}
     same = tokens is None and same_token is not False
     with output.working():
@@ -152,7 +152,9 @@ def _weights(path: Path | None, names: list[str]) -> dict[str, dict[str, Any]]:
     from ropecli.cli.encoding import by_encoding
     from ropecli.files.load import load_weights
 
-    found, rest = by_encoding({} if path is None else load_weights(path), names)
-    if rest:
-        raise FileError(f"{path}: {rest[0]!r} must be NAME.WEIGHT, NAME one of {', '.join(names)}")
-    return found
+    weights_of, unassigned = by_encoding({} if path is None else load_weights(path), names)
+    if unassigned:
+        raise FileError(
+            f"{path}: {unassigned[0]!r} must be NAME.WEIGHT, NAME one of {', '.join(names)}"
+        )
+    return weights_of

@@ -109,8 +109,8 @@ def _heads(encoding: NamedRotary, given: dict[str, Any]) -> dict[str, int]:
     if encoding.model is None or encoding.layer is None or given["heads"] is not None:
         return {}
     with contextlib.suppress(ArgumentError, FileError):  # a GGUF, or a file without these keys
-        found = heads_of(encoding.model, encoding.layer.name)
-        return {"heads": found.heads, "key_heads": given["key_heads"] or found.kv_heads}
+        counts = heads_of(encoding.model, encoding.layer.name)
+        return {"heads": counts.heads, "key_heads": given["key_heads"] or counts.kv_heads}
     return {}
 
 
@@ -123,20 +123,20 @@ def _positions(text: str) -> NDArray[Any]:
 
     if not re.fullmatch(r"[-0-9:,. ]+", text):
         return read_positions(Path(text))
-    found: list[float] = []
+    places: list[float] = []
     for word in text.split(","):
         number = re.fullmatch(r" *(-?\d+)(\.\d*)? *", word)
         ends = re.fullmatch(r" *(-?\d+):(-?\d+)(?::(-?[1-9]\d*))? *", word)
         if number:
-            found.append(float(word) if number[2] else int(word))
+            places.append(float(word) if number[2] else int(word))
         elif ends:
-            found += range(int(ends[1]), int(ends[2]), int(ends[3] or 1))[: MOST_POSITIONS + 1]
+            places += range(int(ends[1]), int(ends[2]), int(ends[3] or 1))[: MOST_POSITIONS + 1]
         else:
             raise ArgumentError(
                 f"--positions must be numbers and ranges, as in 0,7,100:200, got {quote(word)}"
             )
-        if len(found) > MOST_POSITIONS:
+        if len(places) > MOST_POSITIONS:
             raise ArgumentError(
                 f"--positions must be at most {MOST_POSITIONS:,}, got more in {quote(text)}"
             )
-    return np.array(found)
+    return np.array(places)

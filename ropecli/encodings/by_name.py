@@ -48,22 +48,22 @@ def encoding(
     """
     kind = class_of(name)
     sizes = _sizes(model_dim, heads, head_dim)
-    own = {field: value for field, value in options.items() if value is not None}
+    chosen = {field: value for field, value in options.items() if value is not None}
     allowed = option_names(kind)
-    for option in own:
+    for option in chosen:
         if option not in allowed:
             raise ArgumentError(
                 f"encoding {name} has no option {option!r}; it has {', '.join(allowed) or 'none'}"
             )
     seed = at_least("seed", seed, 0)
-    shapes = kind.shapes(sizes, **own)
+    shapes = kind.shapes(sizes, **chosen)
     given = {} if weights is None else dict(weights)
     for extra in given.keys() - shapes.keys():
         raise ArgumentError(
             f"encoding {name} has no weight {extra!r}; it has {', '.join(shapes) or 'none'}"
         )
     checked = {k: _check_weight(k, v, shapes[k]) for k, v in given.items()}
-    return kind(sizes=sizes, weights=_complete(kind, shapes, checked, seed), **own)
+    return kind(sizes=sizes, weights=_complete(kind, shapes, checked, seed), **chosen)
 
 
 def with_options(
@@ -72,14 +72,14 @@ def with_options(
     """Return an encoding of the same class with other sizes and options."""
     sizes = encoding.sizes if sizes is None else sizes
     kind = type(encoding)
-    own = {name: getattr(encoding, name) for name in option_names(kind)} | options
-    shapes = kind.shapes(sizes, **own)
+    chosen = {name: getattr(encoding, name) for name in option_names(kind)} | options
+    shapes = kind.shapes(sizes, **chosen)
     fitting = {
         name: weight
         for name, weight in encoding.weights.items()
         if shapes.get(name) == weight.shape
     }
-    return kind(sizes=sizes, weights=_complete(kind, shapes, fitting, seed), **own)
+    return kind(sizes=sizes, weights=_complete(kind, shapes, fitting, seed), **chosen)
 
 
 def option_names(kind: type[Encoding]) -> list[str]:

@@ -108,12 +108,12 @@ def check_target(target: Target, *, force: bool = False, sources: Iterable[Targe
 def _replaced(path: Path, *, force: bool) -> os.stat_result | None:
     """Return what is known of the file to be replaced, None where there is none yet."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         _check_parent(path)
         return None
-    if not stat.S_ISREG(found.st_mode):
-        what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+    if not stat.S_ISREG(status.st_mode):
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise FileError(f"cannot write {path}: it is {what}")
     if _is_same(part_of(path), path):  # a process was killed while it published the file
         with contextlib.suppress(OSError):
@@ -122,7 +122,7 @@ def _replaced(path: Path, *, force: bool) -> os.stat_result | None:
         raise _exists(path)
     if (name := was_read(path)) is not None:
         raise _same_file(name)
-    return found
+    return status
 
 
 def _publish_file(path: Path, *, force: bool) -> None:

@@ -174,10 +174,10 @@ def rotate_on(
     array = replace(array, positions=array.positions.in_memory())
     task = cluster.share(array, source.reader(array.stored), sink, stored.name)
     labels = [array.stored.label] * len(boxes)
-    for index, found in cluster.map(_rotate_block, [task] * len(boxes), boxes, labels):
-        if isinstance(found, Exception):
-            raise found
-        yield math.prod(box_shape(boxes[index])) * array.stored.dtype.itemsize, found
+    for index, counts_of_blocks in cluster.map(_rotate_block, [task] * len(boxes), boxes, labels):
+        if isinstance(counts_of_blocks, Exception):
+            raise counts_of_blocks
+        yield math.prod(box_shape(boxes[index])) * array.stored.dtype.itemsize, counts_of_blocks
 
 
 def _rotate_block(task: tuple[RotatedArray, Reader, Sink, str], box: Box) -> NonFiniteCounts:

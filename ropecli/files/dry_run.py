@@ -99,7 +99,7 @@ def dry_run(
             copied = is_copy(opened, format)
             size = sum(array.nbytes for array in stored)
             seconds = _seconds(opened)  # before memory is read, which a block takes
-            whole = size * (isinstance(opened.source, PackedSource) + format.packed)
+            packed_size = size * (isinstance(opened.source, PackedSource) + format.packed)
             used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT
             planned.append(
                 PlannedFile(
@@ -110,7 +110,7 @@ def dry_run(
                     left_out=() if copied else opened.others,
                     bytes=size,
                     seconds=seconds,
-                    memory=used + whole,
+                    memory=used + packed_size,
                 )
             )
     return DryRun(files=tuple(planned))

@@ -156,9 +156,9 @@ def _rotate_here(
     for box in array.blocks(stored.chunks):
         before = read_part(reader, box)
         after = np.empty_like(before)
-        found = array.rotate(box, before, after)
+        counts = array.rotate(box, before, after)
         sink.write(stored.name, box, after)
-        yield before.nbytes, found
+        yield before.nbytes, counts
 
 
 def plan_output(
@@ -232,10 +232,13 @@ def encode_on(
         calls.append({**options, "rope": opened.rope})
         paths.append((opened.input.absolute(), output.absolute()))
     labels = [str(opened.input) for opened, _ in files]
-    for number, found in cluster.map(_encode_task, calls, paths, labels):
+    for number, results in cluster.map(_encode_task, calls, paths, labels):
         opened, output = files[number]  # with the paths as they were given
-        failed = isinstance(found, Exception)
-        yield number, found if failed else replace(found, input=opened.source.path, output=output)
+        failed = isinstance(results, Exception)
+        yield (
+            number,
+            results if failed else replace(results, input=opened.source.path, output=output),
+        )
 
 
 def _encode_task(options: dict[str, Any], paths: tuple[Path, Path]) -> Encoded:

@@ -69,8 +69,8 @@ def _functions_of(path: Path) -> list[str]:
         body = ast.parse(path.read_bytes()).body
     except (SyntaxError, ValueError, OSError):
         return []
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    public = [stmt for stmt in body if isinstance(stmt, kinds) and stmt.name[0] != "_"]
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    public = [stmt for stmt in body if isinstance(stmt, definitions) and stmt.name[0] != "_"]
     return [
         class_def.name
         for class_def in public
@@ -106,11 +106,11 @@ def in_reach(target: str) -> Iterator[None]:
 
 def files_named(*words: str | None) -> list[Path]:
     """The files that targets and words of a command name, so far as they are here."""
-    found = []
+    paths = []
     for word in filter(None, words):
         module = word.rpartition(":")[0] or word
-        found += [Path(module), Path(module.replace(".", os.sep) + SUFFIX)]
-    return [path for path in found if path.is_file()]
+        paths += [Path(module), Path(module.replace(".", os.sep) + SUFFIX)]
+    return [path for path in paths if path.is_file()]
 
 
 def folder_of(target: str) -> str:

@@ -195,20 +195,20 @@ def expand_inputs(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
     Those of one pattern or folder come in the order of their numbers: part-2 before part-10.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in map(Path, inputs):
         if is_pipe(path):
-            found.append(path)
+            paths.append(path)
         elif is_plain_folder(path):
             inside = _sort_by_number(
                 file_path for file_path in path.iterdir() if _is_of_arrays(file_path)
             )
             if not inside:
                 raise FileError(f"{path} holds no file that ends in {', '.join(_SUFFIXES)}")
-            found += inside
+            paths += inside
         else:
-            found += _sort_by_number(map(Path, expand_pattern(str(path))))
-    return found
+            paths += _sort_by_number(map(Path, expand_pattern(str(path))))
+    return paths
 
 
 def is_plain_folder(path: Path) -> bool:

@@ -116,15 +116,17 @@ class PositionTable:
         """Return the positions of some sequences, as `Positions.at`."""
         box = (batch, sequence) if self.per_batch else (sequence,)
         point = (slice(0, length) for length in self._point)
-        found = as_positions(read_part(self._reader, (*box, *point)))
+        positions = as_positions(read_part(self._reader, (*box, *point)))
         # Compared with the limit before adding, which would round.
-        bad = (found > LARGEST_POSITION - self._offset) | (found < -LARGEST_POSITION - self._offset)
+        bad = (positions > LARGEST_POSITION - self._offset) | (
+            positions < -LARGEST_POSITION - self._offset
+        )
         if bad.any():
             raise ArgumentError(
-                f"positions must be at most 2^53 in magnitude, got {_plain(found[bad][0])} "
+                f"positions must be at most 2^53 in magnitude, got {_plain(positions[bad][0])} "
                 f"with offset {self._offset} at index {int(np.flatnonzero(bad)[0])}"
             )
-        return (found + self._offset).reshape(*box_shape((batch, sequence)), *self._point)
+        return (positions + self._offset).reshape(*box_shape((batch, sequence)), *self._point)
 
     def furthest(self) -> float:
         """Return the largest in magnitude, 0 if there are none, after checking all of them once."""

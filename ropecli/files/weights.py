@@ -159,8 +159,8 @@ def usage_of_weights(
             if file in opened and tensor not in opened[file].arrays:
                 raise FileError(f"{INDEX} lists {short(tensor)} in {file}, which does not have it")
         sources = {tensor: source for source in opened.values() for tensor in source.arrays}
-        found = _find(path, sources, layers)
-        first = next(iter(found.values()))["q"].name
+        by_layer = _find(path, sources, layers)
+        first = next(iter(by_layer.values()))["q"].name
         data = _Weights(
             path=path,
             sources=sources,
@@ -171,7 +171,7 @@ def usage_of_weights(
             centered_norms=centered_norms,
         )
         norms = {
-            role: np.stack([_lengths(data, own[role], role) for own in found.values()])
+            role: np.stack([_lengths(data, of_layer[role], role) for of_layer in by_layer.values()])
             for role in "qk"
         }
     return Usage(
@@ -179,7 +179,7 @@ def usage_of_weights(
         q_norms=norms["q"],
         k_norms=norms["k"],
         tokens=None,
-        layers=tuple(found),
+        layers=tuple(by_layer),
         context_length=context,
         name=name,
     )
@@ -223,7 +223,7 @@ def _find(
     path: Path, sources: Mapping[str, Source], layers: Collection[int] | None
 ) -> dict[int, dict[str, _Projection]]:
     """Return the projections of each layer, by role, in the order of the layers."""
-    found: dict[int, dict[str, _Projection]] = {}
+    by_layer: dict[int, dict[str, _Projection]] = {}
     for name in sources:
         if _LATENT in name:
             raise FileError(
@@ -233,28 +233,28 @@ def _find(
         projection = _projection(name)
         if projection is None or (layers is not None and projection.index not in layers):
             continue
-        own = found.setdefault(projection.index, {})
+        of_layer = by_layer.setdefault(projection.index, {})
         for role in PROJECTIONS[projection.part]:
-            if role in own:
+            if role in of_layer:
                 raise FileError(
                     f"{path} has {ROLES[role]} of layer {projection.index} twice, in "
-                    f"{short(own[role].name)} and in {short(name)}"
+                    f"{short(of_layer[role].name)} and in {short(name)}"
                 )
-            own[role] = projection
-    if not found:
+            of_layer[role] = projection
+    if not by_layer:
         which = "" if layers is None else " in the layers that rotate"
         raise FileError(
             f"{path} has no weights of queries and keys{which}; expected names that end in "
             f"{', '.join(PROJECTIONS)}, and .weight"
         )
-    missing = set(layers or ()) - found.keys() if path.is_dir() else ()
+    missing = set(layers or ()) - by_layer.keys() if path.is_dir() else ()
     if missing:
         raise FileError(f"{path} has no queries and keys of layer {min(missing)}")
-    for index, own in found.items():
-        for role in ROLES.keys() - own.keys():
-            name = short(next(iter(own.values())).name)
+    for index, of_layer in by_layer.items():
+        for role in ROLES.keys() - of_layer.keys():
+            name = short(next(iter(of_layer.values())).name)
             raise FileError(f"{path} has {name}, but no {ROLES[role]} of layer {index}")
-    return dict(sorted(found.items()))
+    return dict(sorted(by_layer.items()))
 
 
 def _projection(name: str) -> _Projection | None:

@@ -65,8 +65,8 @@ def _narrow_float16(value):
     finite = small if size < np.uint32(0x38800000) else normal
     nan = np.uint32(np.uint32(0x7E00) | ((size >> np.uint32(13)) & np.uint32(0x3FF)))
     special = nan if size > np.uint32(0x7F800000) else np.uint32(0x7C00)
-    whole = sign | (special if size >= np.uint32(0x477FF000) else finite)
-    return np.uint16(whole).view(np.int16)
+    bits = sign | (special if size >= np.uint32(0x477FF000) else finite)
+    return np.uint16(bits).view(np.int16)
 
 
 @for_types(int16=_widen_float16, uint16=_widen_bfloat16)

@@ -166,12 +166,12 @@ class Compiled:
     def __call__(self, *arguments: Any) -> None:
         """Run the function, compiled for these kinds of arguments."""
         if not numba.config.DISABLE_JIT:
-            kinds = tuple(map(_kind, arguments))
-            if kinds not in self._ready:
+            signature = tuple(map(_kind, arguments))
+            if signature not in self._ready:
                 self._announce()
                 with blame_settings():
                     self._compile(tuple(map(numba.typeof, arguments)))
-                self._ready.add(kinds)
+                self._ready.add(signature)
         self.dispatcher(*arguments)
 
     def _announce(self) -> None:
@@ -233,8 +233,8 @@ def _kind(argument: Any) -> Any:
 def _twin(function: Callable[..., None], kind: str, **names: Any) -> Callable[..., None]:
     """Return a copy with another name: Numba's cache can't tell parallel and serial code apart."""
     name = f"{function.__name__}_{kind}"
-    found = {**function.__globals__, **names} if names else function.__globals__
-    twin = types.FunctionType(function.__code__, found, name)
+    names_of_twin = {**function.__globals__, **names} if names else function.__globals__
+    twin = types.FunctionType(function.__code__, names_of_twin, name)
     twin.__qualname__ = f"{function.__qualname__}_{kind}"
     twin.__module__ = function.__module__
     return twin

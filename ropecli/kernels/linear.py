@@ -18,12 +18,12 @@ BLOCK = 512  #: Tokens whose sum of k_n v_n^T is kept.
 def fill_block_sums(k, v, sums):
     """Write the sum of k_n v_n^T over each block."""
     for block in prange(sums.shape[0]):
-        own = sums[block]
-        own[:] = 0.0
+        block_sums = sums[block]
+        block_sums[:] = 0.0
         for n in range(block * BLOCK, min((block + 1) * BLOCK, k.shape[0])):
             for c in range(k.shape[1]):
                 for e in range(v.shape[1]):
-                    own[c, e] += k[n, c] * v[n, e]
+                    block_sums[c, e] += k[n, c] * v[n, e]
 
 
 @parallel

@@ -96,8 +96,8 @@ def table_errors(
             for n in range(count):
                 c[n] = begin_cos * table_cos[i, n] - begin_sin * table_sin[i, n]
                 s[n] = begin_cos * table_sin[i, n] + begin_sin * table_cos[i, n]
-                own = factor * abs(delta[n]) + unit
-                bound[n] = min(own, most + max(abs(c[n]), abs(s[n])))
+                allowed = factor * abs(delta[n]) + unit
+                bound[n] = min(allowed, most + max(abs(c[n]), abs(s[n])))
                 wanted += bound[n] > best[n]
             if wanted == 0:
                 continue

@@ -74,8 +74,8 @@ def _split(position, turn):
     position turns as far as a positive one, the other way.
     """
     distance = abs(position)
-    whole = distance == math.floor(distance)
-    start = math.floor(distance / BLOCK) * BLOCK if whole else distance
+    is_whole = distance == math.floor(distance)
+    start = math.floor(distance / BLOCK) * BLOCK if is_whole else distance
     return start, Index(distance - start), turn if position >= 0.0 else -turn
 
 

@@ -39,8 +39,8 @@ class Architecture:
     @property
     def scaling(self) -> Mapping[str, Any]:
         """The scaling keys of a file that leaves them out, or their objects by layer type."""
-        found: Mapping[str, Any] = self.defaults.get("rope_parameters", _NO_KEYS)
-        return found
+        keys: Mapping[str, Any] = self.defaults.get("rope_parameters", _NO_KEYS)
+        return keys
 
     @property
     def scaling_is_nested(self) -> bool:

@@ -22,8 +22,8 @@ def class_facts(model_type: str | None) -> Mapping[str, Any]:
     start = f"{json.dumps(model_type)}: "
     with FACTS.open(encoding="utf-8") as lines:  # one class a line
         line = next((line for line in lines if line.startswith(start)), None)
-    found: dict[str, Any] = json.loads(line.rstrip(",\n").removeprefix(start)) if line else {}
-    return found
+    facts: dict[str, Any] = json.loads(line.rstrip(",\n").removeprefix(start)) if line else {}
+    return facts
 
 
 def needed_keys(model_type: str | None, rope_type: str | None) -> list[str]:
@@ -50,10 +50,10 @@ def class_reasons(
         config: The keys of its part of the file.
         rope_type: Of a kind of layer.
     """
-    for key, kinds in facts.get("values", {}).items():
-        if key in config and _kind(config[key]) in kinds.split():
+    for key, values in facts.get("values", {}).items():
+        if key in config and _kind(config[key]) in values.split():
             value = "null" if config[key] is None else quote(config[key])
-            yield f"{key} is {value}, and must be {_describe(kinds)}"
+            yield f"{key} is {value}, and must be {_describe(values)}"
     needed = facts.get("types", {}).get(rope_type) if isinstance(rope_type, str) else None
     if needed == "":
         yield f"rope type {rope_type} is not one that its class takes"

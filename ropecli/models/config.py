@@ -26,29 +26,32 @@ from ropecli.rotary.factors import Temperature
 
 def settings_of(described: Description) -> tuple[Settings, ...]:
     """Return the settings of every kind of layer in a config.json."""
-    found: list[Settings] = []
+    every: list[Settings] = []
     for part in described.parts:
-        found += _part_settings(part)
-        check_kind_count(found)
-    if not found:
+        every += _part_settings(part)
+        check_kind_count(every)
+    if not every:
         raise NoRotaryError(f"no rotary position embedding found: {why_not_rotary(described.raw)}")
     if all(part.path for part in described.parts):
         refused = refusal_of_top(described.raw, described.parts[0].path)
-        found = [replace(settings, refused=settings.refused or refused) for settings in found]
-    return tuple(found)
+        every = [replace(settings, refused=settings.refused or refused) for settings in every]
+    return tuple(every)
 
 
 def _part_settings(part: Part) -> list[Settings]:
-    kinds = class_entries(part.keys)
-    check_kind_count(kinds)
-    nested = list(kinds) != ["all"]
-    found = [
+    entries_by_type = class_entries(part.keys)
+    check_kind_count(entries_by_type)
+    nested = list(entries_by_type) != ["all"]
+    every = [
         _settings(layer_override(part.keys, name), name, entry, nested=nested)
-        for name, entry in kinds.items()
+        for name, entry in entries_by_type.items()
     ]
     return [
-        _add_prefix(settings, part.name, alone=len(kinds) == 1)
-        for settings in (*split_by_layer(part.keys, found), *_indexers(part.keys, found))
+        _add_prefix(settings, part.name, alone=len(entries_by_type) == 1)
+        for settings in (
+            *split_by_layer(part.keys, every),
+            *_indexers(part.keys, every),
+        )
     ]
 
 
@@ -104,7 +107,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     elif not keys.architecture.known:
         kind = quote(keys.architecture.model_type)
         assumed.append(f"an architecture like Llama's: model_type {kind} is unknown")
-    found = Settings(
+    settings = Settings(
         name=name,
         rope_type=rope_type,
         geometry=placed,
@@ -123,9 +126,9 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         fails=failure(keys, rope_type),
     )
     if keys.architecture.in_transformers or not asks_for_fope(entry):
-        return found
+        return settings
     missing = f"Transformers has no model_type {quote(keys.architecture.model_type)}"
-    return with_fope(found, f"FoPE, as the keys say: {missing}")
+    return with_fope(settings, f"FoPE, as the keys say: {missing}")
 
 
 def _notes(keys: Keys, placed: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -169,10 +172,10 @@ def _original(
     """
     inner = Keys(entry, keys.architecture).integer(ORIGINAL)
     outer = keys.integer(ORIGINAL)
-    found = inner if nested else outer or inner
-    if found is None and rope_type in BY_ORIGINAL:
+    original = inner if nested else outer or inner
+    if original is None and rope_type in BY_ORIGINAL:
         return context
-    return found
+    return original
 
 
 def _window(keys: Keys, name: str) -> int | None:

@@ -131,11 +131,11 @@ def _match_layers(a: Model, b: Model) -> list[tuple[Layer | None, Layer | None]]
     shared = [part for part in dict.fromkeys(sides[0]) if part in sides[1]]
     if not shared:
         return _match_kinds(a.layers, b.layers)
-    found = []
+    matches = []
     for part in shared:
-        own = [tuple(x for x in m.layers if x.settings.part == part) for m in (a, b)]
-        found += _match_kinds(*own)
-    return found
+        of_part = [tuple(x for x in m.layers if x.settings.part == part) for m in (a, b)]
+        matches += _match_kinds(*of_part)
+    return matches
 
 
 def _match_kinds(

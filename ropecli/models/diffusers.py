@@ -78,9 +78,9 @@ def _axis_sizes(keys: Keys, head_dim: int) -> list[int]:
         if sizes is None and keys.facts.get("null_axes"):
             sizes = usual
     listed = sizes if isinstance(sizes, list) else []
-    whole = all(type(size) is int and size > 0 for size in listed)
-    if not whole or sum(listed) != head_dim or any(size % 2 for size in listed):
-        total = f" = {sum(listed)}" if whole and sizes == listed else ""
+    valid = all(type(size) is int and size > 0 for size in listed)
+    if not valid or sum(listed) != head_dim or any(size % 2 for size in listed):
+        total = f" = {sum(listed)}" if valid and sizes == listed else ""
         raise ArgumentError(
             f"{rule if rule in keys.architecture.defaults else 'the axes'} must be even numbers "
             f"that add up to the head dim {head_dim}, got {quote(sizes)}{total}"

@@ -91,7 +91,7 @@ def _entries_of_listed_bases(given: Mapping[str, Any], keys: Keys) -> dict[str, 
             "a list as rope_theta needs layer_types, a list with as many layers or fewer"
         )
     scaled = keys.facts.get("scaled")
-    found: dict[str, Entry] = {}
+    by_name: dict[str, Entry] = {}
     names = list(map(str, types))
     check_kind_count(set(names))
     for name in dict.fromkeys(names):
@@ -100,23 +100,23 @@ def _entries_of_listed_bases(given: Mapping[str, Any], keys: Keys) -> dict[str, 
         if isinstance(shares, list) and place < len(shares):
             entry["partial_rotary_factor"] = number("partial_rotary_factors", shares[place])
         own = dict(given) if scaled is None or name in scaled else {}
-        found[name] = _complete(own | entry, keys)
-    return found
+        by_name[name] = _complete(own | entry, keys)
+    return by_name
 
 
 def _fill_in(nested: Mapping[str, Entry], usual: Mapping[str, Any], keys: Keys) -> dict[str, Entry]:
     """Add what the code of some architectures adds to nested entries; null is plain RoPE there."""
-    found = dict(nested)
+    filled = dict(nested)
     bases = keys.facts.get("bases")
     if bases is None:
-        return found
+        return filled
     for name, known in usual.items():
-        entry = dict(found.get(name) or {"rope_type": "default"})
+        entry = dict(filled.get(name) or {"rope_type": "default"})
         if entry.get("rope_theta") is None:
-            own = keys.real(bases[name]) if name in bases else None
-            entry["rope_theta"] = known["rope_theta"] if own is None else own
-        found[name] = entry
-    return found
+            base = keys.real(bases[name]) if name in bases else None
+            entry["rope_theta"] = known["rope_theta"] if base is None else base
+        filled[name] = entry
+    return filled
 
 
 def _legacy_entry(name: str, usual: Entry, given: Mapping[str, Any], keys: Keys) -> Entry:
@@ -184,9 +184,11 @@ def layer_override(keys: Keys, kind: str) -> Keys:
     given = keys.config.get("per_layer_config")
     if not isinstance(given, dict):
         return keys
-    own = {int(i): extra for i, extra in given.items() if str(i).isdecimal() and len(str(i)) < 9}
+    by_index = {
+        int(i): extra for i, extra in given.items() if str(i).isdecimal() and len(str(i)) < 9
+    }
     for i, name in enumerate(keys.per_layer("layer_types")):
-        if name == kind and isinstance(extra := own.get(i), dict):
+        if name == kind and isinstance(extra := by_index.get(i), dict):
             if "head_dim" in extra:
                 extra = extra | {"global_head_dim": extra["head_dim"]}
             return Keys(dict(keys.config) | extra, keys.architecture)

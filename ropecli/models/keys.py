@@ -158,26 +158,30 @@ class Keys:
 
     def get(self, name: str) -> Any:
         """Return the value under any of a key's names, or None."""
-        found = self.find(name)
-        return None if found is None else found[1]
+        member = self.find(name)
+        return None if member is None else member[1]
 
     def integer(self, name: str, *, least: int = 1, most: int = 2**53) -> int | None:
         """Return an integer, given as one or as a whole float; None without such a key."""
-        found = self.find(name)
-        if found is None:
+        member = self.find(name)
+        if member is None:
             return None
-        key, value = found
-        whole = int(value) if isinstance(value, float) and value.is_integer() else value
-        if isinstance(whole, bool) or not isinstance(whole, int) or not least <= whole <= most:
+        key, value = member
+        integer = int(value) if isinstance(value, float) and value.is_integer() else value
+        if (
+            isinstance(integer, bool)
+            or not isinstance(integer, int)
+            or not least <= integer <= most
+        ):
             raise ArgumentError(
                 f"{key} must be an integer from {least} to {most}, got {quote(value)}"
             )
-        return whole
+        return integer
 
     def real(self, name: str) -> float | None:
         """Return a number; None without such a key."""
-        found = self.find(name)
-        return None if found is None else number(*found)
+        member = self.find(name)
+        return None if member is None else number(*member)
 
     def per_layer(self, name: str) -> list[Any]:
         """Return a list with an entry for each layer; an empty one without such a key."""
@@ -195,15 +199,15 @@ class Keys:
     def quotient(self, rule: str) -> int:
         """Evaluate a rule such as "hidden_size // num_attention_heads"."""
         names = rule.split(" // ")
-        found = [int(name) if name.isdigit() else self.integer(name) for name in names]
-        missing = [name for name, value in zip(names, found, strict=True) if value is None]
+        terms = [int(name) if name.isdigit() else self.integer(name) for name in names]
+        missing = [name for name, value in zip(names, terms, strict=True) if value is None]
         if missing:
             raise ArgumentError(f"the head dim needs {rule}; missing: {', '.join(missing)}")
-        size = found[0] or 0
-        for divisor in found[1:]:
+        size = terms[0] or 0
+        for divisor in terms[1:]:
             size //= divisor or 1
         if size < 1:
             raise ArgumentError(
-                f"the head dim must be at least 1, got {rule} = {' // '.join(map(str, found))}"
+                f"the head dim must be at least 1, got {rule} = {' // '.join(map(str, terms))}"
             )
         return size

@@ -17,10 +17,13 @@ def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     """Add the indices of layers to settings, and a kind for layers without position."""
     if len(found) != 1 or not found[0].rotates:
         types = keys.per_layer("layer_types")
-        own = [
+        layers_of = [
             tuple(i for i, kind in enumerate(types) if kind == settings.name) for settings in found
         ]
-        return [replace(settings, layers=i or None) for settings, i in zip(found, own, strict=True)]
+        return [
+            replace(settings, layers=i or None)
+            for settings, i in zip(found, layers_of, strict=True)
+        ]
     rotating = found[0]
     scaled = keys.per_layer("rope_scaling_layers")
     if scaled and rotating.rope_type != "default":
@@ -29,7 +32,7 @@ def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     if bases is None or (len(set(bases)) == 1 and all(bases)):
         return [rotating]
     check_kind_count(set(bases))
-    kinds = [
+    by_base = [
         replace(
             rotating,
             name=ROPE if len(set(bases) - {0.0, None}) == 1 else f"{ROPE}-{base:g}",
@@ -42,7 +45,7 @@ def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
     without = tuple(i for i, base in enumerate(bases) if base == 0)
     if without:
         context = rotating.context_length
-        kinds.append(
+        by_base.append(
             Settings(
                 name=NOPE,
                 rope_type=None,
@@ -51,17 +54,17 @@ def split_by_layer(keys: Keys, found: list[Settings]) -> list[Settings]:
                 temperature=_nope_temperature(keys),
             )
         )
-    return kinds
+    return by_base
 
 
 def _split_scaled(keys: Keys, rotating: Settings, scaled: list[Any]) -> list[Settings]:
     """Split layers that rope_scaling is for from those with plain RoPE (Molmo 2)."""
     count = keys.integer("num_hidden_layers", most=MOST_LAYERS) or 0
-    own = tuple(i for i in range(count) if i in scaled)
-    rest = tuple(i for i in range(count) if i not in scaled)
+    inside = tuple(i for i in range(count) if i in scaled)
+    outside = tuple(i for i in range(count) if i not in scaled)
     return [
-        replace(rotating, name="scaled", layers=own),
-        replace(rotating, name="unscaled", rope_type="default", layers=rest),
+        replace(rotating, name="scaled", layers=inside),
+        replace(rotating, name="unscaled", rope_type="default", layers=outside),
     ]
 
 
@@ -100,9 +103,9 @@ def _rotating_layers(keys: Keys) -> list[bool | None] | None:
     if needed is not None and keys.config.get(needed, 0) is None:
         return None
     dense = dense_layers(keys) if keys.facts.get("rope_on_dense") else 0
-    kinds = keys.per_layer("layer_types") or layer_pattern(keys, count)
-    rotates = [kind != rule or i < dense for i, kind in enumerate(kinds)]
-    return [None if k == LINEAR else r for k, r in zip(kinds, rotates, strict=True)] or None
+    types = keys.per_layer("layer_types") or layer_pattern(keys, count)
+    rotates = [kind != rule or i < dense for i, kind in enumerate(types)]
+    return [None if k == LINEAR else r for k, r in zip(types, rotates, strict=True)] or None
 
 
 def layer_pattern(keys: Keys, count: int) -> list[str]:
@@ -128,9 +131,9 @@ def dense_layers(keys: Keys) -> int:
     """Count the first, dense layers, which rotate whatever their kind (Cohere 2 MoE)."""
     if (keys.integer("prefix_dense_sliding_window_pattern") or 1) != 1:
         return 0
-    kinds = keys.per_layer("mlp_layer_types")
-    if kinds:
-        return next((i for i, kind in enumerate(kinds) if kind != "dense"), len(kinds))
+    types = keys.per_layer("mlp_layer_types")
+    if types:
+        return next((i for i, kind in enumerate(types) if kind != "dense"), len(types))
     return keys.integer("first_k_dense_replace", least=0) or 0
 
 

@@ -64,14 +64,14 @@ def describe(source: object) -> Description:
 
 def describe_config(name: str, keys: Mapping[str, Any]) -> Description:
     """Describe the object of a config.json, with nothing computed yet."""
-    own = diffusers.is_diffusers(keys)
-    kind = keys.get(diffusers.CLASS if own else "model_type")
+    of_diffusers = diffusers.is_diffusers(keys)
+    kind = keys.get(diffusers.CLASS if of_diffusers else "model_type")
     return Description(
         source=name,
-        format=diffusers.FORMAT if own else "config.json",
+        format=diffusers.FORMAT if of_diffusers else "config.json",
         model_type=kind if isinstance(kind, str) else None,
         raw=keys,
-        read=diffusers.settings_of if own else config.settings_of,
+        read=diffusers.settings_of if of_diffusers else config.settings_of,
     )
 
 
@@ -131,11 +131,11 @@ def trained_length(layer: Layer, described: Description) -> int | None:
     if layer.original_context_length is not None:
         return layer.original_context_length
     try:
-        own = [
+        same_name = [
             shown_layer
             for shown_layer in compute(described).layers
             if shown_layer.name == layer.name
         ]
     except (ArgumentError, FileError):  # only overrides make it right
-        own = []
-    return (own[0] if own else layer).trained_length
+        same_name = []
+    return (same_name[0] if same_name else layer).trained_length

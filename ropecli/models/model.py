@@ -140,12 +140,12 @@ class Model(Drawable, view="inspect"):
         Raises:
             ArgumentError: None rotates.
         """
-        found: dict[Rotary | None, Layer] = {}
+        by_rope: dict[Rotary | None, Layer] = {}
         for layer in self.rotating_layers():
-            known = found.setdefault(layer.rotary, layer)
+            known = by_rope.setdefault(layer.rotary, layer)
             if (layer.reach or 0) > (known.reach or 0):
-                found[layer.rotary] = layer
-        return list(found.values())
+                by_rope[layer.rotary] = layer
+        return list(by_rope.values())
 
     def rotating_layers(self) -> list[Layer]:
         """Return the layers of the text part that rotate, without indexers.
@@ -167,8 +167,8 @@ class Model(Drawable, view="inspect"):
             ArgumentError: None rotates.
         """
         layers = self.text_layers()
-        whole = [layer for layer in layers if layer.reach == layer.context_length]
-        return whole or layers
+        full = [layer for layer in layers if layer.reach == layer.context_length]
+        return full or layers
 
     def layer(self, name: str | None = None) -> Layer:
         """Return the layer of a name; without one, the only layer that has a rotation.
@@ -200,19 +200,19 @@ class Model(Drawable, view="inspect"):
         Raises:
             ArgumentError: As `layer`, or the layer has no rotation.
         """
-        found = self.layer(name)
-        if found.rotary is None:
+        layer = self.layer(name)
+        if layer.rotary is None:
             raise ArgumentError(f"layer {name} of {self.source} has no rotary position embedding")
-        return found
+        return layer
 
     def _rotating(self) -> list[Layer]:
-        found = [layer for layer in self.rotations if not layer.settings.is_indexer]
-        if not found:
+        layers = [layer for layer in self.rotations if not layer.settings.is_indexer]
+        if not layers:
             instead = f": it has {self.other_encoding}" if self.other_encoding else ""
             raise ArgumentError(
                 f"{self.source} has no layer with a rotary position embedding{instead}"
             )
-        return found
+        return layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,9 +248,9 @@ def heads_of(model: Model, layer: str | None = None) -> Heads:
             "choose one with `layer`",
         )
     head_dim, rotary_dim, rotary_offset, layout = shapes.pop()
-    found = parts(model.raw)
-    named = [part for part in found if part.name and (layer or "").startswith(part.name)]
-    keys = (named or found)[0].keys
+    every = parts(model.raw)
+    named = [part for part in every if part.name and (layer or "").startswith(part.name)]
+    keys = (named or every)[0].keys
     heads = keys.integer("num_attention_heads")
     if heads is None:
         raise FileError(

@@ -42,13 +42,13 @@ class Part:
 
 def parts(config: Mapping[str, Any]) -> list[Part]:
     """Return every part with a rotary embedding, text first."""
-    found = list(_walk(config, _architecture_of_top(config)))
-    if _has_text_below(found):
-        top = found.pop(0)
+    walked = list(_walk(config, _architecture_of_top(config)))
+    if _has_text_below(walked):
+        top = walked.pop(0)
         if top.keys.architecture.known:  # with a rotation of its own, next to its text model's
             name = str(config.get("model_type", "model"))
-            found.append(Part(path="", name=name, keys=top.keys))
-    return sorted(found, key=lambda part: part.name != "")
+            walked.append(Part(path="", name=name, keys=top.keys))
+    return sorted(walked, key=lambda part: part.name != "")
 
 
 def stray_keys(config: Mapping[str, Any]) -> tuple[dict[str, Any], Part] | None:
@@ -56,11 +56,11 @@ def stray_keys(config: Mapping[str, Any]) -> tuple[dict[str, Any], Part] | None:
 
     No code reads them there.
     """
-    found = list(_walk(config, _architecture_of_top(config)))
-    if not _has_text_below(found) or found[0].keys.architecture.known:
+    walked = list(_walk(config, _architecture_of_top(config)))
+    if not _has_text_below(walked) or walked[0].keys.architecture.known:
         return None
     given = {key: config[key] for key in ROTARY_KEYS if config.get(key) is not None}
-    return given, next(part for part in found[1:] if part.name == "")
+    return given, next(part for part in walked[1:] if part.name == "")
 
 
 def _has_text_below(found: list[Part]) -> bool:
@@ -70,17 +70,17 @@ def _has_text_below(found: list[Part]) -> bool:
 
 def _architecture_of_top(config: Mapping[str, Any]) -> Architecture:
     """Return the file's architecture; the text model's where old files have its keys there."""
-    own = architecture(config.get("model_type"), config)
-    text = table()["parts"].get(own.model_type, {}).get("text_config")
-    flat = not own.known and text is not None and not any(key in config for key in TEXT)
-    return architecture(text) if flat else own
+    declared = architecture(config.get("model_type"), config)
+    text = table()["parts"].get(declared.model_type, {}).get("text_config")
+    flat = not declared.known and text is not None and not any(key in config for key in TEXT)
+    return architecture(text) if flat else declared
 
 
 def _architecture_of_child(config: Mapping[str, Any], key: str, parent: object) -> Architecture:
     """Return the architecture of a part, by its place where its model_type does not give it."""
-    own = architecture(config.get("model_type"), config)
+    declared = architecture(config.get("model_type"), config)
     placed = table()["parts"].get(parent, {}).get(key) if isinstance(parent, str) else None
-    return own if placed is None or own.known else architecture(placed)
+    return declared if placed is None or declared.known else architecture(placed)
 
 
 def _walk(
@@ -97,12 +97,12 @@ def _walk(
     if depth == DEEPEST:
         return
     for key, child in children:
-        own = "" if key in TEXT else key.removesuffix("_config")
+        prefix = "" if key in TEXT else key.removesuffix("_config")
         yield from _walk(
             child,
             _architecture_of_child(child, key, config.get("model_type")),
             path=f"{path}.{key}".lstrip("."),
-            name=".".join(filter(None, (name, own))),
+            name=".".join(filter(None, (name, prefix))),
             depth=depth + 1,
         )
 

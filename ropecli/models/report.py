@@ -120,26 +120,26 @@ def gather(
     rotations: list[tuple[str, Layer, int | None]] = []
     for description, name in zip(described, _names(described), strict=True):
         overridden = override(description, overrides or Overrides(), layer=layer)
-        own = _model(overridden, name, sequence_length)
-        models.append(own)
-        several = own.model is not None and len(own.model.rotations) > 1
-        for found in _layers(own.model, layer):
-            full = f"{name} {found.name}" if several else name
-            rotations.append((full, found, trained_length(found, description)))
+        model = _model(overridden, name, sequence_length)
+        models.append(model)
+        several = model.model is not None and len(model.model.rotations) > 1
+        for its_layer in _layers(model.model, layer):
+            full = f"{name} {its_layer.name}" if several else name
+            rotations.append((full, its_layer, trained_length(its_layer, description)))
     if len(rotations) > MOST_ENCODINGS:
         raise ArgumentError(
             f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}",
             "choose one of each model with `layer`, or name fewer models",
         )
     stretchable = [
-        found
+        its_layer
         for model in models
         if model.model is not None and _layers(model.model, None)
-        for found in model.model.stretchable_layers()
+        for its_layer in model.model.stretchable_layers()
     ]
     encodings = tuple(
-        _encoding(name, found, trained, stretches=layer is not None or found in stretchable)
-        for name, found, trained in rotations
+        _encoding(name, its_layer, trained, stretches=layer is not None or its_layer in stretchable)
+        for name, its_layer, trained in rotations
     )
     return Report(models=tuple(models), encodings=encodings)
 

@@ -47,8 +47,8 @@ def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
 
 def _known(name: str, keys: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the name and the keys of a config.json, and refuse other formats by name."""
-    for own, what in FOREIGN:
-        if not {"model_type", "_class_name"} & keys.keys() and keys.keys() >= own:
+    for foreign, what in FOREIGN:
+        if not {"model_type", "_class_name"} & keys.keys() and keys.keys() >= foreign:
             raise FileError(f"{name} is {what}, not a config.json", INSTEAD)
     return name, keys
 
@@ -64,7 +64,9 @@ def expand(sources: Iterable[str]) -> list[str]:
 
     A folder that is not a model's stands for the models in it and in its folders.
     """
-    return [found for name in sources for path in expand_pattern(name) for found in models_in(path)]
+    return [
+        member for name in sources for path in expand_pattern(name) for member in models_in(path)
+    ]
 
 
 def models_in(source: str) -> list[str]:
@@ -72,12 +74,12 @@ def models_in(source: str) -> list[str]:
     folder = Path(source)
     if not folder.is_dir() or (folder / "config.json").is_file():
         return [source]
-    found: list[str] = []
+    paths: list[str] = []
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         names = (file for file in files if file == "config.json" or file.endswith(".gguf"))
-        found += [str(Path(path, name)) for name in sorted(names)]
-    return found or [source]
+        paths += [str(Path(path, name)) for name in sorted(names)]
+    return paths or [source]
 
 
 def locate(source: str | os.PathLike[str]) -> Path:
@@ -98,11 +100,11 @@ def locate(source: str | os.PathLike[str]) -> Path:
     config = path / "config.json"
     if config.is_file():
         return config
-    found = sorted(path.glob("*.gguf"))
-    if len(found) == 1:
-        return found[0]
+    files = sorted(path.glob("*.gguf"))
+    if len(files) == 1:
+        return files[0]
     msg = f"{path} holds no config.json"
-    msg += f", and {len(found)} .gguf files: name one" if found else ", and no .gguf file"
+    msg += f", and {len(files)} .gguf files: name one" if files else ", and no .gguf file"
     raise FileError(msg)
 
 

@@ -83,11 +83,11 @@ def columns(pairs: NDArray[np.int64]) -> list[NDArray[np.int64] | slice]:
 
 @functools.lru_cache(maxsize=64)
 def _columns(pairs: bytes, count: int) -> list[NDArray[np.int64] | slice]:
-    found: list[NDArray[np.int64] | slice] = []
+    indices: list[NDArray[np.int64] | slice] = []
     for members in np.frombuffer(pairs, dtype=np.int64).reshape(count, 2).T:
         steps = np.diff(members)
         regular = len(steps) > 0 and steps[0] > 0 and bool((steps == steps[0]).all())
-        found.append(
+        indices.append(
             slice(int(members[0]), int(members[-1]) + 1, int(steps[0])) if regular else members
         )
-    return found
+    return indices

@@ -61,13 +61,13 @@ def rope(
     root = _root(weights) / softmax_factor
 
     def entry(_h: int, a: int, b: int, q: Array, k: Array) -> float:
-        rest = set(range(len(q)))
+        others = set(range(len(q)))
         total = 0.0
         for i, j, theta, factor in turns:
             turn = factor**2 * cmath.exp(1j * (m[a] - n[b]) * theta)
             total += (complex(q[i], q[j]) * complex(k[i], -k[j]) * turn).real
-            rest -= {i, j}
-        return (total + sum(float(q[c] * k[c]) for c in rest)) / root
+            others -= {i, j}
+        return (total + sum(float(q[c] * k[c]) for c in others)) / root
 
     return _every(x_query, x_key, weights, entry)
 

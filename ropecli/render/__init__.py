@@ -106,9 +106,9 @@ def draw(result: Result, ax: Axes | None = None, **options: Any) -> Figure:
 
     make = view_of(result).figure
     assert make is not None
-    with in_place_of(ax) as whole:
+    with in_place_of(ax) as figure:
         picture: Figure = with_style(make)(result, **options)
-    return whole or picture
+    return figure or picture
 
 
 def picture_html(picture: Figure) -> str:

@@ -85,13 +85,13 @@ def _reordered(result: Verdict) -> str:
 
 def _found(result: Verdict) -> str:
     """Return which RoPE it is; nothing where that is not known."""
-    found = result.identified
-    if found is None or found.rotary is None:
+    identified = result.identified
+    if identified is None or identified.rotary is None:
         return ""
-    more = "" if found.direction == "forward" else f", {found.direction}"
-    if found.attention_factor is not None and found.attention_factor != 1:
-        more += f", attention factor {found.attention_factor:.6g}"
-    return f"{label(found.rotary)}, {found.layout}{more}"
+    more = "" if identified.direction == "forward" else f", {identified.direction}"
+    if identified.attention_factor is not None and identified.attention_factor != 1:
+        more += f", attention factor {identified.attention_factor:.6g}"
+    return f"{label(identified.rotary)}, {identified.layout}{more}"
 
 
 def _of_convention(result: Verdict) -> bool:
@@ -205,10 +205,15 @@ def _notes(checks: Sequence[Check]) -> list[str]:
 def _list_names(names: list[str]) -> str:
     """Return names in a list, those that end or begin alike together."""
     listed = [f"'{name}'" if "," in name else name for name in names]
-    kinds = [name for name in names if re.fullmatch(r"\w+ positions", name)]
+    positions_names = [name for name in names if re.fullmatch(r"\w+ positions", name)]
     every = [name for name in names if name.startswith("every ")]
     for alike, text in (
-        (kinds, ", ".join(kinds[:-1]).replace(" positions", "") + " and " + "".join(kinds[-1:])),
+        (
+            positions_names,
+            ", ".join(positions_names[:-1]).replace(" positions", "")
+            + " and "
+            + "".join(positions_names[-1:]),
+        ),
         (every, " and ".join(every).replace("and every", "and")),
     ):
         if len(alike) > 1:
@@ -220,14 +225,14 @@ def _list_names(names: list[str]) -> str:
 
 def _what_follows(result: Verdict) -> str:
     """Return what right rows in all calls imply, which the paper states of them."""
-    found = (result.identified and result.identified.rotary) or result.expected.rope
-    if not result.passed or found is None or _checks_left_out(result):
+    rope = (result.identified and result.identified.rotary) or result.expected.rope
+    if not result.passed or rope is None or _checks_left_out(result):
         return ""
     moved = result.identified and result.identified.position_offset
     if moved:
         return "scores depend on the distance only"
-    if found.attention_factor != 1:
-        factor = f"{found.attention_factor:.6g}"
+    if rope.attention_factor != 1:
+        factor = f"{rope.attention_factor:.6g}"
         return f"scores depend on the distance only, norms are multiplied by {factor}"
     return "scores depend on the distance only, norms are kept, R_m R_n = R_(m+n)"
 

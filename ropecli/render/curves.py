@@ -80,8 +80,8 @@ def draw(
         for row, text in enumerate(canvas.plot().splitlines())
     ]
     lines.append(f"  {'':>{margin}} +{'-' * width}")
-    whole = all(not np.remainder(curve.x, 1).any() for curve in curves)
-    lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log, whole=whole)}")
+    integral = all(not np.remainder(curve.x, 1).any() for curve in curves)
+    lines.append(f"  {'':>{margin}}  {_scale(left, right, width, log='x' in log, whole=integral)}")
     names = [f"{x_label} (log)" if "x" in log else x_label, *["vertical axis (log)"] * ("y" in log)]
     lines += [f"  {'':>{margin}}  {name:>{width}}" for name in names]
     if len(curves) > 1:

@@ -286,10 +286,10 @@ def _summary(curve: Decay, *, named: bool) -> list[str]:
             ("on average", f"{early:.4g} in the first quarter, {late:.4g} in the last"),
         ]
     if curve.score is not None:
-        own = curve.summarised
-        score = columns_of(own)["score"]
+        summary = curve.summarised
+        score = columns_of(summary)["score"]
         for name, index in (("highest", score.argmax()), ("lowest", score.argmin())):
-            at = own.relative_distance[index]
+            at = summary.relative_distance[index]
             facts.append((f"{name} score", f"{score[index]:<8.4g} at {at:.10g}"))
         if curve.bound is not None:
             facts.append(("root mean square", f"{curve.bound.rms:<8.4g} over all phases"))

@@ -134,12 +134,12 @@ def _phases(layer: LayerDifference) -> list[str]:
 
 def table(result: Difference) -> Table:
     """Return a row for each pair of each kind of layer that rotates in both models."""
-    found = [(layer, pair) for layer in result.layers for pair in range(len(layer.per_pair))]
+    pairs = [(layer, pair) for layer in result.layers for pair in range(len(layer.per_pair))]
     return {
-        "a": [difference.a for difference, _ in found],
-        "b": [difference.b for difference, _ in found],
-        "pair": [pair for _, pair in found],
-        "radians_per_position": [difference.per_pair[pair] for difference, pair in found],
+        "a": [difference.a for difference, _ in pairs],
+        "b": [difference.b for difference, _ in pairs],
+        "pair": [pair for _, pair in pairs],
+        "radians_per_position": [difference.per_pair[pair] for difference, pair in pairs],
     }
 
 

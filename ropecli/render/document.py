@@ -25,13 +25,13 @@ def show(command: str, parameters: dict[str, Any], result: Any) -> None:
 
 def text(command: str, parameters: dict[str, Any], result: Any) -> str:
     """Return the document in ASCII; floats at full precision, NaN and infinities as null."""
-    whole = {
+    head = {
         "schema": f"ropecli.{command}/1",
         "version": __version__,
         "parameters": _plain(parameters),
         "result": _plain(result),
     }
-    return json.dumps(whole, allow_nan=False)
+    return json.dumps(head, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

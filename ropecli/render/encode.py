@@ -194,16 +194,16 @@ def float32_notes(error: float | None) -> list[str]:
 
 def later_notes(results: Iterable[Encoded], said: tuple[str, ...]) -> tuple[str, ...]:
     """Return notes on files and tensors beyond the first, once each with the name of its first."""
-    found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for result in results:
         for array in result.arrays:
             label = f"{result.input}: {array.name}" if array.name else str(result.input)
             for note in array.notes:
                 if note not in said:
-                    found.setdefault(note, f"{label}: {note}")
+                    notes.setdefault(note, f"{label}: {note}")
         of_arrays = {note for array in result.arrays for note in array.notes}
-        found |= {note: note for note in result.notes if note not in of_arrays.union(said)}
-    return tuple(found.values())
+        notes |= {note: note for note in result.notes if note not in of_arrays.union(said)}
+    return tuple(notes.values())
 
 
 def shorten(notes: tuple[str, ...]) -> list[str]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def _document(result: Compared, *, axes: Axes, rope: Rotary, **_others: object) -> dict[str, Any]:
     """Return the fields of a result, with those that `encode` has besides."""
-    own = {"layout": rope.layout, "sequence_axis": axes.sequence_axis}
-    return vars(result) | own | fields(axes, "heads", "head_dim")
+    arguments = {"layout": rope.layout, "sequence_axis": axes.sequence_axis}
+    return vars(result) | arguments | fields(axes, "heads", "head_dim")
 
 
 def page(

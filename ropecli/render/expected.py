@@ -42,8 +42,8 @@ def as_json(result: ExpectedCurves) -> dict[str, Any]:
         for curve in result.curves
     ]
     codes = result.similarity
-    own = {} if codes is None else {"similarity": similarity.VIEW.as_json(codes)}
-    return {"curves": [first, *others], **own}
+    terms = {} if codes is None else {"similarity": similarity.VIEW.as_json(codes)}
+    return {"curves": [first, *others], **terms}
 
 
 def table(result: ExpectedCurves) -> Table:

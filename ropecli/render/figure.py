@@ -243,15 +243,15 @@ def in_place_of(ax: Axes | None) -> Iterator[Figure | None]:
     if ax is None:
         yield None
         return
-    cell, part, whole = ax.get_subplotspec(), ax.get_figure(), ax.get_figure(root=True)
-    if cell is None or part is None or whole is None:
+    cell, part, figure = ax.get_subplotspec(), ax.get_figure(), ax.get_figure(root=True)
+    if cell is None or part is None or figure is None:
         raise ArgumentError("ax must be axes of a grid, such as plt.subplots makes")
-    if whole.get_layout_engine() is None:
-        whole.set_layout_engine("constrained")  # else labels of neighbours overlap
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")  # else labels of neighbours overlap
     ax.remove()
     token = _PLACE.set(part.add_subfigure(cell))
     try:
-        yield whole
+        yield figure
     finally:
         _PLACE.reset(token)
 
@@ -328,8 +328,8 @@ def columns_of_panels(
     """
     count, rows, across = len(labels), len(heights), count_across(len(labels), width)
     blocks = -(-count // across)
-    own = width * across if across > 1 else alone
-    picture = blank_figure(own, blocks * sum(heights), rows=blocks * rows)
+    panel_width = width * across if across > 1 else alone
+    picture = blank_figure(panel_width, blocks * sum(heights), rows=blocks * rows)
     grid = picture.add_gridspec(blocks * rows, across, height_ratios=[*heights] * blocks)
     panels = np.empty((rows, count), object)
     for column, row in np.ndindex(count, rows):
@@ -395,15 +395,15 @@ def _panels(picture: Figure) -> list[Axes]:
 
 def _fit(picture: Figure) -> None:
     """Break titles and labels that are longer than their panels, and add height for their lines."""
-    whole, outside = picture.get_figure(root=True), 0.0
+    figure, outside = picture.get_figure(root=True), 0.0
     for text in picture.texts:
         _wrap(text, 0.95 * picture.bbox.width)
         outside += text.get_window_extent().height
     outside += sum(legend.get_window_extent().height for legend in picture.legends)
     _grow(picture, outside)
-    engine = whole.get_layout_engine()
+    engine = figure.get_layout_engine()
     assert engine is not None
-    engine.execute(whole)
+    engine.execute(figure)
     lines: dict[float, float] = {}  # by the place of a row
     for axes in _panels(picture):
         across, up = axes.bbox.size
@@ -587,8 +587,8 @@ def figure_bytes(figure: Figure, *, suffix: str, command: str, dpi: float | None
         figure.savefig(buffer, format=form, metadata=metadata, dpi=dpi or "figure")
     content = buffer.getvalue()
     if suffix == ".svg":  # read aloud by screen readers, as Matplotlib's own metadata is not
-        begin, end, rest = content.partition(b"</title>")
-        content = begin + end + f"\n <desc>{escape(text, quote=False)}</desc>".encode() + rest
+        begin, end, tail = content.partition(b"</title>")
+        content = begin + end + f"\n <desc>{escape(text, quote=False)}</desc>".encode() + tail
         content = content.replace(b"<svg ", b'<svg role="img" ', 1)
     return content
 

@@ -303,7 +303,7 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
     width = max(3.0 - 0.9 * index, 1.2)  # the first one shows under lines that coincide with it
     axis = np.array(rope.axis or (0,) * len(pair))
     for number in range(axis.max() + 1):
-        own = axis == number
+        on_axis = axis == number
         look: dict[str, Any] = {
             **style.curve_style(index),
             "marker": MARKERS[number],
@@ -311,8 +311,8 @@ def _lines(axes: Axes, name: str, rope: Rotary, index: int, *, never: float) -> 
             "linewidth": width,
         }
         label = f"{name}, axis {number}" if axis.any() else name
-        axes.plot(pair, np.where(own & turns, wavelength, np.nan), label=label, **look)
-        still = pair[own & ~turns]
+        axes.plot(pair, np.where(on_axis & turns, wavelength, np.nan), label=label, **look)
+        still = pair[on_axis & ~turns]
         if len(still):
             axes.plot(still, np.full(len(still), never), **look | {"linestyle": "none"})
 

@@ -198,12 +198,12 @@ def _scaling(rope: Rotary) -> str:
         return f"of no known type: {listed}, ... radians per position"
     if formula.is_plain:
         return "none"
-    own = [
+    scalings = [
         f"{SHORT.get(name, name.replace('_', ' '))} {_value(given)}"
         for name, given in formula.own.items()
         if name != "attention_factor" and given is not None and given != formula.defaults.get(name)
     ]
-    return ": ".join([rope.rope_type, *([", ".join(own)] if own else [])])
+    return ": ".join([rope.rope_type, *([", ".join(scalings)] if scalings else [])])
 
 
 def _value(given: Any) -> str:

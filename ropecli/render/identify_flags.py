@@ -54,14 +54,14 @@ def _attempts(rope: Rotary) -> list[dict[str, Any]]:
     where = _where(rope, formula["dim"])
     where["rope_theta"] = formula["base"]
     where["rope_type"] = formula.rope_type
-    own = {
+    parameters = {
         name: value
         for name, value in formula.own.items()
         if name not in formula.defaults or (value is not None and value != formula.defaults[name])
     }
     attempts = [
-        where | {name: own[name] for name in own if name not in FOLLOWING},
-        where | own,
+        where | {name: parameters[name] for name in parameters if name not in FOLLOWING},
+        where | parameters,
     ]
     if formula.is_plain:
         # YaRN that stretches nothing is the plain table with a factor of its own.
@@ -73,23 +73,23 @@ def _attempts(rope: Rotary) -> list[dict[str, Any]]:
 
 def _where(rope: Rotary, dim: int) -> dict[str, Any]:
     """Return the keywords for coordinates, direction and axes."""
-    found: dict[str, Any] = {"head_dim": rope.head_dim}
+    options: dict[str, Any] = {"head_dim": rope.head_dim}
     if rope.layout == "custom":
-        found["pairs_in"] = rope.pairs_in.tolist()
+        options["pairs_in"] = rope.pairs_in.tolist()
     else:
-        found["layout"] = rope.layout
+        options["layout"] = rope.layout
         if rope.rotary_offset:
-            found["rotary_offset"] = rope.rotary_offset
+            options["rotary_offset"] = rope.rotary_offset
     if rope.reorders:
-        found["pairs_out"] = rope.pairs_out.tolist()
+        options["pairs_out"] = rope.pairs_out.tolist()
     if dim != rope.head_dim:
-        found["rotary_dim"] = dim
+        options["rotary_dim"] = dim
     if rope.direction != "forward":
-        found["direction"] = rope.direction
+        options["direction"] = rope.direction
     by_formula = rope.formula is not None and rope.formula.sets_axes
     if rope.axes > 1 and rope.axis is not None and not by_formula:
-        found |= _axes(rope.axis, rope.axes)
-    return found
+        options |= _axes(rope.axis, rope.axes)
+    return options
 
 
 def _axes(axis: tuple[int, ...], axes: int) -> dict[str, Any]:

@@ -86,16 +86,16 @@ def page(result: Model | Inspection, screen: Screen) -> list[str]:
 
 def _answer(model: Model) -> str:
     """Return the encoding of each layer type, and who reads it so."""
-    found = []
+    answers = []
     for layer in model.layers:
         named = f"{visible(layer.name)}: " if len(model.layers) > 1 else ""
         rope = label(layer.rotary) if layer.rotary is not None else "no positions"
         rope = layer.settings.encoding or rope
         if layer.rotary is None and layer.settings.layers:
             rope += f" in layers {_list_layers(layer.settings.layers)}"
-        found.append(f"{named}{rope}")
+        answers.append(f"{named}{rope}")
     kind = "" if model.model_type is None else f"{visible(model.model_type)}, "
-    return f"{visible(model.source)}: {'; '.join(found)}; {kind}{model.read_by}"
+    return f"{visible(model.source)}: {'; '.join(answers)}; {kind}{model.read_by}"
 
 
 def _model(result: Model | Inspection) -> Model:
@@ -108,12 +108,12 @@ def _rotating(model: Model) -> list[tuple[str, Rotary]]:
 
 def table(result: Model | Inspection) -> Table:
     """Return a row for each pair of each kind of layer that rotates."""
-    found = _rotating(_model(result))
+    rotating = _rotating(_model(result))
     return {
-        "layer": [name for name, rope in found for _ in rope.diagonal_inv_freq],
-        "pair": [pair for _, rope in found for pair in range(len(rope.diagonal_inv_freq))],
-        "inv_freq": [value for _, rope in found for value in rope.diagonal_inv_freq.tolist()],
-        "wavelength": [value for _, rope in found for value in rope.wavelength.tolist()],
+        "layer": [name for name, rope in rotating for _ in rope.diagonal_inv_freq],
+        "pair": [pair for _, rope in rotating for pair in range(len(rope.diagonal_inv_freq))],
+        "inv_freq": [value for _, rope in rotating for value in rope.diagonal_inv_freq.tolist()],
+        "wavelength": [value for _, rope in rotating for value in rope.wavelength.tolist()],
     }
 
 

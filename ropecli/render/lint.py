@@ -36,10 +36,10 @@ def page(result: LintReport, screen: Screen) -> list[str]:
     """Return the findings of each file, errors first."""
     lines: list[str] = []
     if len(result.files) > 1 and not screen.brief:
-        found = [finding for file in result.files for finding in file.findings]
+        findings = [finding for file in result.files for finding in file.findings]
         having = [_name(file) for file in result.files if file.findings]
         where = f" in {having[0]}" if len(having) == 1 else f" in {len(having)} of them"
-        lines = [f"{len(result.files)} files: {count(found)}{where if having else ''}"]
+        lines = [f"{len(result.files)} files: {count(findings)}{where if having else ''}"]
     for file in result.files:
         name = _name(file)
         if screen.brief:

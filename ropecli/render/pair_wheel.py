@@ -44,7 +44,7 @@ def _ring(pair: int, theta: float, radius: float, position: int, distance: int) 
     query = _point(position * theta, radius)
     key = _point((position - distance) * theta, radius)
     # The second flag of an arc is which way round: on a screen, y points down.
-    way = f"{int(distance * abs(theta) % TURN > math.pi)} {int(theta < 0)}"
+    phase = f"{int(distance * abs(theta) % TURN > math.pi)} {int(theta < 0)}"
     arc = "M {:.2f} {:.2f} A {r:.2f} {r:.2f} 0 {way} {:.2f} {:.2f}"
     return Ring(
         pair=pair,
@@ -52,7 +52,7 @@ def _ring(pair: int, theta: float, radius: float, position: int, distance: int) 
         radius=round(radius, 2),
         query=query,
         key=key,
-        arc=arc.format(*key, *query, r=radius, way=way),
+        arc=arc.format(*key, *query, r=radius, way=phase),
     )
 
 

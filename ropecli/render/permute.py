@@ -38,8 +38,8 @@ def page(result: Permuted, screen: Screen) -> list[str]:
         equal = "the scores are equal" if proof.holds else "the scores differ"
         old = visible(str(result.input))
         lines = [f"{verdict}  {name} against {old} in layout {result.to}: {equal}"]
-        for found, sentence in _FOUND.items():
-            wrong = [tensor.name for tensor in moved if tensor.found == found]
+        for outcome, sentence in _FOUND.items():
+            wrong = [tensor.name for tensor in moved if tensor.found == outcome]
             if wrong and not proof.holds:
                 more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
                 lines += [*gap, f"  {sentence}: {visible(wrong[0])}{more}"]

@@ -82,17 +82,17 @@ def _errors(result: Precision, screen: Screen) -> list[list[str]]:
 
 def verdict(result: Precision) -> str:
     """Return which policies keep the angles of an encoding, and the one that is worst."""
-    tolerance, whole = min(result.tolerances), result.context_length
+    tolerance, threshold = min(result.tolerances), result.context_length
     safe = {policy.policy.name: policy.safe_context[tolerance] for policy in result.policies}
-    kept = [name for name, length in safe.items() if length == whole]
+    kept = [name for name, length in safe.items() if length == threshold]
     if len(safe) == 1:
         (name,) = safe
-        within = f"the first {safe[name]:,} of" if safe[name] < whole else "all"
+        within = f"the first {safe[name]:,} of" if safe[name] < threshold else "all"
         error = result.policies[0].score_error
         off = f"off by up to {100 * error:.2g} %" if np.isfinite(error) else "infinite or NaN"
-        said = f"angles of {name} are within {tolerance:g} rad for {within} {whole:,} positions"
+        said = f"angles of {name} are within {tolerance:g} rad for {within} {threshold:,} positions"
         return f"{said}; scores are {off}"
-    within = f"within {tolerance:g} rad over all {whole:,} positions"
+    within = f"within {tolerance:g} rad over all {threshold:,} positions"
     said = f"{within}: {', '.join(kept)}" if kept else f"no scheme stays {within}"
     if len(kept) == len(safe):
         return said

@@ -199,8 +199,8 @@ def _picture(figure: Figure, name: str) -> str:
 
 def _thin(positions: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return the places of the first positions, and of some of the others."""
-    whole = int(np.count_nonzero(positions < WHOLE))
-    return np.append(np.arange(whole), np.arange(whole, len(positions), THIN))
+    dense = int(np.count_nonzero(positions < WHOLE))
+    return np.append(np.arange(dense), np.arange(dense, len(positions), THIN))
 
 
 def _thin_sums(bound: BaseBound) -> BaseBound:

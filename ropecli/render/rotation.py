@@ -62,9 +62,9 @@ def _elements(result: Rotation, screen: Screen) -> list[str]:
     columns = table(result)
     rows = [["coordinate", "pair", "x", "cos", "swap(x)", "sin", "sum"]]
     for row in _coordinates(result):
-        own, pair, *numbers = (column[row] for column in columns.values())
+        cells, pair, *numbers = (column[row] for column in columns.values())
         rows.append(
-            [str(own), "-" if pair < 0 else str(pair), *(f"{x + 0.0:.4g}" for x in numbers)]
+            [str(cells), "-" if pair < 0 else str(pair), *(f"{x + 0.0:.4g}" for x in numbers)]
         )
     return ["Eq. 34: x * cos(m theta) + swap(x) * sin(m theta) = sum", *screen.align(rows)]
 

@@ -133,9 +133,9 @@ def _attention(result: Scores, screen: Screen) -> list[str]:
     rows = [["", "lowest", "highest", "entropy", "own position", "|output|"]]
     for scores in result.maps:
         seen = scores.scores[np.isfinite(scores.scores)]
-        own = float(np.diagonal(scores.attention).mean())
+        diagonal = float(np.diagonal(scores.attention).mean())
         length = float(np.linalg.norm(scores.output, axis=1).mean())
-        numbers = (seen.min(), seen.max(), scores.entropy, own, length)
+        numbers = (seen.min(), seen.max(), scores.entropy, diagonal, length)
         rows.append([scores.name, *(f"{number:.4g}" for number in numbers)])
     tokens = "one token at" if result.same_token else "tokens at"
     queries, keys = result.maps[0].scores.shape
@@ -226,11 +226,11 @@ def _measured_cell(found: Property) -> str:
 
 def _disagreements(encoding: Invariance) -> list[str]:
     return [
-        f"  {encoding.name}: {HEADINGS[name]} was measured {WORDS[found.holds]} "
-        f"(error {found.max_error:.3g}, tolerance {found.tolerance:.3g}), "
-        f"theory says {WORDS[found.theory]}"
-        for name, found in encoding.properties.items()
-        if not found.agrees
+        f"  {encoding.name}: {HEADINGS[name]} was measured {WORDS[invariance.holds]} "
+        f"(error {invariance.max_error:.3g}, tolerance {invariance.tolerance:.3g}), "
+        f"theory says {WORDS[invariance.theory]}"
+        for name, invariance in encoding.properties.items()
+        if not invariance.agrees
     ]
 
 

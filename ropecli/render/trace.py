@@ -55,12 +55,12 @@ def _headline(result: Trace) -> str:
     )
     if wrong:
         return f"FAIL  not the RoPE {what} in {wrong} of {total} layers"
-    rest = f"; {unseen} could not be seen" if unseen else ""
+    unseen_words = f"; {unseen} could not be seen" if unseen else ""
     if result.skipped:
-        rest += f"; not looked at: {' and '.join(result.skipped)}"
+        unseen_words += f"; not looked at: {' and '.join(result.skipped)}"
     if result.faults:
         return f"FAIL  {result.faults[0]}"
-    return f"PASS  the RoPE {what} in {right} of {total} layers{rest}"
+    return f"PASS  the RoPE {what} in {right} of {total} layers{unseen_words}"
 
 
 def _which(layers: list[TracedLayer]) -> str:

@@ -28,8 +28,8 @@ def page(
     """Return a row for each law, what failed, and the count."""
     heading = _heading(result, ropes, name, screen.width) if ropes else None
     tables = _errors(result) if errors else [_ratios(result)]
-    rest = parts(result, screen, heading, tables, errors=errors, explain=explain)
-    return paragraphs([_count(result)], *rest)
+    lines = parts(result, screen, heading, tables, errors=errors, explain=explain)
+    return paragraphs([_count(result)], *lines)
 
 
 def parts(

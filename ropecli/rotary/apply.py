@@ -119,8 +119,11 @@ def rotate_into(
     source = x.copy() if rope.reorders and _same_memory(x, out) else x
     of_pair, inv_freq = np.array(axis), rope.diagonal_inv_freq
     for number in sorted(set(axis)):
-        along, own = np.ascontiguousarray(positions[..., number]), np.flatnonzero(of_pair == number)
-        _rotate_pairs(source, out, rope, along, inv_freq[own], inverse=inverse, which=own)
+        along, members = (
+            np.ascontiguousarray(positions[..., number]),
+            np.flatnonzero(of_pair == number),
+        )
+        _rotate_pairs(source, out, rope, along, inv_freq[members], inverse=inverse, which=members)
 
 
 def _rotate_pairs(
@@ -193,10 +196,10 @@ def _summed_angle(
     high, low = np.zeros(shape), np.zeros(shape)
     for axis, frequencies in enumerate(inv_freq):
         place = positions[..., axis, None]
-        product, rest = place * frequencies, _rest_of_product(place, frequencies)
+        product, error = place * frequencies, _rest_of_product(place, frequencies)
         total = high + product
         part = total - high
-        low += (high - (total - part)) + (product - part) + rest
+        low += (high - (total - part)) + (product - part) + error
         high = total
     return high + low
 
@@ -204,8 +207,8 @@ def _summed_angle(
 def _rest_of_product(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a * b less the rounded product, by halves of 26 bits, whose products are exact."""
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
-    rest = a_high * b_high - a * b
-    return ((rest + a_high * b_low) + a_low * b_high) + a_low * b_low
+    error = a_high * b_high - a * b
+    return ((error + a_high * b_low) + a_low * b_high) + a_low * b_low
 
 
 def _halves(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -65,10 +65,10 @@ def named_pairs(layout: str, *, rotary_dim: int, rotary_offset: int) -> Pairs:
 
 def as_complex(vectors: NDArray[Any], pairs: NDArray[np.int64]) -> NDArray[np.complex128]:
     """Return the two coordinates of each pair as one complex number, (..., pairs)."""
-    found = np.empty((*vectors.shape[:-1], len(pairs)), np.complex128)
-    found.real = vectors[..., pairs[:, 0]]
-    found.imag = vectors[..., pairs[:, 1]]
-    return found
+    complex_vectors = np.empty((*vectors.shape[:-1], len(pairs)), np.complex128)
+    complex_vectors.real = vectors[..., pairs[:, 0]]
+    complex_vectors.imag = vectors[..., pairs[:, 1]]
+    return complex_vectors
 
 
 def listed_pairs(name: str, pairs: ArrayLike, *, count: int, head_dim: int) -> Pairs:

@@ -30,16 +30,16 @@ def riflex(rope: Rotary, *, pair: int, sequence_length: int, axis: int = 0) -> R
     """
     check_rope(rope)
     frames, number = length("sequence_length", sequence_length), integer("pair", pair)
-    own = [i for i, index in enumerate(rope.axis or ()) if index == integer("axis", axis)]
-    if not 1 <= number <= len(own):
+    members = [i for i, index in enumerate(rope.axis or ()) if index == integer("axis", axis)]
+    if not 1 <= number <= len(members):
         raise ArgumentError(
-            f"pair must be one of the {len(own)} of axis {axis}, from 1, got {number}"
+            f"pair must be one of the {len(members)} of axis {axis}, from 1, got {number}"
         )
     table, slowed = rope.diagonal_inv_freq, TURN * 2 * math.pi / frames
-    if slowed >= abs(table[own[number - 1]]):
+    if slowed >= abs(table[members[number - 1]]):
         raise ArgumentError(
             f"sequence_length must be above {TURN} periods of pair {number}, "
-            f"{TURN * rope.wavelength[own[number - 1]]:.4g} positions, got {frames}"
+            f"{TURN * rope.wavelength[members[number - 1]]:.4g} positions, got {frames}"
         )
-    table[own[number - 1]] = np.copysign(slowed, table[own[number - 1]])
+    table[members[number - 1]] = np.copysign(slowed, table[members[number - 1]])
     return rope.with_inv_freq(table)

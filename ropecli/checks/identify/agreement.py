@@ -77,8 +77,8 @@ def vector_errors(
         least=0.0,
     )
     error, length = np.abs(truth.rows - after.astype(np.float64)), truth.tolerance
-    rest = np.setdiff1d(np.arange(rotary.head_dim), rotary.pairs_out)
-    length[..., rest] = length.max(axis=-1, keepdims=True)
+    unrotated = np.setdiff1d(np.arange(rotary.head_dim), rotary.pairs_out)
+    length[..., unrotated] = length.max(axis=-1, keepdims=True)
     # Below the smallest normal number an ulp is that number's.
     normal = max(SMALLEST_NORMAL[str(dtype_name(array.dtype))] for array in (before, after))
     return np.asarray((error / np.maximum(length, normal)).max(axis=-1))

@@ -67,17 +67,21 @@ def identify(
     attempt = partial(_recover_along, x, y, positions, named)
     for axis in axes:
         try:
-            found, inputs = attempt(axis, dim)
+            identified, inputs = attempt(axis, dim)
         except ArgumentError as wrong:  # also positions that only fit another axis
             error = error or (wrong if refused is None else None)
             continue
-        if found.recognised and not _is_known(found) and head_dim is None:
-            found = _split_heads(found, attempt)
+        if identified.recognised and not _is_known(identified) and head_dim is None:
+            identified = _split_heads(identified, attempt)
         # Few rows along an axis that was not named may be explained by chance, not by a formula.
-        if found.recognised and (_is_known(found) or axis == axes[0]):
-            known = _is_known(found) or inputs.axes == 1
-            return found if known else _at_other_positions(found, inputs, named) or found
-        refused = refused or (found, inputs)
+        if identified.recognised and (_is_known(identified) or axis == axes[0]):
+            known = _is_known(identified) or inputs.axes == 1
+            return (
+                identified
+                if known
+                else _at_other_positions(identified, inputs, named) or identified
+            )
+        refused = refused or (identified, inputs)
     if error is not None:
         raise error
     assert refused is not None
@@ -106,8 +110,8 @@ def _recover_along(
     """Return the rotation of heads along an axis, and the heads."""
     before, after = (as_sequences(array, axis, head_dim) for array in (x, y))
     inputs = validate_inputs(before, after, positions)
-    found, heads = recover(inputs, named), x.shape[-1] // head_dim
-    return replace(found, shape=x.shape, sequence_axis=axis, heads=heads), inputs
+    identified, heads = recover(inputs, named), x.shape[-1] // head_dim
+    return replace(identified, shape=x.shape, sequence_axis=axis, heads=heads), inputs
 
 
 def _at_other_positions(

@@ -74,8 +74,8 @@ def compare_positions(step: float, offset: float, expected: float, close: float)
         return describe_scale(step)
     if abs(offset - expected) <= close:
         return None
-    own = f": offset {offset:.6g}, expected {expected:.6g}" if expected else ""
-    return f"positions are off by {offset - expected:+.4g}{own}"
+    described = f": offset {offset:.6g}, expected {expected:.6g}" if expected else ""
+    return f"positions are off by {offset - expected:+.4g}{described}"
 
 
 def describe_pair(pair: int, found: Array, expected: Array, along: str = "") -> str:
@@ -213,6 +213,6 @@ def _mistaken_tables(table: Array) -> Iterator[tuple[str | None, Array]]:
     yield f"it rotates the other way{_NEGATE}", -table
     yield "the axes of the position are exchanged", table[::-1]
     for axis in range(len(table)):
-        own = np.arange(len(table))[:, None] == axis
-        yield f"axis {axis} of the position is left out", np.where(own, 0.0, table)
-        yield f"axis {axis} of the position rotates the other way", np.where(own, -table, table)
+        on_axis = np.arange(len(table))[:, None] == axis
+        yield f"axis {axis} of the position is left out", np.where(on_axis, 0.0, table)
+        yield f"axis {axis} of the position rotates the other way", np.where(on_axis, -table, table)

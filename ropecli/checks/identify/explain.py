@@ -80,7 +80,7 @@ def explain(measured: Measurement) -> Explanation:
     pairs = measured.pairs
     turning = pairs.turning | _displaced_pairs(measured)
     theta = np.where(turning, np.maximum(measured.sign * pairs.slope, TINY), 0.0)
-    own = _Trial(measured, None, theta, 1.0, full=True).explain()
+    plain = _Trial(measured, None, theta, 1.0, full=True).explain()
     partly: list[Explanation] = []
     for unit in (SINGLE, *_HALF):
         for step, fit in _fit_steps(measured, unit):
@@ -89,12 +89,12 @@ def explain(measured: Measurement) -> Explanation:
                 return found
             partly.append(found)
         if rounded := [explanation for explanation in partly if explanation.full]:
-            return _keep_measured(rounded[0], own)
+            return _keep_measured(rounded[0], plain)
     known = [
         explanation for explanation in partly if explanation.consistent and explanation.is_round
     ]
-    if own.exact or (own.full and not known):
-        return own  # better than a formula that is off by more than its tolerance
+    if plain.exact or (plain.full and not known):
+        return plain  # better than a formula that is off by more than its tolerance
     if not any(explanation.complete for explanation in partly):
         partly = [
             _Trial(
@@ -103,7 +103,7 @@ def explain(measured: Measurement) -> Explanation:
             for explanation in partly[:4]
         ]
     tried = [explanation for explanation in partly if explanation.complete]
-    tried = tried or [*(explanation for explanation in partly if explanation.consistent), own]
+    tried = tried or [*(explanation for explanation in partly if explanation.consistent), plain]
     least = min(explanation.precision.left for explanation in tried)
     return next(
         explanation for explanation in tried if explanation.precision.left <= _NEAR * least
@@ -190,9 +190,9 @@ class _Trial:
         points = self.measured.positions[rows] * self.step
         offset = np.zeros(points.shape[1])
         for axis in np.unique(pairs.axis[kept]):
-            own = np.flatnonzero(kept & (pairs.axis == axis) & (table != 0))
-            if len(own):
-                offset[axis], fits_all = self._offset(points, own)
+            members = np.flatnonzero(kept & (pairs.axis == axis) & (table != 0))
+            if len(members):
+                offset[axis], fits_all = self._offset(points, members)
                 consistent &= fits_all
         if pairs.is_mixed and offset.any():
             consistent = False  # a pair does not tell the offsets of its axes apart
@@ -307,10 +307,10 @@ def position_offset(
     first = (0.0, False)
     for turn in sorted(range(-_TURNS, _TURNS + 1), key=abs):
         guess = (phase[slowest] + 2 * np.pi * turn) / theta[slowest]
-        found = _refine_offset(float(guess), theta, phase, tolerance)
-        if found[1]:
-            return found
-        first = found if turn == 0 else first
+        offset = _refine_offset(float(guess), theta, phase, tolerance)
+        if offset[1]:
+            return offset
+        first = offset if turn == 0 else first
     return first
 
 

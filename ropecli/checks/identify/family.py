@@ -98,9 +98,11 @@ class Fit:
     @property
     def is_round(self) -> bool:
         """True if base and parameters have few digits, except those that are measured."""
-        own = {key: value for key, value in self.parameters.items() if key not in _MEASURED}
+        parameters = {key: value for key, value in self.parameters.items() if key not in _MEASURED}
         return is_round(self.base) and all(
-            is_round(number, digits=2) for number in own.values() if isinstance(number, float)
+            is_round(number, digits=2)
+            for number in parameters.values()
+            if isinstance(number, float)
         )
 
 
@@ -147,13 +149,13 @@ def fit_geometric(seen: Frequencies) -> tuple[float, float, int] | None:
     log = np.log(seen.theta[:count])
     relative = seen.tolerance[:count] / seen.theta[:count]
     sure = seen.uncertainty[:count] / seen.theta[:count] + 2 * DOUBLE
-    kept, found = 2, _weighted_line(log[:2], sure[:2])
+    kept, line = 2, _weighted_line(log[:2], sure[:2])
     for more in range(3, count + 1):
         start, step = _weighted_line(log[:more], sure[:more])
         if (np.abs(log[:more] - start - step * np.arange(more)) > relative[:more]).any():
             break
-        kept, found = more, (start, step)
-    return (*found, kept)
+        kept, line = more, (start, step)
+    return (*line, kept)
 
 
 def _weighted_line(log: Array, relative: Array) -> tuple[float, float]:
@@ -188,12 +190,12 @@ def is_round(value: float, digits: int = _DIGITS) -> bool:
 def _plain_and_scaled(
     seen: Frequencies, dims: tuple[int, ...], attention_factor: float
 ) -> Iterator[Guess]:
-    found = fit_geometric(seen)
-    if found is None:
+    geometric = fit_geometric(seen)
+    if geometric is None:
         if len(seen.theta) == 1:
             yield default, 2, BASES[0], {}  # any base gives a single pair the frequency 1
         return
-    start, step, kept = found
+    start, step, kept = geometric
     if step >= 0:
         return
     sure = _base_uncertainty(seen, kept)
@@ -272,25 +274,25 @@ def _ntk_mixed(seen: Frequencies, dim: int, base: float) -> Iterator[Guess]:
     )
     if b > 0 and log_log < _LARGEST:
         factor = roundest(math.exp(math.exp(log_log)), math.exp(log_log) * error[1])
-        own = {"factor": factor, "mixed_b": roundest(b, error[0] / b)}
-        yield ntk_mixed, dim, base, own
+        parameters = {"factor": factor, "mixed_b": roundest(b, error[0] / b)}
+        yield ntk_mixed, dim, base, parameters
 
 
 def _axial(seen: Frequencies, dim: int) -> Iterator[Guess]:
     """Yield the same table for each axis, and one table dealt out to the axes."""
     axes = int(seen.axis.max()) + 1
-    own = np.flatnonzero(seen.axis == seen.axis[0])
+    first_axis = np.flatnonzero(seen.axis == seen.axis[0])
     one = replace(
         seen,
-        theta=seen.theta[own],
-        uncertainty=seen.uncertainty[own],
-        relative=seen.relative[own],
-        axis=seen.axis[own],
+        theta=seen.theta[first_axis],
+        uncertainty=seen.uncertainty[first_axis],
+        relative=seen.relative[first_axis],
+        axis=seen.axis[first_axis],
     )
-    found = fit_geometric(one)
-    if axes < 2 or found is None or found[1] >= 0:
+    geometric = fit_geometric(one)
+    if axes < 2 or geometric is None or geometric[1] >= 0:
         return
-    base = _bases(found[1], 2 * len(own), _base_uncertainty(seen, found[2]))[0]
+    base = _bases(geometric[1], 2 * len(first_axis), _base_uncertainty(seen, geometric[2]))[0]
     for order in itertools.permutations(range(axes)):
         for take_turns, deal_out in itertools.product((False, True), repeat=2):
             parameters = {"axes": axes, "axis_order": order}
@@ -326,10 +328,10 @@ def _scale_slow_pairs(
     if abs(mscale_ratio(factor, None, None) - attention_factor) > FACTOR * attention_factor:
         more["attention_factor"] = attention_factor
     fall = 2 * math.log(base) / dim  # of the logarithm of a frequency from pair to pair
-    for formula, own in _llama3(plain, share, error, between):
-        yield formula, dim, base, {"factor": factor} | own
-    for own in _yarn(share, error, between, fall):
-        yield yarn, dim, base, {"factor": factor} | more | own
+    for formula, parameters in _llama3(plain, share, error, between):
+        yield formula, dim, base, {"factor": factor} | parameters
+    for parameters in _yarn(share, error, between, fall):
+        yield yarn, dim, base, {"factor": factor} | more | parameters
 
 
 def _slow_factor(ratio: Array, sure: Array) -> tuple[float, float]:
@@ -339,9 +341,9 @@ def _slow_factor(ratio: Array, sure: Array) -> tuple[float, float]:
     for first in range(len(ratio) - 2, -1, -1):
         if not abs(ratio[first] / mean - 1) <= sure[first] + best:
             break
-        own = weight[first:]
-        mean = float((ratio[first:] * own).sum() / own.sum())
-        best = float(1 / np.sqrt(own.sum()))
+        slow_weight = weight[first:]
+        mean = float((ratio[first:] * slow_weight).sum() / slow_weight.sum())
+        best = float(1 / np.sqrt(slow_weight.sum()))
     return roundest(1 / mean, best), best
 
 

@@ -150,8 +150,8 @@ def _start_slopes(u: Complex, m: Array) -> tuple[int, Array]:
     origin = int(near[np.abs(m[near]).argmin()])
     turn = (u[near + 1] * u[near].conj()).sum(axis=0)
     slope = np.angle(turn) / least
-    whole = (m - m[0]) / least
-    if np.abs(whole - np.rint(whole)).max() < 1e-9 or len(np.unique(m)) == 2:
+    multiples = (m - m[0]) / least
+    if np.abs(multiples - np.rint(multiples)).max() < 1e-9 or len(np.unique(m)) == 2:
         return origin, slope  # no two positions could distinguish more turns from fewer
     # Other whole turns between these neighbours fit them as well: all rows decide.
     step = np.gcd.reduce(np.rint(np.diff(np.unique(m)) * 2**20).astype(np.int64)) / 2**20

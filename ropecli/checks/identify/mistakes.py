@@ -104,7 +104,7 @@ def describe_scale(scale: float) -> str:
 
 def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula]]:
     """Yield the formula without its scaling, with another base, and with other parameters."""
-    title, base, own = formula.title, formula["base"], formula.own
+    title, base, keys = formula.title, formula["base"], formula.own
     if not formula.is_plain:
         yield f"base {base:.10g} without {title}", formula.unscaled
     for other in _bases(seen, formula):
@@ -112,14 +112,14 @@ def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula
         if not formula.is_plain:
             plain = formula.unscaled.replace(base=other)
             yield f"base {other:.10g} without scaling, expected {title} over {base:.10g}", plain
-    if "long_factor" in own:
-        lists = own["short_factor"], own["long_factor"]
-        used, context = own.get("sequence_length"), own["original_max_position_embeddings"]
+    if "long_factor" in keys:
+        lists = keys["short_factor"], keys["long_factor"]
+        used, context = keys.get("sequence_length"), keys["original_max_position_embeddings"]
         names = ("long_factor", "short_factor")
-        found, right = names[::-1] if used is not None and used > context else names
+        wrong, right = names[::-1] if used is not None and used > context else names
         swapped = formula.replace(short_factor=lists[1], long_factor=lists[0])
-        yield f"{found}, expected {right}", swapped
-    factor = own.get("factor")
+        yield f"{wrong}, expected {right}", swapped
+    factor = keys.get("factor")
     if factor is None or formula.is_plain:
         return
     dim = formula["dim"]
@@ -127,7 +127,7 @@ def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula
         if name != formula.rope_type:
             scaled = Formula.from_parameters(name, dim=dim, base=base, own={"factor": factor})
             yield f"{scaled.title}, expected {title}", scaled
-    if "sequence_length" not in own and dim > 2:
+    if "sequence_length" not in keys and dim > 2:
         stretched = base * factor ** (dim / (dim - 2))
         yield (
             f"{title} over an NTK-aware base, expected {base:.10g}",
@@ -140,9 +140,9 @@ def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula
     }.items():
         yield words, formula.replace(factor=changed)
     if "truncate" in formula.defaults:
-        kept = own.get("truncate", True)
+        kept = keys.get("truncate", True)
         yield f"truncate {not kept}, expected {kept}", formula.replace(truncate=not kept)
-    if context := own.get("original_max_position_embeddings"):
+    if context := keys.get("original_max_position_embeddings"):
         longer = round(context * factor)
         words = f"trained on {longer:,} positions, expected {context:,}"
         yield words, formula.replace(original_max_position_embeddings=longer)
@@ -161,9 +161,9 @@ def _upside_down(formula: Formula, table: Array) -> Iterator[tuple[str, Array]]:
 
 def _bases(seen: Frequencies, formula: Formula) -> Iterator[float]:
     """Yield the base that the fastest pairs show, and those of many models."""
-    found = fit_geometric(seen)
+    geometric = fit_geometric(seen)
     tried: list[float] = []
-    if found is not None and found[1] < 0:
-        tried = [roundest(math.exp(min(-found[1] * formula["dim"] / 2, 700.0)), _SURE)]
+    if geometric is not None and geometric[1] < 0:
+        tried = [roundest(math.exp(min(-geometric[1] * formula["dim"] / 2, 700.0)), _SURE)]
         tried = tried if is_round(tried[0]) else []
     yield from (base for base in dict.fromkeys([*tried, *BASES]) if base != formula["base"])

@@ -212,10 +212,10 @@ def _choose_samples(nonzero: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def _narrowest_dtype(array: NDArray[Any]) -> str:
     """Return the dtype of 8 or 16 bits that all numbers keep to, or else that of the array."""
-    own = str(dtype_name(array.dtype))
+    dtype = str(dtype_name(array.dtype))
     # Most numbers of bfloat16 are numbers of float16, too.
-    narrower = [*EIGHTHS, *(() if own in HALVES else reversed(HALVES))]
-    return next((name for name in narrower if _keeps_to(array, name)), own)
+    narrower = [*EIGHTHS, *(() if dtype in HALVES else reversed(HALVES))]
+    return next((name for name in narrower if _keeps_to(array, name)), dtype)
 
 
 def _keeps_to(array: NDArray[Any], name: str) -> bool:

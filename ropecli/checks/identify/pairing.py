@@ -98,8 +98,8 @@ def _partners(u: Array, v: Array, unit: float) -> tuple[Index, Index]:
     gain = v - u
     size = np.einsum("nd,nd->d", gain, gain)
     both = size[:, None] + size[None, :] + 2 * gain.T @ gain
-    own = np.einsum("nd,nd->d", u, u)
-    seen = size > (2 * _ROUNDINGS * unit) ** 2 * own
+    squares = np.einsum("nd,nd->d", u, u)
+    seen = size > (2 * _ROUNDINGS * unit) ** 2 * squares
     with np.errstate(divide="ignore", invalid="ignore"):
         left = np.where(seen[:, None] | seen[None, :], both / (size[:, None] + size[None, :]), 1.0)
     np.fill_diagonal(left, np.inf)
@@ -194,9 +194,9 @@ def _static_pairs(read: Index, written: Index, pairs: Index) -> Moves:
         for a in sorted(left)
         if a in left and a + step in left
     ]
-    rest = [(a, o) for a, o in left.items() if a != o]
-    rest += [(a, o) for a, o in left.items() if a == o][: len(rest) % 2]
-    for (a, o), (b, p) in zip(rest[::2], rest[1::2], strict=False):
+    leftover = [(a, o) for a, o in left.items() if a != o]
+    leftover += [(a, o) for a, o in left.items() if a == o][: len(leftover) % 2]
+    for (a, o), (b, p) in zip(leftover[::2], leftover[1::2], strict=False):
         couples.append(((a, b), (o, p)))
     # A coordinate that has not moved, nor its partner, is in no pair.
     both = np.array([couple for couple in couples if couple[0] != couple[1]], int).reshape(-1, 2, 2)

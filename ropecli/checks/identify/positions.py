@@ -117,11 +117,13 @@ def _of_each_sequence(inputs: Inputs, recover: Recover) -> Iterator[Positions]:
     """Yield the positions of a batch whose sequences are rotated each by its own."""
     if inputs.before.ndim < 3 or not 1 < len(inputs.before) <= _MOST_SEQUENCES:
         return
-    found = []
+    by_sequence = []
     for before, after in zip(inputs.before, inputs.after, strict=True):
         one = recover(replace(inputs, before=before, after=after))
         if one is None:
             return
-        found.append(one)
-    spans = [f"{first:,.7g} to {last:,.7g}" for first, last in (one[[0, -1]] for one in found)]
-    yield Positions(np.stack(found), 1, f"of each sequence by itself: {join(spans)}")
+        by_sequence.append(one)
+    spans = [
+        f"{first:,.7g} to {last:,.7g}" for first, last in (one[[0, -1]] for one in by_sequence)
+    ]
+    yield Positions(np.stack(by_sequence), 1, f"of each sequence by itself: {join(spans)}")

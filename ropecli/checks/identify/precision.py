@@ -51,10 +51,10 @@ def find_precision(
     best = Precision(name="unexplained", explains=False, left=left)
     for name, table in _half_tables(m, theta, factor) if halves else ():
         error = np.abs(phasor - table)[seen]
-        rest = float(np.quantile(error, _MOST))
-        if rest * _BETTER < left and rest < best.left:
+        leftover = float(np.quantile(error, _MOST))
+        if leftover * _BETTER < left and leftover < best.left:
             good = float(np.mean(error <= single[seen])) >= _MOST
-            best = Precision(name=name, explains=good, left=rest)
+            best = Precision(name=name, explains=good, left=leftover)
             if good:
                 break
     return best

@@ -148,8 +148,8 @@ def identify_rows(
     To explain a refusal takes several times as long as to find it.
     """
     inputs = validate_inputs(before, after, positions)
-    found = recover(inputs, validate_candidates(candidates))
-    return explain_refusal(found, inputs) if explained else found
+    identified = recover(inputs, validate_candidates(candidates))
+    return explain_refusal(identified, inputs) if explained else identified
 
 
 def explain_refusal(
@@ -219,40 +219,40 @@ def recover(inputs: Inputs, candidates: Mapping[str, Rotary]) -> Identification:
     measured = _measure(observed)
     if isinstance(measured, str):
         return replace(nothing, reason=measured)
-    found = explain(measured)
-    if reason := reason_from_explanation(measured, found):
+    explanation = explain(measured)
+    if reason := reason_from_explanation(measured, explanation):
         return replace(nothing, reason=reason)
-    rotary = _rotary(measured, found)
+    rotary = _rotary(measured, explanation)
     if reason := reason_from_rest(observed, rotary):
         return replace(nothing, reason=reason)
-    positions = _positions(inputs, measured, found, rotary.axes)
+    positions = _positions(inputs, measured, explanation, rotary.axes)
     furthest = float(np.abs(positions).max())
     if rotary.axis is None:
         furthest = float(np.abs(positions).sum(axis=-1).max())
-    precision = _precision_name(inputs, measured, found)
+    precision = _precision_name(inputs, measured, explanation)
     errors = vector_errors(inputs.before, inputs.after, rotary, positions)
     error = float(errors.max())
-    tolerance = residual_tolerance(inputs, measured, found, precision, furthest)
+    tolerance = residual_tolerance(inputs, measured, explanation, precision, furthest)
     if error > tolerance:
         reason = f"{OFF} {error:.2g} of a pair's length"
         return replace(nothing, reason=reason, parting=find_parting(errors, tolerance, rotary))
     undetermined, needed = undetermined_pairs(measured, rotary)
-    one_offset = (found.offset == found.offset[0]).all()
+    one_offset = (explanation.offset == explanation.offset[0]).all()
     return replace(
         nothing,
         rotary=rotary,
         positions=positions,
-        position_offset=float(found.offset[0]) if one_offset else None,
-        position_step=found.step,
-        parameters={} if found.fit is None else found.fit.parameters,
-        uncertainty=measured.pairs.slope_uncertainty / found.step,
+        position_offset=float(explanation.offset[0]) if one_offset else None,
+        position_step=explanation.step,
+        parameters={} if explanation.fit is None else explanation.fit.parameters,
+        uncertainty=measured.pairs.slope_uncertainty / explanation.step,
         undetermined=undetermined,
         positions_needed=needed,
         axis=rotary.axis if inputs.axes > 1 else None,
         max_residual=error / (2 * (UNIT | EIGHTHS)[inputs.coarsest]),
         precision=precision,
         matches=compare(
-            measured, found, rotary, candidates, precision=precision, furthest=furthest
+            measured, explanation, rotary, candidates, precision=precision, furthest=furthest
         ),
         notes=open_questions(inputs, measured, rotary, undetermined, needed),
     )

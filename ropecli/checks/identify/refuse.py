@@ -112,14 +112,14 @@ def reason_from_explanation(measured: Measurement, found: Explanation) -> str | 
 
 def reason_from_rest(observed: Observations, rotary: Rotary) -> str | None:
     """Return what happens to coordinates in no pair, if they are not copied."""
-    rest = np.setdiff1d(np.arange(rotary.head_dim), rotary.pairs_out)
-    if not len(rest):
+    unrotated = np.setdiff1d(np.arange(rotary.head_dim), rotary.pairs_out)
+    if not len(unrotated):
         return None
-    x, y = observed.x[..., rest], observed.y[..., rest]
+    x, y = observed.x[..., unrotated], observed.y[..., unrotated]
     size = np.abs(x).max()
     if np.abs(y - x).max() <= ROUNDINGS * observed.unit * size:
         return None
-    words = f"coordinates that are in no pair ({list_indices(rest)}) are changed, not copied"
+    words = f"coordinates that are in no pair ({list_indices(unrotated)}) are changed, not copied"
     return _explain_partly_scaled(observed) or words
 
 
@@ -241,10 +241,10 @@ def _explain_different_pairs(observed: Observations) -> str | None:
         return None
     if any(2 * len(pairing.read) < _COVERED * pairing.moved.sum() for pairing in alone):
         return None
-    kinds = {
+    partitions = {
         tuple(np.sort(np.sort(pairing.read, axis=1), axis=0).ravel().tolist()) for pairing in alone
     }
-    if len(kinds) < 2:
+    if len(partitions) < 2:
         return None
     return "vectors at one position are paired differently: heads are rotated in different layouts"
 

@@ -237,26 +237,28 @@ def _name_order(
     count = counts[0] if counts else (head_dim - max(inward.offset, outward.offset)) // 2
     if any(order.offset + 2 * count > head_dim for order in (inward, outward)):
         return None
-    whole = [
+    orders = [
         np.array(named_pairs(order.name, rotary_dim=2 * count, rotary_offset=order.offset))
         for order in (inward, outward)
     ]
-    rank = {(*a, *b): i for i, (a, b) in enumerate(zip(*(w.tolist() for w in whole), strict=True))}
+    rank = {(*a, *b): i for i, (a, b) in enumerate(zip(*(w.tolist() for w in orders), strict=True))}
     ranks = [rank.get((*a, *b)) for a, b in zip(read.tolist(), written.tolist(), strict=True)]
     shown = np.zeros(count, bool)
     shown[[place for place in ranks if place is not None]] = True
     foreign = np.array([place is None for place in ranks])
     if shown.sum() < _MOST * len(read) or (foreign & sure).any():
         return None
-    return _Order(whole[0], whole[1], shown, named=True, open_end=not counts)
+    return _Order(orders[0], orders[1], shown, named=True, open_end=not counts)
 
 
 def _resolve_aliases(pairs: PairTable) -> Array:
     """Return slopes that are known only up to whole turns in the ratio of the slower pairs."""
     slope = pairs.slope.copy()
     for axis in np.unique(pairs.axis):
-        own = np.flatnonzero((pairs.axis == axis) & pairs.turning)
-        for here, slower, slowest in reversed(list(zip(own, own[1:], own[2:], strict=False))):
+        members = np.flatnonzero((pairs.axis == axis) & pairs.turning)
+        for here, slower, slowest in reversed(
+            list(zip(members, members[1:], members[2:], strict=False))
+        ):
             if not pairs.spacing[here] or slope[slower] / slope[slowest] < 1:
                 continue
             # With all positions multiples of g apart, theta and theta + 2 pi / g turn alike.

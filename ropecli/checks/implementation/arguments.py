@@ -154,21 +154,21 @@ def expectation(options: Options) -> Expectation:
     expect, model = options.expect, options.model
     if model is not None and expect is not None:
         raise ArgumentError("either expect or model can be given, got both")
-    found = Expectation()
+    expected = Expectation()
     if model is not None:
-        found = _of_model(model)
+        expected = _of_model(model)
     elif isinstance(expect, Expectation):
-        found = expect
+        expected = expect
     elif isinstance(expect, Rotary):
-        found = Expectation.whole(expect)
+        expected = Expectation.whole(expect)
     elif expect is not None and expect != ANY:
         msg = f'expect must be a Rotary or "{ANY}", got {quote(expect)}'
         raise ArgumentTypeError(msg, rotary_of(expect))
-    if found.rope is not None:
-        refuse_growth(found.rope)
+    if expected.rope is not None:
+        refuse_growth(expected.rope)
     if options.offset is None:
-        return found
-    return replace(found, offset=number("offset", options.offset), offset_ground=GIVEN)
+        return expected
+    return replace(expected, offset=number("offset", options.offset), offset_ground=GIVEN)
 
 
 def _of_model(model: Any) -> Expectation:

@@ -176,9 +176,9 @@ class Call:
         size = f"{self.batch} x {self.heads} x {self.length} vectors of {self.dtype}"
         size += ", gradient" if self.gradient else ""
         memory = "" if self.memory == "contiguous" else f", {self.memory}"
-        own = ", each sequence its own" if self.per_sequence and self.batch > 1 else ""
+        per_sequence = ", each sequence its own" if self.per_sequence and self.batch > 1 else ""
         axes = "" if self.arrangement is None else f", {self.arrangement.describe_axes()}"
-        return f"{size}{memory}{axes}, {places}{own}"
+        return f"{size}{memory}{axes}, {places}{per_sequence}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

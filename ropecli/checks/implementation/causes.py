@@ -433,10 +433,10 @@ def _from_sources(sample: Sample) -> Truth | None:
 
     Lengths of pairs, which a rotation keeps, show which vectors those are.
     """
-    found = _find_sources(sample)
-    if found is None:
+    sources = _find_sources(sample)
+    if sources is None:
         return None
-    index, times = found
+    index, times = sources
     source = replace(sample, x=sample.vectors[index] * times[:, None])
     sequences = range(min(len(sample.positions), MOST_SEQUENCES))
     tried = [source.right, *(source.at(sample.place(index, sequence)) for sequence in sequences)]
@@ -465,10 +465,10 @@ def _describe_sources(samples: Sequence[Sample]) -> str:
     shifts: set[int] = set()
     of_heads = of_sequences = True
     for sample in samples:
-        found = _find_sources(sample)
-        if found is None:
+        sources = _find_sources(sample)
+        if sources is None:
             return ""
-        index, times = found
+        index, times = sources
         length = sample.length
         # A roll takes the vector of the last row for the first.
         half = length // 2

@@ -196,14 +196,14 @@ def _check(options: Options) -> Verdict:
             axes=count,
             dtypes=dtypes,
         )
-        found, chosen = find_convention(search, form)
-        convention = found.judged[0]
+        arrangements, chosen = find_convention(search, form)
+        convention = arrangements.judged[0]
         results = (f"results are {options.result_dtype}",) if options.result_dtype else ()
         tolerances, loosened = arguments.tolerances(
             options.tolerance, chosen, options.result_dtype, convention.tables_dtype or None
         )
         recorder = Recorder()
-        implementation = Implementation(search, found.judged, keywords)
+        implementation = Implementation(search, arrangements.judged, keywords)
         caller.end_search()  # a wrong convention may crash a kernel
         caller.listener = None if file is None else recorder.hear
         clock.begin("finding which RoPE it is")
@@ -229,13 +229,13 @@ def _check(options: Options) -> Verdict:
             subject = probe(subject)
         checks, explains, cut = _judge(laws, subject, caller.deaths, recorder, clock)
         clock.stop()
-        told = list(caller.notes)
+        notes = list(caller.notes)
         if file is not None and any(check.passed is False for check in checks):
             caller.restart()  # two processes may not fit into memory
             with run() as again:
                 case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
-            told.append(_save(case, file, implementation.description.name, options))
-        checks = _fail_refused_batch(checks, found)
+            notes.append(_save(case, file, implementation.description.name, options))
+        checks = _fail_refused_batch(checks, arrangements)
         diagnosis, checks = diagnose(subject, checks, explains)
     return Verdict(
         checks=tuple(checks),
@@ -246,11 +246,13 @@ def _check(options: Options) -> Verdict:
         arrangements=tuple(
             dict.fromkeys(arrangement.axes_of_x for arrangement in implementation.arrangements)
         ),
-        refused_batch=found.refused_batch,
+        refused_batch=arrangements.refused_batch,
         not_judged=tuple(
-            dict.fromkeys(f'--axes-of-x "{candidate.axes_of_x}"' for candidate in found.not_judged)
+            dict.fromkeys(
+                f'--axes-of-x "{candidate.axes_of_x}"' for candidate in arrangements.not_judged
+            )
         ),
-        notes=tuple(told),
+        notes=tuple(notes),
         findings=findings(subject, checks),
         loosened=(
             *loosened,
@@ -360,8 +362,8 @@ def _judge(
     for number, law in enumerate(laws, 1):
         clock.begin(f"check {number} of {len(laws)}: {law.name}")
         recorder.begin(subject)
-        every, whole = _outcomes(law, subject, deaths)
-        cut += not whole
+        every, complete = _outcomes(law, subject, deaths)
+        cut += not complete
         judged = [
             report(law, outcome, dtype=subject.dtype, layout=subject.layout) for outcome in every
         ]
@@ -387,7 +389,7 @@ def _outcomes(
 ) -> tuple[list[Outcome], bool]:
     """Judge by a law; an exception does not undo what was found before it."""
     found: list[Outcome] = []
-    whole = True
+    complete = True
     try:
         with np.errstate(all="ignore"):  # an implementation may return what is not finite
             found.extend(outcomes(law, subject))
@@ -396,10 +398,10 @@ def _outcomes(
     except Unsupported as error:
         found.append(no_verdict(str(error)))
     except OutOfTime as error:
-        whole = error.found is not None
+        complete = error.found is not None
         found.append(error.found or no_verdict(NOT_JUDGED))
     fatal = [death for death in deaths if death.furthest < subject.context]
     deaths.clear()
     if fatal and all(outcome.passed is not False for outcome in found):
         found.append(call_failure(fatal[0]))
-    return found, whole or any(outcome.passed is False for outcome in found)
+    return found, complete or any(outcome.passed is False for outcome in found)

@@ -82,7 +82,7 @@ def _cause(
     subject: Subject, failed: Mapping[str, Check], explains: Mapping[str, Explains]
 ) -> tuple[str, str]:
     """Return the check that comes closest to the cause, and the sentence."""
-    found = subject.evidence.identified
+    identified = subject.evidence.identified
     first = {"decoder": "token by token"}.get(subject.implementation.form, "same twice")
     if first in failed:
         return first, _sentence(failed[first])
@@ -90,11 +90,13 @@ def _cause(
     named_by_shapes = subject.evidence.parting is not None and {*WHOLE_DESIGN} & failed.keys()
     if "rotation" in failed and not named_by_shapes:
         return "rotation", _no_rotation(subject, failed)
-    if found is not None and computed_in_half(found) and "precision" in failed:
-        text = f"{found.precision} under {subject.dtype} data: compute them in float32 at least"
+    if identified is not None and computed_in_half(identified) and "precision" in failed:
+        text = (
+            f"{identified.precision} under {subject.dtype} data: compute them in float32 at least"
+        )
         return "precision", text
-    if "convention" in failed and subject.expect is not None and found is not None:
-        sentences = _differences(found, subject.expect, subject.offset)
+    if "convention" in failed and subject.expect is not None and identified is not None:
+        sentences = _differences(identified, subject.expect, subject.offset)
         if explains.get("every shape"):  # of which what was found may be the rotation
             sentences.append(_sentence(failed["every shape"]))
         if sentences:
@@ -117,9 +119,9 @@ def _is_of_wrong_rows(check: Check | None) -> bool:
 
 def _followers(subject: Subject, cause: str, explains: Mapping[str, Explains]) -> set[str]:
     """Return the checks whose failures another one's explains."""
-    found = subject.evidence.identified
+    identified = subject.evidence.identified
     laws = {law.name for law in MOST_SPECIFIC_FIRST} - OF_THEIR_OWN - {cause}
-    if cause == "convention" and found is not None and found.recognised:
+    if cause == "convention" and identified is not None and identified.recognised:
         return laws & OF_WHAT_IS_EXPECTED  # the others compare with the rotation found
     if explains.get(cause) == "large calls":
         return laws & OF_LARGE_CALLS
@@ -136,13 +138,13 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
     if subject.read_only and subject.read_only != {*subject.dtypes}:
         some = " and ".join(sorted(subject.read_only))
         sentences.append(f"it writes into its input in {some}: input that is read-only is refused")
-    found, expect = subject.evidence.identified, subject.expect
+    identified, expect = subject.evidence.identified, subject.expect
     if expect is not None and expect.softmax_factor != 1:
         sentences.append(
             f"the score needs a factor {expect.softmax_factor:.6g} besides the rotation, which a "
             "rotation does not show"
         )
-    if found is None or not found.recognised:
+    if identified is None or not identified.recognised:
         return tuple(sentences)
     if (offset := subject.offset) and subject.expectation.offset_ground == MUST:
         sentences.append(
@@ -150,13 +152,14 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
         )
     if expect is not None:
         return tuple(sentences)
-    if found.base is not None and not LEAST_BASE <= found.base <= LARGEST_BASE:
+    if identified.base is not None and not LEAST_BASE <= identified.base <= LARGEST_BASE:
         sentences.append(
-            f"the base is {found.base:.4g}, where models have {LEAST_BASE:g} to {LARGEST_BASE:g}"
+            f"the base is {identified.base:.4g}, "
+            f"where models have {LEAST_BASE:g} to {LARGEST_BASE:g}"
         )
-    if subject.axes > 1 and found.rotary is not None and found.base is None:
-        sentences += _describe_axes(found.rotary)
-    width = found.rotary_dim
+    if subject.axes > 1 and identified.rotary is not None and identified.base is None:
+        sentences += _describe_axes(identified.rotary)
+    width = identified.rotary_dim
     if width is not None and 0 < subject.dim - width <= FORGOTTEN and subject.dim > LEAST_DIM:
         pairs = (subject.dim - width) // 2
         sentences.append(

@@ -72,12 +72,12 @@ class Recorder:
             return
         self._subject = None  # to compare may need calls itself
         try:
-            found = judge(subject, setup, call, answer)
+            failing = judge(subject, setup, call, answer)
         finally:
             self._subject = subject
         calls = self._wrong if isinstance(answer, Response) else self._raised
-        if found is not None and (not calls or found.call.rows < calls[0].call.rows):
-            calls[:] = [replace(found, before=before)]
+        if failing is not None and (not calls or failing.call.rows < calls[0].call.rows):
+            calls[:] = [replace(failing, before=before)]
 
     def begin(self, subject: Subject) -> None:
         """Forget what was called, before a law."""
@@ -114,8 +114,8 @@ def judge(
         results = {"q": answer.q, "k": answer.k}
         for array, result in results.items():
             if result is not None:
-                found, oracles, _ = compare_first(every, call, result, array)
-                if found.first is not None:
+                compared, oracles, _ = compare_first(every, call, result, array)
+                if compared.first is not None:
                     break
         else:
             return None
@@ -144,9 +144,9 @@ class Repeated:
         """Return the smallest of failing calls, made smaller while it fails."""
         for one_call in sorted(calls, key=lambda call: call.size):
             for before in ([], [one_call.before]) if one_call.before is not None else ([],):
-                found = self._try(one_call.setup, *before, one_call.call)
-                if found is not None:
-                    alone = replace(found, before=before[0] if before else None)
+                failing = self._try(one_call.setup, *before, one_call.call)
+                if failing is not None:
+                    alone = replace(failing, before=before[0] if before else None)
                     return alone if before else self._shrink(alone)
         return None
 
@@ -179,9 +179,9 @@ class Repeated:
                 trials += 1
                 if trials > MOST_TRIALS:
                     return call
-                found = self._try(call.setup, part)
-                if found is not None and (found.error is None) == (call.error is None):
-                    call, smaller = found, True
+                failing = self._try(call.setup, part)
+                if failing is not None and (failing.error is None) == (call.error is None):
+                    call, smaller = failing, True
                     break
         return call
 

@@ -275,9 +275,9 @@ def taking(options: Callable[P, Options]) -> Callable[[Callable[[Options], R]], 
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             return function(options(*args, **kwargs))
 
-        own = inspect.signature(function)
+        signature = inspect.signature(function)
         parameters = inspect.signature(options).parameters.values()
-        call.__signature__ = own.replace(parameters=[*parameters])  # type: ignore[attr-defined]
+        call.__signature__ = signature.replace(parameters=[*parameters])  # type: ignore[attr-defined]
         call.__doc__ = (inspect.getdoc(function) or "").replace(
             "Returns:", f"{_arguments()}\n\nReturns:"
         )

@@ -103,7 +103,7 @@ class Oracle:
         pairs_in, pairs_out = rope.pairs_in, rope.pairs_out
         if transposed:
             sine, pairs_in, pairs_out = -sine, pairs_out, pairs_in
-        found = rotated(
+        expected = rotated(
             x,
             cosine,
             sine,
@@ -116,9 +116,11 @@ class Oracle:
         )
         if self.outside:
             furthest = np.abs(positions if positions.ndim == 1 else positions.max(axis=1))
-            rest = np.setdiff1d(np.arange(rope.head_dim), pairs_out)
-            found.tolerance[:, rest] += (self.outside * furthest * np.abs(x).max(axis=1))[:, None]
-        return found
+            unrotated = np.setdiff1d(np.arange(rope.head_dim), pairs_out)
+            expected.tolerance[:, unrotated] += (self.outside * furthest * np.abs(x).max(axis=1))[
+                :, None
+            ]
+        return expected
 
     def at_length(self, length: int) -> Oracle:
         """Return the oracle with the rotation of a sequence of this length, for every length."""
@@ -280,8 +282,8 @@ def refine_frequencies(
     theta = rope.diagonal_inv_freq
     typical = np.sqrt((weight * off**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
     left = off - m * change
-    rest = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
-    spread = rest / np.sqrt(np.maximum((m * m).sum(axis=0), 1e-300))
+    residual = np.sqrt((weight * left**2).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300))
+    spread = residual / np.sqrt(np.maximum((m * m).sum(axis=0), 1e-300))
     if other and (rebased := _other_base(theta, change, spread)) is not None:
         table, uncertainty = rebased
         better = rope.with_inv_freq(table)
@@ -293,7 +295,7 @@ def refine_frequencies(
     # Only a drift is corrected: whatever else is wrong is for the checks to find.
     drifts = (np.abs(change) > least) & (typical < WRAPPED)
     rounded = np.where(alone | ("16" in dtype), rounding_tolerance(dtype), 0.0)
-    drifts &= rest < np.maximum(LEFT * typical, rounded)
+    drifts &= residual < np.maximum(LEFT * typical, rounded)
     if not drifts.any():
         return oracle
     table = np.where(drifts, np.maximum(theta + change, 0.0), theta)
@@ -318,13 +320,13 @@ def _other_base(theta: Array, change: Array, spread: Array) -> tuple[Array, Arra
     # ln(theta + change) - ln(theta) = share * ln(theta), by weighted least squares
     of_logarithms = np.log1p(np.divide(change, theta, out=np.zeros_like(theta), where=turning))
     weight = theta / np.maximum(spread, 1e-300)
-    way = weight * logarithm
-    share = float((way * weight * of_logarithms).sum() / (way * way).sum())
+    direction = weight * logarithm
+    share = float((direction * weight * of_logarithms).sum() / (direction * direction).sum())
     expected = np.where(turning, theta ** (1 + share) - theta, 0.0)
     allowed = LEFT * np.abs(expected) + 4 * spread
     if not (np.abs(change - expected) <= allowed)[turning].all():
         return None
-    deviation = 1 / float(np.sqrt((way * way).sum()))
+    deviation = 1 / float(np.sqrt((direction * direction).sum()))
     if abs(share) < CLEARLY * deviation or (np.abs(expected) <= rounded).all():
         return None
     return np.where(turning, theta ** (1 + share), theta), 4 * deviation * np.abs(theta * logarithm)

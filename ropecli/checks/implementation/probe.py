@@ -35,18 +35,18 @@ def probe(subject: Subject) -> Subject:
     evidence = replace(evidence, first_rows=first, again=again, why_unidentified=why)
     # Rows that are not finite here may be the rest of a tile: other lengths are tried as well.
     for dtype in _dtypes_to_probe(subject):
-        evidence, found = _identify(subject, evidence, dtype)
-        recognised = found is not None and found.recognised
+        evidence, identified = _identify(subject, evidence, dtype)
+        recognised = identified is not None and identified.recognised
         if evidence.identified is None or recognised:
-            evidence = replace(evidence, identified=found)
+            evidence = replace(evidence, identified=identified)
         if not recognised and why is not None:
             evidence = replace(evidence, identified=None, why_unidentified=why)
         if recognised:
             evidence = replace(evidence, dtype=dtype)
             break
     subject = replace(subject, evidence=evidence)
-    found = evidence.identified
-    known = found.rotary if found is not None and found.recognised else None
+    identified = evidence.identified
+    known = identified.rotary if identified is not None and identified.recognised else None
     fits = False
     for rope in subject.expectation.candidates(known):
         subject = replace(subject, expect=rope)
@@ -72,17 +72,22 @@ def _first_rows_are_wrong(subject: Subject) -> bool:
     held = DTYPES[subject.evidence.dtype]
     call = Call(vectors=x.astype(held), positions=m.astype(np.int64))
     every = subject.held_to_expected.oracles_of(call.by_sequence)
-    found, *_ = compare_first(every, call, y[None, None])
-    return found.first is not None
+    compared, *_ = compare_first(every, call, y[None, None])
+    return compared.first is not None
 
 
 def _hold_to(subject: Subject, *, as_expected: bool) -> Subject:
     """Choose the rotation that rows are compared with: the one expected, or the one found."""
     evidence, oracle = subject.evidence, None
-    found = evidence.identified
-    if not as_expected and found is not None and found.recognised and found.rotary is not None:
-        oracle = oracle_of(found, subject.tolerances)
-        if evidence.rows is not None and not computed_in_half(found):
+    identified = evidence.identified
+    if (
+        not as_expected
+        and identified is not None
+        and identified.recognised
+        and identified.rotary is not None
+    ):
+        oracle = oracle_of(identified, subject.tolerances)
+        if evidence.rows is not None and not computed_in_half(identified):
             oracle = refine_frequencies(oracle, *evidence.rows, evidence.dtype)
     elif subject.expect is not None:
         oracle = subject.expected
@@ -120,18 +125,18 @@ def _identify(
         if why is not None:
             continue
         try:
-            found, inputs = _recover(subject, call, y)
+            identified, inputs = _recover(subject, call, y)
         except RopecliError as error:
             evidence = replace(evidence, why_unidentified=str(error))
             break
         evidence = replace(evidence, rows=(call.x, y, call.m))
-        if found.recognised:
-            return evidence, found
-        refused.append((found, inputs))
+        if identified.recognised:
+            return evidence, identified
+        refused.append((identified, inputs))
         if subject.implementation.caller.is_out_of_time:
             break
         if rows <= FEW:
-            majority = _identify_most(evidence, dtype, explain_refusal(found, inputs))
+            majority = _identify_most(evidence, dtype, explain_refusal(identified, inputs))
             if majority is not None:
                 return majority
             break
@@ -144,10 +149,10 @@ def _recover(subject: Subject, call: Call, y: Array) -> tuple[Identification, In
     named = {} if subject.expect is None else {"expected": subject.expect}
     for after in subject.tolerances.dtypes_as_coarse(call.dtype):
         inputs = validate_inputs(call.vectors, y.astype(DTYPES[after]), call.positions)
-        found = recover(inputs, named)
-        if found.recognised:
+        identified = recover(inputs, named)
+        if identified.recognised:
             break
-    return found, inputs
+    return identified, inputs
 
 
 def _identify_most(

@@ -103,16 +103,16 @@ def compare(
 
     There is one oracle for each sequence, or one for all. Values are not rotated.
     """
-    found = Compared(call=call, array=array, wrong=np.zeros(result.shape[:3], dtype=bool))
+    compared = Compared(call=call, array=array, wrong=np.zeros(result.shape[:3], dtype=bool))
     for sequences, rows in _blocks(call):
         truth = expect_rows(oracles, call, sequences, rows, rotated=array != "v")
         some = result[sequences, :, rows]
         together = max(1, NUMBERS // max(1, some[:, 0].size))
         for head in range(0, some.shape[1], together):
             heads = slice(head, min(head + together, some.shape[1]))
-            got = to_float64(some[:, heads]) / found.scales[sequences, heads, None, None]
-            found.add((sequences, heads, rows), got, truth)
-    return found
+            got = to_float64(some[:, heads]) / compared.scales[sequences, heads, None, None]
+            compared.add((sequences, heads, rows), got, truth)
+    return compared
 
 
 def compare_first(
@@ -124,10 +124,10 @@ def compare_first(
     """
     first: tuple[Compared, Sequence[Oracle], bool] | None = None
     for oracle in oracles:
-        found = compare(oracle, call, result, array)
-        if found.first is None:
-            return found, oracle, first is not None
-        first = first or (found, oracle, False)
+        compared = compare(oracle, call, result, array)
+        if compared.first is None:
+            return compared, oracle, first is not None
+        first = first or (compared, oracle, False)
     assert first is not None
     return first
 
@@ -163,8 +163,8 @@ def is_right(subject: Subject, call: Call) -> bool:
     """Make a call and return True if all of its rows are right."""
     with subject.within_context(call.positions):
         result = subject.instance.call(call).q
-    found, *_ = compare_first(subject.oracles_of(call.by_sequence), call, result)
-    return found.first is None
+    compared, *_ = compare_first(subject.oracles_of(call.by_sequence), call, result)
+    return compared.first is None
 
 
 def describe_failure(subject: Subject, call: Call) -> str | None:

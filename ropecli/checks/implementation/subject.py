@@ -118,16 +118,16 @@ class Subject:
     @property
     def layout(self) -> str:
         """The layout found, or else the one expected; empty if neither is known."""
-        found = self.evidence.identified
-        if found is not None and found.layout is not None:
-            return found.layout
+        identified = self.evidence.identified
+        if identified is not None and identified.layout is not None:
+            return identified.layout
         return "" if self.expect is None else self.expect.layout
 
     @property
     def found_offset(self) -> float:
         """The position by which a token at position 0 is rotated, as far as it is known."""
-        found = self.evidence.identified
-        return 0.0 if found is None else found.position_offset or 0.0
+        identified = self.evidence.identified
+        return 0.0 if identified is None else identified.position_offset or 0.0
 
     @property
     def offset(self) -> float:
@@ -239,13 +239,18 @@ class Subject:
         drifts a little has lost digits, and is not another one, unless the tables of the shortest
         or the longest sequences show that they change with the length.
         """
-        found = self.evidence.identified
-        if self.as_expected or found is None or not found.recognised or found.rotary is None:
+        identified = self.evidence.identified
+        if (
+            self.as_expected
+            or identified is None
+            or not identified.recognised
+            or identified.rotary is None
+        ):
             return None
-        known = (found.position_step or 1.0) * found.rotary.diagonal_inv_freq
-        there = self._measure_at(length, found.rotary)
+        known = (identified.position_step or 1.0) * identified.rotary.diagonal_inv_freq
+        there = self._measure_at(length, identified.rotary)
         for other in (length, SHORTEST, self.context) if there else ():
-            oracle = self._measure_at(other, found.rotary)
+            oracle = self._measure_at(other, identified.rotary)
             if oracle is not None and _clearly_differ(known, oracle.rotary_at(other).inv_freq):
                 return there
         return None
@@ -271,38 +276,40 @@ class Subject:
             # Which coordinates form a pair is known: they are moved next to each other.
             before, after = x[:, here.pairs_in.ravel()], y[:, here.pairs_out.ravel()]
             after = after.astype(DTYPES[self.tolerances.result_dtype or self.evidence.dtype])
-            found = identify_rows(before.astype(held), after, positions, explained=False)
+            identified = identify_rows(before.astype(held), after, positions, explained=False)
         except (ImplementationError, Unsupported, RopecliError):  # also rows that are not finite
             return None
-        there = found.rotary
-        if not found.recognised or there is None or computed_in_half(found):
+        there = identified.rotary
+        if not identified.recognised or there is None or computed_in_half(identified):
             return None
         if there.axis is None or here.axis is None or there.reorders:
             return None
         if (there.axis[0], there.direction) != (here.axis[0], here.direction):
             return None
-        step = found.position_step or 1.0
+        step = identified.position_step or 1.0
         in_order = [pair == (2 * i, 2 * i + 1) for i, pair in enumerate(there.input_pairs)]
         count = len(in_order) if all(in_order) else in_order.index(False)
         # The slowest pairs may not be seen to rotate, or not with which coordinate.
         measured = step * there.diagonal_inv_freq
-        if (measured[count:] * length > rounding_tolerance(found.dtype)).any():
+        if (measured[count:] * length > rounding_tolerance(identified.dtype)).any():
             return None
         table = np.zeros(here.rotary_dim // 2)
         table[:count] = measured[:count]
-        largest = 0.0 if found.uncertainty is None else float(found.uncertainty.max())
+        largest = 0.0 if identified.uncertainty is None else float(identified.uncertainty.max())
         uncertainty = np.full(len(table), largest)
         rope = here.with_inv_freq(table, attention_factor=there.attention_factor)
         # So few rows may fit another formula as well: the uncertainty covers their rounding.
         unsure = np.maximum(
-            step * frequency_uncertainty(found), rounding_tolerance("float32") / length
+            step * frequency_uncertainty(identified), rounding_tolerance("float32") / length
         )
         uncertainty[:count] = np.broadcast_to(unsure, there.rotary_dim // 2)[:count]
         oracle = Oracle(
             rotary_at=lambda _length: rope, uncertainty=uncertainty, tolerances=self.tolerances
         )
         # So few rows fit many a simple formula; those in the middle and at the end tell them apart.
-        return refine_frequencies(oracle, x, y, positions.astype(np.float64), found.dtype, other=0)
+        return refine_frequencies(
+            oracle, x, y, positions.astype(np.float64), identified.dtype, other=0
+        )
 
     def _rotate_within(self, length: int, call: Call) -> Array:
         """Rotate some rows of a sequence, with all others if it must be whole."""
@@ -312,10 +319,10 @@ class Subject:
             if length * self.dim > WHOLE:
                 raise
             index = call.positions if call.positions.ndim == 1 else call.positions[:, 0]
-            whole = np.zeros((length, self.dim), call.vectors.dtype)
-            whole[index] = call.vectors
+            padded = np.zeros((length, self.dim), call.vectors.dtype)
+            padded[index] = call.vectors
             every = self.on_axes(np.arange(length))
-            return self.rows(replace(call, vectors=whole, positions=every))[index]
+            return self.rows(replace(call, vectors=padded, positions=every))[index]
 
 
 def _clearly_differ(one: Array, other: Array) -> bool:

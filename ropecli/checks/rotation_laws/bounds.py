@@ -36,15 +36,15 @@ def _slack(subject: RotationSubject, distances: Array, weight: Array) -> Array:
 
 def _weights(subject: RotationSubject, sample: Sample) -> Array:
     """Return sum |h_i| = sum |q_i||k_i| over the pairs, and |q||k| for the rest."""
-    pairs, rest = subject.exact.pairs, subject.passed_through
+    pairs, passed = subject.exact.pairs, subject.passed_through
     sizes = [np.hypot(x[:, pairs[:, 0]], x[:, pairs[:, 1]]) for x in (sample.q, sample.k)]
-    constant = np.abs(sample.q[:, rest] * sample.k[:, rest]).sum(axis=1)
+    constant = np.abs(sample.q[:, passed] * sample.k[:, passed]).sum(axis=1)
     return np.asarray((sizes[0] * sizes[1]).sum(axis=1) + constant)
 
 
 def _constant(subject: RotationSubject, sample: Sample) -> Array:
-    rest = subject.passed_through
-    return np.asarray((sample.q[:, rest] * sample.k[:, rest]).sum(axis=1))
+    passed = subject.passed_through
+    return np.asarray((sample.q[:, passed] * sample.k[:, passed]).sum(axis=1))
 
 
 @rotation_law(

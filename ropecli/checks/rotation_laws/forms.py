@@ -66,12 +66,12 @@ def _apart(angles: Array, expected: Array) -> Array:
 
 def _describe(layout: str, direction: str, subject: RotationSubject) -> str | None:
     rope = subject.rope
-    found = []
+    lines = []
     if layout != rope.layout:
-        found.append(f"layout {layout}, expected {rope.layout}")
+        lines.append(f"layout {layout}, expected {rope.layout}")
     if direction != rope.direction:
-        found.append(f"direction {direction}, expected {rope.direction}")
-    return "; ".join(found) or None
+        lines.append(f"direction {direction}, expected {rope.direction}")
+    return "; ".join(lines) or None
 
 
 def _frequencies(subject: RotationSubject, angles: Array) -> str:

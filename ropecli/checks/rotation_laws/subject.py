@@ -127,11 +127,11 @@ class ExactTables:
             exact = reference.cos_sin(positions[[row]], inv_freq[[pair]])
             for value, right in zip(table, exact, strict=True):
                 with mp.workdps(DIGITS):
-                    rest = right[0, 0] - value.high[row, pair] - value.low[row, pair]
-                if not abs(rest) < ERROR:
+                    remainder = right[0, 0] - value.high[row, pair] - value.low[row, pair]
+                if not abs(remainder) < ERROR:
                     angle = f"{positions[row]:g} * {inv_freq[pair]:.17g}"
                     raise ArithmeticError(
-                        f"the reference is off by {float(rest):.3g} at the angle {angle}"
+                        f"the reference is off by {float(remainder):.3g} at the angle {angle}"
                     )
         return table
 
@@ -187,12 +187,12 @@ class RotationSubject:
 
         It is A, or if all lengths are multiplied by another number, that number.
         """
-        right, found = self.rope.attention_factor, self.measured_factor
-        if not math.isfinite(found) or abs(found - right) <= self.factor_tolerance:
+        right, measured = self.rope.attention_factor, self.measured_factor
+        if not math.isfinite(measured) or abs(measured - right) <= self.factor_tolerance:
             return right
-        spread = float(np.abs(self._stretches - found).max())
-        alike = self.factor_tolerance * max(1.0, found / right)
-        return found if spread <= 2 * alike and found > 0 else right
+        spread = float(np.abs(self._stretches - measured).max())
+        alike = self.factor_tolerance * max(1.0, measured / right)
+        return measured if spread <= 2 * alike and measured > 0 else right
 
     @property
     def measured_factor(self) -> float:

@@ -188,13 +188,13 @@ def _model_class(config: Any) -> Any:
     from transformers import MODEL_MAPPING, PreTrainedModel
 
     if type(config) in MODEL_MAPPING:
-        found = MODEL_MAPPING[type(config)]
-        return found[0] if isinstance(found, tuple) else found
+        model_class = MODEL_MAPPING[type(config)]
+        return model_class[0] if isinstance(model_class, tuple) else model_class
     name = type(config).__module__.replace(".configuration_", ".modeling_")
     for value in vars(importlib.import_module(name)).values():
         model = inspect.isclass(value) and issubclass(value, PreTrainedModel)
-        own = model and value.config_class is type(config) and "For" not in value.__name__
-        if own and "input_ids" in inspect.signature(value.forward).parameters:
+        matches = model and value.config_class is type(config) and "For" not in value.__name__
+        if matches and "input_ids" in inspect.signature(value.forward).parameters:
             return value
     raise LookupError(f"no model of tokens takes a {type(config).__name__}")
 
@@ -216,8 +216,8 @@ def _shrink(config: Any) -> None:
             setattr(config, name, _size(name, value, heads))
     if isinstance(hidden, int) and isinstance(heads, int) and heads > HEADS:
         width = HEADS * (hidden // heads)
-        own = isinstance(getattr(config, "head_dim", None), int)  # then the width is free
-        config.hidden_size = -(-width // 16) * 16 if own else width
+        has_head_dim = isinstance(getattr(config, "head_dim", None), int)  # then the width is free
+        config.hidden_size = -(-width // 16) * 16 if has_head_dim else width
         for part in parts.values():
             if getattr(part, "hidden_size", None) == hidden:
                 part.hidden_size = config.hidden_size
@@ -254,11 +254,11 @@ def _size(name: str, value: Any, heads: Any) -> Any:
 
 def _run(torch: Any, model: Any, expected: Model, length: int | None) -> None:
     """Call a model with a prefill, chunks, single steps, and positions far apart."""
-    taken = inspect.signature(model.forward).parameters
+    accepted = inspect.signature(model.forward).parameters
     total = PREFILL + sum(CHUNKS) + STEPS
     most = min(SIZES["vocab_size"], getattr(model.config, "vocab_size", SIZES["vocab_size"]))
     tokens = torch.randint(2, most, (1, total))
-    cached = next((name for name in CACHES if name in taken), None)
+    cached = next((name for name in CACHES if name in accepted), None)
     cache, at = None, 0
     for count in (PREFILL, *CHUNKS, *[1] * STEPS) if cached else (PREFILL,):
         given = {cached: cache, "use_cache": True} if cached else {}
@@ -266,7 +266,7 @@ def _run(torch: Any, model: Any, expected: Model, length: int | None) -> None:
         cache, at = getattr(out, cached or "", None), at + count
         if cached and cache is None:
             break
-    if "position_ids" in taken:
+    if "position_ids" in accepted:
         where = _far_positions(expected, length)
         axes = torch.from_numpy(where.T)[:, None]
         axes = axes if len(axes) > 1 else axes[0]

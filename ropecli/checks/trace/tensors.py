@@ -90,6 +90,6 @@ def _whole_heads(vectors: Vectors, array: Any, rope: Rotary | None) -> NDArray[A
     head_dim, offset = vectors.head_dim or width, vectors.offset
     if vectors.head_dim is None and rope is not None and width == rope.rotary_dim:
         head_dim, offset = rope.head_dim, rope.rotary_offset
-    whole = np.ones((*array.shape[:-1], head_dim), array.dtype)
-    whole[..., offset : offset + width] = array
-    return whole
+    padded = np.ones((*array.shape[:-1], head_dim), array.dtype)
+    padded[..., offset : offset + width] = array
+    return padded

@@ -110,13 +110,13 @@ class Recording:
         Raises:
             ArgumentError: Nothing was seen.
         """
-        found = {
+        arrays = {
             ".".join(filter(None, (module, role, when))): array
             for module, both in self._rotated_vectors().items()
             for role, vectors in both.items()
             for when, array in zip(("before", "after"), join_vectors(vectors), strict=True)
         }
-        return found | {"positions": join_positions(self.calls)}
+        return arrays | {"positions": join_positions(self.calls)}
 
     def usage(self, rope: Rotary, *, layers: Iterable[int] | None = None) -> Usage:
         """Average the length of each pair over the tokens, for every layer that rotates.
@@ -162,14 +162,16 @@ class Recording:
     def _rotated_vectors(self) -> dict[str, dict[str, list[Vectors]]]:
         """Return queries and keys of all calls, by module and role, where both are rotated."""
         _check_sight(self)
-        found: dict[str, dict[str, list[Vectors]]] = {}
+        by_module: dict[str, dict[str, list[Vectors]]] = {}
         for vectors in self.vectors:
             if vectors.before is not None:
-                found.setdefault(vectors.module, {}).setdefault(vectors.role, []).append(vectors)
-        found = {module: both for module, both in found.items() if len(both) == len(ROLES)}
-        if not found:
+                by_module.setdefault(vectors.module, {}).setdefault(vectors.role, []).append(
+                    vectors
+                )
+        by_module = {module: both for module, both in by_module.items() if len(both) == len(ROLES)}
+        if not by_module:
             raise ArgumentError("no layer rotates its queries and keys")
-        return found
+        return by_module
 
 
 def _check_sight(seen: Recording) -> None:
@@ -208,7 +210,7 @@ class Trace(Result, view="trace"):
 def recovered_positions(seen: Recording, expected: object) -> dict[str, PositionIds]:
     """Recover the positions of each layer; arguments as in `Recording.positions`."""
     judgement = _Judgement(seen=seen, expected=_check_expected(expected))
-    total, found = sum(call.sequences * call.count for call in seen.calls), {}
+    total, by_role = sum(call.sequences * call.count for call in seen.calls), {}
     for module, both in seen._rotated_vectors().items():
         rope = judgement.rope_of(judgement.kinds(layer_index(module), None)[0])
         if rope is None:
@@ -219,8 +221,8 @@ def recovered_positions(seen: Recording, expected: object) -> dict[str, Position
                 ids=join_positions(calls).astype(np.int64)[None], calls=_number_sequences(calls)
             )
             judged = judge_positions(_recover(rope, vectors, calls), asked)
-            found[f"{module}.{role}".lstrip(".")] = replace(judged, called_with=total)
-    return found
+            by_role[f"{module}.{role}".lstrip(".")] = replace(judged, called_with=total)
+    return by_role
 
 
 def _recover(
@@ -295,29 +297,29 @@ class _Judgement:
         """Return the verdict on every module, in the order of the layers."""
         seen = [vectors.module for vectors in self.seen.vectors]
         modules = list(dict.fromkeys([*seen, *sorted(self.seen.unseen)]))
-        found = []
+        traced = []
         for module in modules:
             index = layer_index(module)
             within = any(module.startswith(f"{name}.") for name in modules)
             part = module.rpartition(".")[2] if within else None  # such as an indexer
             tries = [self._layer(module, index, part, kind) for kind in self.kinds(index, part)]
-            found.append(next((attempt for attempt in tries if attempt.agrees), tries[0]))
-        return tuple(sorted(found, key=lambda each: -1 if each.index is None else each.index))
+            traced.append(next((attempt for attempt in tries if attempt.agrees), tries[0]))
+        return tuple(sorted(traced, key=lambda each: -1 if each.index is None else each.index))
 
     def kinds(self, index: int | None, part: str | None) -> list[Layer | None]:
         """Return the kinds of text layer that an index may have, by the file, or by the model."""
         if isinstance(self.expected, Rotary):
             return [None]
-        kinds = [
+        layers = [
             layer
             for layer in text_layers(self.expected)
             if (layer.name == part) is (part is not None)
         ]
-        listed = [layer for layer in kinds if index in (layer.settings.layers or ())]
+        listed = [layer for layer in layers if index in (layer.settings.layers or ())]
         types = getattr(self.seen.config, "layer_types", None) or ()
-        own = types[index] if index is not None and index < len(types) else None
-        named = [layer for layer in kinds if layer.name == own]
-        free = [layer for layer in kinds if layer.settings.layers is None]
+        type_name = types[index] if index is not None and index < len(types) else None
+        named = [layer for layer in layers if layer.name == type_name]
+        free = [layer for layer in layers if layer.settings.layers is None]
         return [*(listed or named or free)] or [None]
 
     def rope_of(self, kind: Layer | None) -> Rotary | None:
@@ -339,10 +341,10 @@ class _Judgement:
         rope = self.rope_of(kind)
         own = [captured for captured in self.seen.vectors if captured.module == module]
         by_role = {role: [captured for captured in own if captured.role == role] for role in ROLES}
-        found = {role: self._judge(vectors, rope) for role, vectors in by_role.items()}
+        judged = {role: self._judge(vectors, rope) for role, vectors in by_role.items()}
         free = {
             role: [] if self.knows_class else _assumed_by_class(wrong)
-            for role, (_, wrong) in found.items()
+            for role, (_, wrong) in judged.items()
         }
         head_dim = next(
             (captured.head_dim for captured in own if captured.head_dim is not None), None
@@ -353,7 +355,7 @@ class _Judgement:
             wrong.append(f"the score is multiplied by {scale:.6g}, not {wanted:.6g}")
         by_file = {
             role: [word for word in words if word not in free[role]]
-            for role, (_, words) in found.items()
+            for role, (_, words) in judged.items()
         }
         notes = [*_merge(by_file), *wrong]
         agrees: bool | None = not notes
@@ -375,8 +377,8 @@ class _Judgement:
             module=module,
             name=None if kind is None else kind.name,
             expected=rope,
-            query=found["query"][0],
-            key=found["key"][0],
+            query=judged["query"][0],
+            key=judged["key"][0],
             softmax_scale=scale,
             expected_scale=wanted,
             agrees=agrees,
@@ -396,22 +398,22 @@ class _Judgement:
         for captured in rotated:
             table = rope and rope.at_length(self.seen.calls[captured.call].length)
             groups.setdefault(table, []).append(captured)
-        found, notes, single = None, [], []
+        attempts, notes, single = None, [], []
         for table, group in sorted(groups.items(), key=lambda each: self._reach(each[1])):
             if table is not None and not np.ptp(join_positions(self.calls(group)), axis=0).any():
                 single += [(table, captured) for captured in group]
                 continue
-            found = self._identify(group, table)
-            wrong = differences_of(found, table)
+            attempts = self._identify(group, table)
+            wrong = differences_of(attempts, table)
             if wrong and self._restarts(group, table):
                 wrong = ["positions restart at 0 with a cache"]
             elif wrong:
                 wrong = self._by_part(group, table) or self._by_call(group, table) or wrong
             notes += [reason for reason in wrong if reason not in notes]
         if rope is not None and single:  # one position shows whether its rows are right, no more
-            found = found or self._identify([single[-1][1]], single[-1][0])
+            attempts = attempts or self._identify([single[-1][1]], single[-1][0])
             notes = notes or self._judge_steps(rope, single)
-        return found, notes  # of the longest sequences
+        return attempts, notes  # of the longest sequences
 
     def _judge_steps(self, rope: Rotary, steps: Sequence[tuple[Rotary, Vectors]]) -> list[str]:
         """Return what is wrong with calls whose length alone has a table of its own."""
@@ -448,8 +450,10 @@ class _Judgement:
         if len({call.sequences for call in calls}) > 1:
             return []
         count = calls[0].sequences
-        own = np.concatenate([np.repeat(np.arange(count), len(call.kept)) for call in calls])
-        sequences = [bool(wrong[:, own == sequence].any()) for sequence in range(count)]
+        sequence_of_row = np.concatenate(
+            [np.repeat(np.arange(count), len(call.kept)) for call in calls]
+        )
+        sequences = [bool(wrong[:, sequence_of_row == sequence].any()) for sequence in range(count)]
         if all(sequences):
             return []
         by_words: dict[str, list[int]] = {}

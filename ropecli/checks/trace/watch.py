@@ -94,11 +94,13 @@ def _put(owner: Any, name: str, value: Any) -> None:
 def _functions(model: Any, names: list[str]) -> Iterator[tuple[Any, str, Any]]:
     """Yield the owner, name and value of each function of a model's code that may rotate."""
     classes = {base for module in model.modules() for base in type(module).__mro__}
-    own = [cls for cls in classes if not cls.__module__.startswith(("torch.", "builtins"))]
-    methods = [item for kind in own for item in vars(kind).values() if inspect.isfunction(item)]
+    own_classes = [cls for cls in classes if not cls.__module__.startswith(("torch.", "builtins"))]
+    methods = [
+        item for kind in own_classes for item in vars(kind).values() if inspect.isfunction(item)
+    ]
     spaces = {id(space): space for space in (inspect.unwrap(m).__globals__ for m in methods)}
     wanted = set(names)
-    for owner in [*own, *spaces.values()]:
+    for owner in [*own_classes, *spaces.values()]:
         called = getattr(owner, "__name__", "")
         module = _NAMED.search(called) and not _LARGER.search(called)
         for name, value in list((owner if isinstance(owner, dict) else vars(owner)).items()):
@@ -239,14 +241,14 @@ class _Watcher:
         """Return the arguments that came back in their shape, or were changed in place."""
         results = self._tensors(result if isinstance(result, list | tuple) else [result])
         left = [(tensor, kept) for tensor, kept in inputs if kept is not None]
-        found = []
+        pairs = []
         for array in results if result is not None else [tensor for tensor, _ in inputs]:
             place = next((i for i, (x, _) in enumerate(left) if x.shape == array.shape), None)
             if place is None:
                 return []  # tables of cos and sin
             before, after = left.pop(place)[1], self._keep_vectors(array)
-            found.append(_Rotated(module=path, before=before, after=after))
-        return found
+            pairs.append(_Rotated(module=path, before=before, after=after))
+        return pairs
 
     def _keep_vectors(self, tensor: Any) -> Any:
         """Return what is kept of vectors, (sequences, heads, positions, width); None of others."""
@@ -302,11 +304,11 @@ class _Watcher:
         """Record the queries and keys of scores."""
         path = self._path()
         for role, vectors in (("query", query), ("key", key)):
-            found = self._find_rotated(vectors)
-            if found is None and not self._is_output(vectors):
+            facts = self._find_rotated(vectors)
+            if facts is None and not self._is_output(vectors):
                 self.seen.unseen.add(path)
                 continue
-            self._record(path, role, head_dim=vectors.shape[-1], scale=scale, **(found or {}))
+            self._record(path, role, head_dim=vectors.shape[-1], scale=scale, **(facts or {}))
 
     def _record(self, module: str, role: str, **known: Any) -> None:
         """Record the queries or the keys of this call."""
@@ -318,10 +320,10 @@ class _Watcher:
         scores = vectors.detach().reshape(-1, *vectors.shape[-2:])
         rows = scores[:_HEADS, -_CACHED:]
         for rotated in [*self.rotated, *reversed(self.scored)]:  # layers may share their keys
-            found = self._find(rotated, rows)
-            if found is None:
+            match = self._find(rotated, rows)
+            if match is None:
                 continue
-            row, offset, factor = found
+            row, offset, factor = match
             if rotated in self.rotated:
                 self.rotated.remove(rotated)
                 self.scored.append(rotated)
@@ -346,9 +348,9 @@ class _Watcher:
         if each.after.shape[1] != each.after.shape[2] or each.after.shape[1] == 1:
             return _locate(flat, each.after[0, 0, -1])
         for _ in range(2):  # as many heads as positions: those of scores show which are which
-            found = _locate(flat, each.after[0, 0, -1])
-            if found is not None and found[0] == rows.shape[1] - 1:
-                return found
+            match = _locate(flat, each.after[0, 0, -1])
+            if match is not None and match[0] == rows.shape[1] - 1:
+                return match
             each.before, each.after = each.before.transpose(1, 2), each.after.transpose(1, 2)
         return None
 

@@ -111,9 +111,11 @@ class Turns:
             for table in (cosine, sine):
                 usual = np.where(exponent == usable, table, mpf(0))  # the others have no pieces
                 scaled = np.vectorize(mp.ldexp, otypes=[object])(usual, shift)
-                whole = np.vectorize(lambda value: int(mp.nint(value)), otypes=[object])(scaled)
-                high = (whole + (1 << (_PIECE - 1))) >> _PIECE
-                low = whole - (high << _PIECE)
+                to_integers = np.vectorize(lambda value: int(mp.nint(value)), otypes=[object])(
+                    scaled
+                )
+                high = (to_integers + (1 << (_PIECE - 1))) >> _PIECE
+                low = to_integers - (high << _PIECE)
                 pieces.append(
                     (
                         np.ldexp(high.astype(np.float64), usable - _PIECE),

@@ -76,7 +76,7 @@ def vectors(
     """
     random = np.random.default_rng(at_least("seed", seed, 0))
     if rope is None:
-        own = {
+        options = {
             "positions": positions,
             "dtypes": dtypes,
             "batch": batch,
@@ -84,7 +84,7 @@ def vectors(
             "key_heads": key_heads,
             "length": length,
         }
-        given = next((name for name, value in own.items() if value is not None), None)
+        given = next((name for name, value in options.items() if value is not None), None)
         if given is not None:
             raise ArgumentError(
                 f"{given} is of a case of your own, which needs an encoding", "pass `rope`"
@@ -96,11 +96,11 @@ def vectors(
     key_heads = at_least("key_heads", heads if key_heads is None else key_heads, 1)
     if heads % key_heads:
         raise ArgumentError(f"heads must be a multiple of key_heads, got {heads} and {key_heads}")
-    found = []
+    cases = []
     for name, rotary in named.items():
         where = _positions(positions, length, batch, rotary)
-        found.append(_own_case(name, rotary, random, where, names, (batch, heads, key_heads)))
-    return tuple(found)
+        cases.append(_own_case(name, rotary, random, where, names, (batch, heads, key_heads)))
+    return tuple(cases)
 
 
 def _name_cases(rope: Any) -> dict[str, Rotary]:
@@ -198,8 +198,8 @@ def _positions(
             f"positions must have shape (length{axes or ','}) or ({batch}, length{axes}), "
             f"length at least 1, got {where.shape}"
         )
-    whole = where.astype(np.int64)
-    return whole if (whole == where).all() else where
+    integers = where.astype(np.int64)
+    return integers if (integers == where).all() else where
 
 
 def _exact(rope: Rotary) -> tuple[Array, dict[str, Any]]:
@@ -254,12 +254,12 @@ def _tables(
     pairs = np.arange(2 * count).reshape(-1, 2)
     x = np.zeros((len(turns), 1, rows, 2 * count))
     x[..., ::2] = 1  # a pair (1, 0) turns into (cos, sin)
-    found: dict[str, NDArray[Any]] = {}
+    tables: dict[str, NDArray[Any]] = {}
     for dtype, table in rotate_heads(x, turns, pairs, pairs, dtypes).items():
         for start, name in enumerate(("cos", "sin")):
             half = table.reshape(*shape, 2 * count)[..., start::2]
-            found[f"{name}.{dtype}"] = np.ascontiguousarray(half)
-    return found
+            tables[f"{name}.{dtype}"] = np.ascontiguousarray(half)
+    return tables
 
 
 def _check_finite(

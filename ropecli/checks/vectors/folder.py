@@ -83,8 +83,8 @@ def contents(cases: Sequence[Case], *, format: str, seed: int) -> dict[str, byte
     files: dict[str, bytes] = {}
     listed = []
     for case in cases:
-        own, arrays = _files(case, format)
-        files |= own
+        members, arrays = _files(case, format)
+        files |= members
         listed.append({"name": case.name, "kind": case.kind, **case.facts, "arrays": arrays})
     files[README] = readme(cases, format).encode()
     dtypes = {

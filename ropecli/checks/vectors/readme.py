@@ -120,10 +120,10 @@ _KINDS = {
 
 def readme(cases: Sequence[Case], format: str) -> str:
     """Return the text, in Markdown."""
-    kinds = [case.kind for case in cases]
+    kinds_of_cases = [case.kind for case in cases]
     counts, sections = [], []
     for kind, (one, several, text) in _KINDS.items():
-        if count := kinds.count(kind):
+        if count := kinds_of_cases.count(kind):
             counts.append(f"{count} {one if count == 1 else several}")
             sections.append(text)
     return f"""\

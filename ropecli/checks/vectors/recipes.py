@@ -124,15 +124,15 @@ _COMMON = (
 
 def recipes() -> Iterator[Recipe]:
     """Yield all of them, in the order of the files."""
-    kinds: dict[str, _Kind] = {name: (name, own, None) for name, own in TYPES.items()}
-    kinds["axial"] = ("axial", TYPES["axial"], _AXIAL)
-    kinds |= {"xpos_keys": ("xpos", _XPOS, None), **CONVENTIONS}
+    by_name: dict[str, _Kind] = {name: (name, own, None) for name, own in TYPES.items()}
+    by_name["axial"] = ("axial", TYPES["axial"], _AXIAL)
+    by_name |= {"xpos_keys": ("xpos", _XPOS, None), **CONVENTIONS}
     for layout in LAYOUTS:
-        for name, (rope_type, own, axis) in kinds.items():
+        for name, (rope_type, recipe, axis) in by_name.items():
             yield Recipe(
                 name=f"{name}-{layout}",
                 rope_type=rope_type,
-                parameters={"head_dim": HEAD_DIM, "layout": layout} | own,
+                parameters={"head_dim": HEAD_DIM, "layout": layout} | recipe,
                 axis=axis,
                 role="key" if name == "xpos_keys" else "query",
             )

@@ -55,9 +55,9 @@ class Cope(Encoding):
         low = np.floor(position).astype(np.intp)
         high = np.ceil(position).astype(np.intp)
         share = position - low
-        own = np.take_along_axis(by_row, low, 2) * (1 - share)
-        own += np.take_along_axis(by_row, high, 2) * share
-        return content + own if self.as_listed else (content + own) * self._scale
+        logits = np.take_along_axis(by_row, low, 2) * (1 - share)
+        logits += np.take_along_axis(by_row, high, 2) * share
+        return content + logits if self.as_listed else (content + logits) * self._scale
 
 
 def _contextual_positions(logits: Array, m: Array, n: Array) -> Array:

@@ -43,10 +43,10 @@ def check_stdout(sources: Iterable[Path] = ()) -> None:
     out = os.fstat(_OUT)
     for source in sources:
         try:
-            found = source.stat()
+            status = source.stat()
         except (OSError, ValueError):  # reading it reports why
             continue
-        if stat.S_ISREG(found.st_mode) and os.path.samestat(found, out):
+        if stat.S_ISREG(status.st_mode) and os.path.samestat(status, out):
             raise FileError(f"input and output are the same file: {source}")
 
 
@@ -128,10 +128,10 @@ def _keeping(what: str) -> Iterator[None]:
 
 
 def _write(data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
+    remaining = memoryview(data)
+    while remaining:
         try:
-            rest = rest[os.write(_OUT, rest) :]
+            remaining = remaining[os.write(_OUT, remaining) :]
         except BrokenPipeError:
             raise
         except BlockingIOError:  # a full pipe that does not wait by itself

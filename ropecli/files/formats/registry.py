@@ -36,8 +36,8 @@ def format_of(path: str | os.PathLike[str], *, action: str = "read") -> Format:
             return known
     plugin = plugins("format").get(suffix.removeprefix("."))
     if plugin is not None:
-        found: Format = plugin.load()
-        return found
+        format_class: Format = plugin.load()
+        return format_class
     listed = ", ".join(suffix for known in FORMATS for suffix in known.suffixes)
     raise UnknownFormatError(
         f"cannot {action} {os.fspath(path)}; expected a name that ends in {listed}"

@@ -63,9 +63,9 @@ class _Source(Source):
             old = any((path / name).exists() for name in (".zarray", ".zgroup"))
             if old and not (path / _METADATA).exists():
                 raise FileError(f"{path} is a store of zarr's version 2; expected one of version 3")
-            found = list(_find_arrays(path))
-            self.arrays = {stored.name: stored for stored, _ in found}
-            self._fields = {stored.name: fields for stored, fields in found}
+            arrays = list(_find_arrays(path))
+            self.arrays = {stored.name: stored for stored, _ in arrays}
+            self._fields = {stored.name: fields for stored, fields in arrays}
 
     def reader(self, stored: Stored) -> _Reader:
         # A store that is one array has no names in it.

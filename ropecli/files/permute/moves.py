@@ -61,17 +61,17 @@ def find_moves(
     if not chosen:
         raise _no_match(header, globs)
     counts = {"query": heads, "key": kv_heads}
-    found = [(tensor, *_role(tensor)) for tensor in chosen]
-    for tensor, *_ in found:
+    moves = [(tensor, *_role(tensor)) for tensor in chosen]
+    for tensor, *_ in moves:
         _check_dtype(tensor)
-    by_role = sorted(found, key=lambda each: each[1] != "query")
+    by_role = sorted(moves, key=lambda each: each[1] != "query")
     if head_dim is not None:
         width = even("head dim", head_dim)
     else:
         width = _head_dim([(t, counts[role]) for t, role, _, norm in by_role if not norm])
     return tuple(
         _move(tensor, role, group, width, counts[role], norm=norm)
-        for tensor, role, group, norm in found
+        for tensor, role, group, norm in moves
     )
 
 
@@ -158,7 +158,7 @@ def old_rows(
         )
     other_layout(to)
     pairs = np.arange(rotary_dim).reshape(-1, 2)
-    taken = pairs.T if to == "half" else pairs.reshape(2, -1).T
+    order = pairs.T if to == "half" else pairs.reshape(2, -1).T
     rows = np.arange(head_dim)
-    rows[rotary_offset : rotary_offset + rotary_dim] = rotary_offset + taken.ravel()
+    rows[rotary_offset : rotary_offset + rotary_dim] = rotary_offset + order.ravel()
     return rows

@@ -254,10 +254,10 @@ def check_permuted(
 
 def _matching(moves: Sequence[Move], other: Header) -> dict[str, Move]:
     """Return the tensors of another file that stand for those that move, by name."""
-    found = {tensor.name: tensor for tensor in other.tensors}
+    by_name = {tensor.name: tensor for tensor in other.tensors}
     placed = {}
     for move in moves:
-        tensor = found.get(move.tensor.name)
+        tensor = by_name.get(move.tensor.name)
         if tensor is None or tensor.shape != move.tensor.shape or tensor.dtype not in FLOATS:
             got = "none" if tensor is None else f"{tensor.dtype} {tensor.shape}"
             raise FileError(
@@ -269,12 +269,12 @@ def _matching(moves: Sequence[Move], other: Header) -> dict[str, Move]:
 
 def _found(move: Move, old: Side, new: Side) -> str:
     """Return the state of a tensor's rows in the new file: moved, unmoved, or other."""
-    found = {"moved", "unmoved"}
+    outcomes = {"moved", "unmoved"}
     for head in range(move.heads):
         before, after = read_head(old, move, head), read_head(new, move, head)
-        found -= set() if np.array_equal(after, before[new.rows]) else {"moved"}
-        found -= set() if np.array_equal(after, before) else {"unmoved"}
-    return min(found, default="other")
+        outcomes -= set() if np.array_equal(after, before[new.rows]) else {"moved"}
+        outcomes -= set() if np.array_equal(after, before) else {"unmoved"}
+    return min(outcomes, default="other")
 
 
 class _UnprovenError(Exception):

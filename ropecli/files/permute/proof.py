@@ -64,13 +64,13 @@ def prove(
     for move in moves:
         groups.setdefault(move.group, []).append(move)
     with np.errstate(all="ignore"):  # values that are not finite end as NaN, which fails
-        found = [
+        errors = [
             _compare(group, old, new, (heads, kv_heads), (seed, index))
             for index, group in enumerate(groups.values())
         ]
-    worst = np.array([part[:3] for part in found]).max(axis=0)  # a NaN is the largest
+    worst = np.array([part[:3] for part in errors]).max(axis=0)  # a NaN is the largest
     return PermutationProof(
-        scores=sum(part[3] for part in found),
+        scores=sum(part[3] for part in errors),
         max_score_error=float(worst[0]),
         max_share=float(worst[1]),
         largest_score=float(worst[2]),
@@ -86,8 +86,8 @@ def _compare(
         terms, rotated = 0, []
         bounds: list[Array] = []
         for number, role in enumerate(("query", "key")):
-            own = [move for move in group if move.role == role]
-            x, size, count = _project(own, side, heads[number], (*seed, number))
+            moved = [move for move in group if move.role == role]
+            x, size, count = _project(moved, side, heads[number], (*seed, number))
             rotated.append(rotate(x, side.rope, np.array(POSITIONS)))
             bounds.append(np.repeat(size, heads[0] // heads[number], axis=0))
             terms += count

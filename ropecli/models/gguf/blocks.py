@@ -67,13 +67,15 @@ def _by_block(keys: Metadata, count: int) -> tuple[Blocks, ...]:
         # Without sliding blocks, Llama 4's period is all of its blocks.
         every = count if facts.get("sliding") == "unless_zero" and not has_sliding else every
         rotates = [(i + 1) % every != 0 for i in range(count)]
-    found: dict[tuple[bool, bool], list[int]] = {}
+    layers_by_block: dict[tuple[bool, bool], list[int]] = {}
     for i, kind in enumerate(zip(rotates, sliding, strict=True)):
-        found.setdefault(kind, []).append(i)
-    names = _names(set(found), has_sliding=has_sliding)
+        layers_by_block.setdefault(kind, []).append(i)
+    names = _names(set(layers_by_block), has_sliding=has_sliding)
     return tuple(
         Blocks(name=names[turns, slides], rotates=turns, sliding=slides, layers=tuple(layers))
-        for (turns, slides), layers in sorted(found.items(), key=lambda item: names[item[0]])
+        for (turns, slides), layers in sorted(
+            layers_by_block.items(), key=lambda item: names[item[0]]
+        )
     )
 
 
@@ -144,9 +146,9 @@ def _two(count: int | None, pattern: Pattern | None, yes: Blocks, no: Blocks) ->
         return tuple(sorted((yes, no), key=lambda kind: kind.name))
     of_yes = tuple(layer for layer in range(count) if pattern(layer))
     of_no = tuple(layer for layer in range(count) if not pattern(layer))
-    found = [
+    blocks = [
         replace(kind, layers=layers, name=kind.name if of_yes and of_no else "all")
         for kind, layers in ((yes, of_yes), (no, of_no))
         if layers
     ]
-    return tuple(sorted(found, key=lambda kind: kind.name))
+    return tuple(sorted(blocks, key=lambda kind: kind.name))

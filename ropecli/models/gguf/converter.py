@@ -115,8 +115,8 @@ class _Writing:
         self.keys, self.facts, self.head_dims = part.keys, facts, head_dims
         self.metadata: dict[str, Value] = {"general.architecture": facts["arch"]}
         self.tensors: dict[str, NDArray[np.float64]] = {}
-        kinds = entries(part.keys)
-        self.entry: Mapping[str, Any] = kinds.get(FULL, kinds.get("all")) or {}
+        entries_by_type = entries(part.keys)
+        self.entry: Mapping[str, Any] = entries_by_type.get(FULL, entries_by_type.get("all")) or {}
         if facts.get("flat"):
             given = part.keys.own("rope_scaling") or {}
             self.entry = {
@@ -124,7 +124,7 @@ class _Writing:
                 "rope_type": given.get("type", "default"),
                 **given,
             }
-        self.local: Mapping[str, Any] = kinds.get(SLIDING) or {}
+        self.local: Mapping[str, Any] = entries_by_type.get(SLIDING) or {}
         self.context = part.keys.integer("max_position_embeddings")
         first = next(iter(head_dims.values()))
         self.head_dim = head_dims.get(FULL, first)
@@ -163,8 +163,8 @@ class _Writing:
         inner = self.entry.get(ORIGINAL)
         outer = self.keys.integer(ORIGINAL)
         phi = self.facts.get("tensors") == "phi3"
-        found = (outer or inner if phi else inner or outer) or self.context
-        return None if found is None else int(number(ORIGINAL, found))
+        original = (outer or inner if phi else inner or outer) or self.context
+        return None if original is None else int(number(ORIGINAL, original))
 
     @property
     def _sections(self) -> list[int] | None:
@@ -197,7 +197,7 @@ class _Writing:
         return given[name]
 
     def _scaling(self) -> None:
-        own, factor = self.facts.get("scaling"), self.entry.get("factor")
+        scaling_type, factor = self.facts.get("scaling"), self.entry.get("factor")
         if self.rope_type == "linear" and factor is not None:
             self.add("rope.scaling.type", "linear")
             self.add("rope.scaling.factor", factor)
@@ -210,10 +210,10 @@ class _Writing:
                 self.add(f"rope.scaling.yarn_{name}", value)
         elif self.rope_type in ("su", "longrope"):
             self.add("rope.scaling.type", "longrope")
-        if own == "linear or none":
-            own = "none" if factor is None else "linear"
+        if scaling_type == "linear or none":
+            scaling_type = "none" if factor is None else "linear"
             self.add("rope.scaling.factor", factor)
-        self.add("rope.scaling.type", own)
+        self.add("rope.scaling.type", scaling_type)
         multiplier, k_all_dim = self.facts.get("log_multiplier"), self.entry.get("mscale_all_dim")
         if multiplier is not None and k_all_dim is not None:
             self.add(
@@ -297,8 +297,8 @@ class _Writing:
             original = self._original if known else entry.get(ORIGINAL)
             dim = self.head_dim if how == "llama3" else self.head_dim // 2
             divisors = _llama3_divisors(entry, dim, float(original or 8192))
-            rest = np.ones(self.head_dim // 2 - len(divisors))
-            self.tensors[FREQS] = np.concatenate([divisors, rest])
+            ones = np.ones(self.head_dim // 2 - len(divisors))
+            self.tensors[FREQS] = np.concatenate([divisors, ones])
         elif how == "proportional" and self.rope_type == "proportional":
             turning = int(self.head_dim * self._share(entry) / 2)
             stopped = np.arange(self.head_dim // 2) >= turning

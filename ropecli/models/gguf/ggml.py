@@ -52,11 +52,11 @@ class Rotation:
 
     def inv_freq(self, divisors: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the radians per position of each pair."""
-        own = self.plain if divisors is None else self.plain / divisors[: self.n_rot // 2]
+        divided = self.plain if divisors is None else self.plain / divisors[: self.n_rot // 2]
         if not self.ext_factor:
-            return own / self.factor
+            return divided / self.factor
         kept = self.ext_factor * (1.0 - self._ramp())
-        return own / self.factor * (1.0 - kept) + own * kept
+        return divided / self.factor * (1.0 - kept) + divided * kept
 
     def _ramp(self) -> NDArray[np.float64]:
         low, high = (

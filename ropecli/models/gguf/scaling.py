@@ -54,15 +54,15 @@ class Scaling:
         base = self._base(key_length)
         if self._facts.get("compress") and not self._blocks.compress:
             return replace(plain, base=base)
-        own = self._facts.get("sliding_scaling") if self._blocks.sliding else None
-        if own == "plain":
+        scaling_type = self._facts.get("sliding_scaling") if self._blocks.sliding else None
+        if scaling_type == "plain":
             return replace(plain, base=base)
         factor, ext_factor = self._factor(), self._ext_factor()
         if ext_factor:
             self._check_yarn(base, factor)
         attn_factor = self._attn_factor(factor, ext_factor)
         shared = not self._blocks.sliding or self._facts.get("sliding_base") == "same"
-        if own == "none" or (self._type == "none" and shared):
+        if scaling_type == "none" or (self._type == "none" and shared):
             factor = 1.0  # the loader drops the factor of type none only where it is shared
         return replace(
             plain, base=base, factor=factor, ext_factor=ext_factor, attn_factor=attn_factor
@@ -106,21 +106,21 @@ class Scaling:
         return factor or 1.0
 
     def _ext_factor(self) -> float:
-        own = self._yarn_key("ext_factor", -1.0)
-        if own >= 0:
-            return own
+        given = self._yarn_key("ext_factor", -1.0)
+        if given >= 0:
+            return given
         return 1.0 if self._type == "yarn" else 0.0
 
     def _attn_factor(self, factor: float, ext_factor: float) -> float:
         if self._facts.get("compress"):
             return 1.0 / own_factor(factor) if ext_factor else 1.0
-        own = self._keys.positive("rope.scaling.attn_factor", 1.0)
+        given = self._keys.positive("rope.scaling.attn_factor", 1.0)
         if not ext_factor:
-            return own * self._yarn_key("attn_factor", 1.0)
+            return given * self._yarn_key("attn_factor", 1.0)
         if self._type == "none":
             factor = 1.0
         deepseek2 = self._keys.name == "deepseek2"
-        return own * loaded_attn_factor(factor, self.log_multiplier, deepseek2=deepseek2)
+        return given * loaded_attn_factor(factor, self.log_multiplier, deepseek2=deepseek2)
 
     def _yarn_key(self, name: str, default: float) -> float:
         if name not in self._facts.get("yarn", ()):

@@ -181,8 +181,8 @@ def _geometry(keys: Metadata, blocks: Blocks) -> tuple[int, dict[str, Any], int,
 
 def _by_window(keys: Metadata, name: str, blocks: Blocks) -> int | None:
     """Return an integer, which blocks with a sliding window may have of their own."""
-    own = keys.integer(f"{name}_swa") if blocks.sliding else None
-    return keys.integer(name) if own is None else own
+    sliding = keys.integer(f"{name}_swa") if blocks.sliding else None
+    return keys.integer(name) if sliding is None else sliding
 
 
 def _key_length(keys: Metadata, blocks: Blocks) -> int:

@@ -159,12 +159,18 @@ def difference(a: Model | str, b: Model | str) -> str:
         return "" if isinstance(a, str) else f"the file is refused ({b})"
     if isinstance(a, str):
         return "the file is not refused"
-    found = diff(a, b).layers
-    encodings = [field for layer in found for field in layer.fields if field.name == "encoding"]
+    differences = diff(a, b).layers
+    encodings = [
+        field for layer in differences for field in layer.fields if field.name == "encoding"
+    ]
     if encodings:
         return f"the encoding is {encodings[0].b}"
-    said = [_describe_angles(found), _describe_factors(found), _describe_layers(a, b, found)]
-    fields = {field.name for layer in found for field in layer.fields if field.matters}
+    said = [
+        _describe_angles(differences),
+        _describe_factors(differences),
+        _describe_layers(a, b, differences),
+    ]
+    fields = {field.name for layer in differences for field in layer.fields if field.matters}
     if "axis" in fields:
         said.append("pairs belong to other axes")
     if fields & {"layout", "rotary_offset", "direction", "output"}:

@@ -208,10 +208,10 @@ class Subject:
         """Compute the frequencies, with changed values if given; None if that is impossible."""
         if self.rope_type is None or self.dim is None or not 2 <= self.dim <= LARGEST_HEAD:
             return None
-        own = own_parameters(self.rope_type)
-        given = {k: self.values[k] for k in own if self.has(k)}
+        parameters = own_parameters(self.rope_type)
+        given = {k: self.values[k] for k in parameters if self.has(k)}
         given |= {CONTEXT: self.context, ORIGINAL: self.original} | changes
-        given = {k: v for k, v in given.items() if k in own and v is not None}
+        given = {k: v for k, v in given.items() if k in parameters and v is not None}
         try:
             with np.errstate(all="ignore"):
                 return formula(self.rope_type)(dim=self.dim, base=self.base or 10_000.0, **given)

@@ -28,7 +28,7 @@ def members(text: str) -> dict[tuple[str, ...], Member]:
 
     Objects in an array have no path.
     """
-    found: dict[tuple[str, ...], Member] = {}
+    places: dict[tuple[str, ...], Member] = {}
     brackets: list[str] = []  # those that are open, "{" and "["
     # The key of each open bracket whose value is being read, where it starts, where both end.
     keys: list[tuple[str, int, int, int] | None] = []
@@ -44,7 +44,7 @@ def members(text: str) -> dict[tuple[str, ...], Member]:
                 while text[at - 1] in _BLANK:
                     at -= 1
                 path = tuple(key[0] for key in keys if key is not None)
-                found[path] = Member(*keys[-1][1:], at)
+                places[path] = Member(*keys[-1][1:], at)
             keys[-1] = None
             if mark != ",":
                 brackets.pop()
@@ -53,7 +53,7 @@ def members(text: str) -> dict[tuple[str, ...], Member]:
             keys[-1] = (*keys[-1][:3], token.end())
         elif brackets[-1] == "{" and keys[-1] is None:
             keys[-1] = (_decode(mark), at, token.end(), token.end())
-    return found
+    return places
 
 
 def key_places(path: Path) -> dict[str, tuple[int, int]]:
@@ -78,16 +78,16 @@ def edit(text: str, changes: Mapping[str, object]) -> str:
     for path, value in changes.items():
         if value is ...:
             continue
-        found, names = members(text), tuple(path.split("."))
-        if names in found:
-            _, _, start, end = found[names]
+        places, names = members(text), tuple(path.split("."))
+        if names in places:
+            _, _, start, end = places[names]
             text = f"{text[:start]}{json.dumps(value)}{text[end:]}"
             continue
-        siblings = [old for old in removed if old[:-1] == names[:-1] and old in found]
-        values = {old: _decode(text[found[old].value : found[old].end]) for old in siblings}
+        siblings = [old for old in removed if old[:-1] == names[:-1] and old in places]
+        values = {old: _decode(text[places[old].value : places[old].end]) for old in siblings}
         old = next(old for old, given in values.items() if given == value)
         removed.remove(old)
-        start, end, *_ = found[old]
+        start, end, *_ = places[old]
         text = f"{text[:start]}{json.dumps(names[-1])}{text[end:]}"
     for names in removed:
         text = _without(text, members(text)[names])

@@ -32,8 +32,8 @@ def numbers(value: object) -> list[float] | None:
     """Return a list of finite numbers, or None for anything else."""
     if not isinstance(value, list | tuple):
         return None
-    found = [n for n in map(number, value) if n is not None]
-    return found if len(found) == len(value) else None
+    values = [n for n in map(number, value) if n is not None]
+    return values if len(values) == len(value) else None
 
 
 def positive(value: object) -> float | None:

@@ -31,7 +31,7 @@ def build(
             f"head dim must be at most {LARGEST_HEAD:,} in a model, got {quote(head_dim)}"
         )
     name = canonical(rope_type)
-    own = own_parameters(name)
+    parameters = own_parameters(name)
     arguments = dict(settings.geometry)
     output = arguments.pop("output", None)
     factor = arguments.pop("softmax_factor", None)
@@ -40,10 +40,12 @@ def build(
         stretch = positive("factor", scaling.get("factor") or 1.0)
         factor = score_factor(stretch, key, scaling.get(key))
     arguments |= {
-        key: scaling[key] for key in own if scaling.get(key) is not None and key not in arguments
+        key: scaling[key]
+        for key in parameters
+        if scaling.get(key) is not None and key not in arguments
     }
     arguments |= {"rope_theta": scaling["rope_theta"], "softmax_factor": factor}
-    if "sequence_length" in own and sequence_length is not None:
+    if "sequence_length" in parameters and sequence_length is not None:
         arguments["sequence_length"] = sequence_length
     result = rope(name, **arguments)
     if output is None:

@@ -38,23 +38,27 @@ def read(described: Description) -> tuple[Settings, ...]:
         raise ArgumentError(
             f"no conversion to a GGUF is known for model_type {kind} (llama.cpp {VERSION})"
         )
-    own = [
+    text_settings = [
         settings
         for settings in described.settings
         if settings.part == "" and not settings.is_indexer
     ]
     head_dims = {
-        settings.name: settings.geometry["head_dim"] for settings in own if settings.geometry
+        settings.name: settings.geometry["head_dim"]
+        for settings in text_settings
+        if settings.geometry
     }
     if not head_dims:
         return described.settings
     header = convert(text, name, described.source, head_dims)
-    converted = [_laid_out(setting, own) for setting in gguf_settings(header)]
+    converted = [_laid_out(setting, text_settings) for setting in gguf_settings(header)]
     rotations = {
         repr((settings.rope_type, settings.geometry, settings.scaling)) for settings in converted
     }
-    if len(own) == 1 and len(rotations) == 1:
-        converted = [replace(converted[0], name=own[0].name, layers=own[0].layers)]
+    if len(text_settings) == 1 and len(rotations) == 1:
+        converted = [
+            replace(converted[0], name=text_settings[0].name, layers=text_settings[0].layers)
+        ]
     converted += [
         replace(converted[0], name=INDEXER, geometry=settings.geometry, softmax=None)
         for settings in described.settings

@@ -42,12 +42,12 @@ def read(described: Description) -> tuple[Settings, ...]:
     if described.format != "config.json":
         raise ArgumentError(f"mlx-lm reads a config.json, got {described.format}")
     model = _find_class(described.raw)
-    kinds = _kinds(model)
-    check_kind_count(kinds)
-    found = [_settings(model.kind(kind), kind) for kind in kinds]
+    kinds_of_layers = _kinds(model)
+    check_kind_count(kinds_of_layers)
+    every = [_settings(model.kind(kind), kind) for kind in kinds_of_layers]
     for name, facts in model.facts.get("extra", {}).items():
-        found.append(_settings(model.kind(kinds[0]).with_facts(facts), _Kind(name=name)))
-    return tuple(found)
+        every.append(_settings(model.kind(kinds_of_layers[0]).with_facts(facts), _Kind(name=name)))
+    return tuple(every)
 
 
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
@@ -111,8 +111,8 @@ class _Class:
             if isinstance(values := self.get(key), list):
                 first = kind.layers[0] if kind.layers else 0
                 given[key] = values[first] if first < len(values) else None
-        kinds = self.facts.get("kinds", {})
-        facts = dict(kinds.get(kind.name, kinds.get(kind.label, {})))
+        names = self.facts.get("kinds", {})
+        facts = dict(names.get(kind.name, names.get(kind.label, {})))
         scaled = self.get(self.facts["scaled"]) if "scaled" in self.facts else None
         if scaled and kind.label not in scaled:
             facts["scaling"] = None
@@ -141,11 +141,13 @@ def _find_class(keys: Mapping[str, Any], *, name: str | None = None) -> _Class:
     model_type = keys.get("model_type")
     if name is None:
         name = model_type if isinstance(model_type, str) else ""
-        own = table()["architectures"].get(name, {})
+        class_facts = table()["architectures"].get(name, {})
         named = keys.get("architectures")
         named = named if isinstance(named, list) else []
-        found = [own[node] for node in named if isinstance(node, str) and node in own]
-        name = found[0] if found else table()["models"].get(name, name)
+        matches = [
+            class_facts[node] for node in named if isinstance(node, str) and node in class_facts
+        ]
+        name = matches[0] if matches else table()["models"].get(name, name)
     facts = table()["classes"].get(name)
     if facts is None:
         refuse(f"it has no model class for model_type {quote(model_type)}")
@@ -187,18 +189,18 @@ def _kinds(model: _Class) -> list[_Kind]:
             return [_Kind(name="all")]
         labels = [FULL] * len(values)
     names = model.facts.get("names", {})
-    found: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
+    by_kind: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
     for i, label in enumerate(labels):
         name = names.get(label, names.get("*", label))
-        found.setdefault((name, values[i] if i < len(values) else ()), (label, []))[1].append(i)
-    if [name for name, _ in found] in ([ROPE], ["all"]):
+        by_kind.setdefault((name, values[i] if i < len(values) else ()), (label, []))[1].append(i)
+    if [name for name, _ in by_kind] in ([ROPE], ["all"]):
         return [_Kind(name="all", label=labels[0])]
-    kinds: list[_Kind] = []
-    for (name, _), (label, layers) in found.items():
-        same = sum(kind.label == label for kind in kinds)
+    kinds_of_layers: list[_Kind] = []
+    for (name, _), (label, layers) in by_kind.items():
+        same = sum(kind.label == label for kind in kinds_of_layers)
         own = f"{name}-{same + 1}" if same else name
-        kinds.append(_Kind(name=own, label=label, layers=tuple(layers)))
-    return kinds
+        kinds_of_layers.append(_Kind(name=own, label=label, layers=tuple(layers)))
+    return kinds_of_layers
 
 
 def _values_by_layer(model: _Class) -> list[tuple[str, ...]]:
@@ -301,17 +303,17 @@ def _first(choices: Any) -> str:
 
 def _assumptions(model: _Class, base: float, key: str | None) -> tuple[str, ...]:
     """Return a sentence for a base that is not the file's, and for keys that stay unread."""
-    found = []
+    notes = []
     if key is None:
-        found.append(f"base {base:g}: the class {model.name} of mlx-lm fixes it")
+        notes.append(f"base {base:g}: the class {model.name} of mlx-lm fixes it")
     elif key.partition(".")[0] not in model.given:
-        found.append(f"base {base:g}: the class {model.name} of mlx-lm has it for want of {key}")
+        notes.append(f"base {base:g}: the class {model.name} of mlx-lm has it for want of {key}")
     for name in ("rope_scaling", "rope_parameters"):
         paths = [model.facts.get(fact) for fact in ("scaling", "base", "share")]
         read = any(str(path).find(name) >= 0 for path in paths)
         if model.given.get(name) and not read:
-            found.append(f"{name} is not read: the class {model.name} of mlx-lm has no such key")
-    return tuple(found)
+            notes.append(f"{name} is not read: the class {model.name} of mlx-lm has no such key")
+    return tuple(notes)
 
 
 def _geometry(model: _Class) -> dict[str, Any]:
@@ -319,25 +321,25 @@ def _geometry(model: _Class) -> dict[str, Any]:
     interleaved = model.facts.get("interleaved", False)
     if not isinstance(interleaved, bool):
         interleaved = model.value("interleaved")
-    found: dict[str, Any] = {"layout": "interleaved" if interleaved else "half"}
+    facts: dict[str, Any] = {"layout": "interleaved" if interleaved else "half"}
     if "direction" in model.facts:
-        found["direction"] = model.facts["direction"]
+        facts["direction"] = model.facts["direction"]
     if model.facts.get("latent"):
         latent = at_least("qk_rope_head_dim", model.get("qk_rope_head_dim"), 1)
         before = at_least("qk_nope_head_dim", model.get("qk_nope_head_dim"), 0)
         place = {"head_dim": before + latent, "rotary_dim": latent, "rotary_offset": before}
-        return found | place
+        return facts | place
     head_dim = at_least("head_dim", model.value("head_dim", "head_dim"), 1)
-    found["head_dim"] = head_dim
+    facts["head_dim"] = head_dim
     rotated: int | None = model.value("rotary_dim")
     share = model.value("share")
     if rotated is None and share is not None:
         rotated = int(head_dim * positive("partial_rotary_factor", share))
     if rotated is not None and rotated != head_dim:
-        found["rotary_dim"] = at_least("rotary_dim", rotated, 1)
+        facts["rotary_dim"] = at_least("rotary_dim", rotated, 1)
         if model.facts.get("trailing"):
-            found["rotary_offset"] = head_dim - rotated
-    return found
+            facts["rotary_offset"] = head_dim - rotated
+    return facts
 
 
 def _scaling(
@@ -369,35 +371,38 @@ def _type(model: _Class, entry: Mapping[str, Any]) -> str:
         given = entry.get("type") or entry.get("rope_type", "default")
     else:
         given = entry.get(key, "default" if "default" in types else None)
-    found = types.get(given) if isinstance(given, str) else None
-    if found is None:
-        found = types.get("*") if key is None or key in entry else None
-    if found is None:
+    rope_type = types.get(given) if isinstance(given, str) else None
+    if rope_type is None:
+        rope_type = types.get("*") if key is None or key in entry else None
+    if rope_type is None:
         refuse(f"{key or 'rope_type'} {quote(given)} is not one of {', '.join(types)}")
-    return str(found)
+    return str(rope_type)
 
 
 def _parameters(
     kind: str, model: _Class, entry: Mapping[str, Any], geometry: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the parameters of what the class does, from its scaling keys and place in the head."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     match kind:
         case "linear":
             factor = entry.get("factor")
             if model.facts.get("float_factor") and not isinstance(factor, float):
                 refuse(f"factor must be written with a decimal point, got {quote(factor)}")
-            found = {"factor": _get(entry, "factor")}
+            parameters = {"factor": _get(entry, "factor")}
         case "dynamic":
-            found = {"factor": _get(entry, "factor"), "max_position_embeddings": _context(model)}
+            parameters = {
+                "factor": _get(entry, "factor"),
+                "max_position_embeddings": _context(model),
+            }
         case "alpha":
-            found = {"alpha": _get(entry, "alpha")}
+            parameters = {"alpha": _get(entry, "alpha")}
         case "mrope":
             section = entry.get("mrope_section", [])
             if not isinstance(section, list) or len(section) != 3:
                 refuse(f"mrope_section must have three entries, got {quote(section)}")
         case "llama3":
-            found = {
+            parameters = {
                 "factor": _get(entry, "factor"),
                 "low_freq_factor": _get(entry, "low_freq_factor", 1.0),
                 "high_freq_factor": _get(entry, "high_freq_factor", 4.0),
@@ -407,12 +412,15 @@ def _parameters(
             dim = geometry["head_dim"]
             share = number("partial_rotary_factor", entry.get("partial_rotary_factor", 1.0))
             pairs = (int(dim * share) + 1) // 2
-            found = {"partial_rotary_factor": 2 * pairs / dim, "factor": _get(entry, "factor", 1.0)}
+            parameters = {
+                "partial_rotary_factor": 2 * pairs / dim,
+                "factor": _get(entry, "factor", 1.0),
+            }
         case "yarn":
-            found = _yarn(model, entry)
+            parameters = _yarn(model, entry)
         case "longrope":
-            found = _longrope(model, entry, geometry)
-    return found
+            parameters = _longrope(model, entry, geometry)
+    return parameters
 
 
 def _yarn(model: _Class, entry: Mapping[str, Any]) -> dict[str, Any]:

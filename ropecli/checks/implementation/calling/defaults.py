@@ -33,17 +33,17 @@ def arguments_of_options(description: Description, given: Iterable[str]) -> dict
     meant: dict[str, str] = {}
     for option in given:
         meant |= words.get(option, {option: option})
-    found = {}
+    options = {}
     for parameter in _optional(description).values():
         role = next(iter(roles(parameter.name, 1, parameter.annotation)), "")
         if role in meant:
-            found[parameter.name] = meant[role]
-    return found
+            options[parameter.name] = meant[role]
+    return options
 
 
 def with_own_defaults(call: str, description: Description, init: Mapping[str, Any]) -> str:
     """Return a call without the sizes that take the place of an author's default."""
-    own = {
+    optional = {
         parameter.name
         for parameter in _optional(description).values()
         if parameter.default is not None and parameter.name not in init
@@ -55,7 +55,7 @@ def with_own_defaults(call: str, description: Description, init: Mapping[str, An
             kept = [
                 keyword
                 for keyword in node.keywords
-                if not (keyword.arg in own and getattr(keyword.value, "id", None) in SIZES)
+                if not (keyword.arg in optional and getattr(keyword.value, "id", None) in SIZES)
             ]
             changed |= len(kept) < len(node.keywords)
             node.keywords = kept

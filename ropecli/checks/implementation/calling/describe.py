@@ -147,7 +147,7 @@ def _has(target: Any, *names: str) -> bool:
 
 def _methods(owner: type) -> dict[str, tuple[Parameter, ...]]:
     """Return the parameters of a class's public methods that compute, and write nothing."""
-    found = {}
+    methods = {}
     for base in owner.__mro__:
         of_framework = base.__module__.partition(".")[0] in _BASES
         if base is not owner and of_framework:
@@ -155,14 +155,14 @@ def _methods(owner: type) -> dict[str, tuple[Parameter, ...]]:
         for name, method in vars(base).items():
             public = not name.startswith("_") and not {*name.split("_")} & WRITES
             public = name in FIRST if of_framework else public or name == "__call__"
-            if public and inspect.isroutine(method) and name not in found:
+            if public and inspect.isroutine(method) and name not in methods:
                 static = isinstance(method, staticmethod)
                 known = parameters(getattr(owner, name))
                 if known is not None:
                     bound = static or isinstance(method, classmethod)
-                    found[name] = known if bound else known[1:]  # without self
-    order = sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
-    return {name: found[name] for name in order[:MOST_METHODS]}
+                    methods[name] = known if bound else known[1:]  # without self
+    order = sorted(methods, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    return {name: methods[name] for name in order[:MOST_METHODS]}
 
 
 def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, ...] | None:
@@ -189,8 +189,8 @@ def parameters(target: Any, *, configurations: bool = True) -> tuple[Parameter, 
 
 def _handed_on(target: Any, signature: inspect.Signature) -> list[inspect.Parameter]:
     """Return the parameters of the base that a class hands its `**kwargs` on to."""
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
-    if not inspect.isclass(target) or inspect.Parameter.VAR_KEYWORD not in kinds:
+    kinds_of_parameters = {parameter.kind for parameter in signature.parameters.values()}
+    if not inspect.isclass(target) or inspect.Parameter.VAR_KEYWORD not in kinds_of_parameters:
         return []
     makers = [base for base in target.__mro__[:-1] if "__init__" in vars(base)]
     of_framework = [base.__module__.partition(".")[0] in _BASES for base in makers]
@@ -203,11 +203,11 @@ def _handed_on(target: Any, signature: inspect.Signature) -> list[inspect.Parame
     more = [*base.parameters.values(), *_handed_on(makers[1], base)]
     known = {*signature.parameters}
     positional = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in more]
-    rest = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    variadic = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     return [
         parameter
         for parameter, original in zip(positional, more, strict=True)
-        if parameter.name not in known and original.kind not in rest
+        if parameter.name not in known and original.kind not in variadic
     ]
 
 
@@ -275,7 +275,7 @@ def frameworks(*targets: Any) -> tuple[str, ...]:
     """
     if type(targets[0]).__module__.startswith(str(__package__)):
         return ("numpy",)  # a program, a shared library, or a model of ONNX
-    found: list[str] = []
+    names: list[str] = []
     for target in filter(lambda each: each is not None, targets):
         words = [parameter.annotation for parameter in parameters(target) or ()]
         words += [base.__module__ for base in getattr(target, "__mro__", type(target).__mro__)]
@@ -291,9 +291,9 @@ def frameworks(*targets: Any) -> tuple[str, ...]:
             else str(getattr(value, "__module__", ""))
             for value in values
         ]
-        found += _by_name(words)
-    found += [name for name in _by_name([*sys.modules]) if name != "numpy"]
-    return tuple(dict.fromkeys([*(name for name in found if name != "numpy"), "numpy"]))
+        names += _by_name(words)
+    names += [name for name in _by_name([*sys.modules]) if name != "numpy"]
+    return tuple(dict.fromkeys([*(name for name in names if name != "numpy"), "numpy"]))
 
 
 def _by_name(words: list[str]) -> list[str]:

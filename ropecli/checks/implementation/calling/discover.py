@@ -148,14 +148,14 @@ class Search:
             most = self.most if failure is None else min(self.most, FEWER_TRIALS)
             search, tried = replace(self, size=size, most=most), _Tried(self.failed, size)
             try:
-                for convention, dtype, rest in search._candidates(tried):
+                for convention, dtype, candidates in search._candidates(tried):
                     trial = search.attempt(convention, dtype, twice=twice)
                     tried.add(trial, dtype)
                     # Boundaries promise rows of all sequences: no other call needs to do better.
                     if (trial.level == EXACT and search._is_meant(convention, dtype)) or (
                         trial.right and "cu_seqlens" in convention.names
                     ):
-                        found = search._with_positions(convention, tried.trials, rest, dtype)
+                        found = search._with_positions(convention, tried.trials, candidates, dtype)
                         found = search._with_own_defaults(found, dtype)
                         return search._with_tables_dtype(found, dtype), dtype
             except NotCallable as error:
@@ -255,8 +255,10 @@ class Search:
     def _with_own_defaults(self, found: Convention, dtype: str) -> Convention:
         """Return a call with the defaults that its author wrote, if that is meant."""
         call = with_own_defaults(found.call, self.caller.describe(), self.init)
-        own = replace(found, call=call)
-        return own if call != found.call and self._is_meant(own, dtype) else found
+        with_defaults = replace(found, call=call)
+        return (
+            with_defaults if call != found.call and self._is_meant(with_defaults, dtype) else found
+        )
 
     def _with_tables_dtype(self, found: Convention, dtype: str) -> Convention:
         """Return a call with the dtype of its tables, where that of x does not fit."""
@@ -359,21 +361,21 @@ class Search:
         axes, those of a batch and without, if each is meant.
         """
         meaning = functools.cache(functools.partial(self._meaning, dtype))
-        taken, others, shown = [found], list[Convention](), True
+        arrangements, others, shown = [found], list[Convention](), True
         if "axes_of_x" not in self.given:
-            taken, others = self._find_axes_of_x(found, meaning)
-            shown = _first_meant(taken[:1], meaning)[0] is not None
+            arrangements, others = self._find_axes_of_x(found, meaning)
+            shown = _first_meant(arrangements[:1], meaning)[0] is not None
             if "axes_of_positions" not in self.given:
-                taken = [_with_one_list(convention, meaning) for convention in taken]
+                arrangements = [_with_one_list(convention, meaning) for convention in arrangements]
         if "axes_of_tables" not in self.given:
-            tables = [_with_other_tables(convention, meaning) for convention in taken]
-            taken += [table for table in tables if table is not None]
-        without = "axes_of_x" in self.given and "b" not in taken[0].axes_of_x
-        role = None if without else _role_of_sequences(taken[0])
-        refused = None if role is None else self._refuse_batch(taken, dtype)
+            tables = [_with_other_tables(convention, meaning) for convention in arrangements]
+            arrangements += [table for table in tables if table is not None]
+        without = "axes_of_x" in self.given and "b" not in arrangements[0].axes_of_x
+        role = None if without else _role_of_sequences(arrangements[0])
+        refused = None if role is None else self._refuse_batch(arrangements, dtype)
         said = "call" in self.given or self.caller.describe().promises_batch(str(role))
         return Arrangements(
-            judged=tuple(taken),
+            judged=tuple(arrangements),
             shown=shown,
             not_judged=tuple(others),
             refused_batch=refused,
@@ -617,9 +619,11 @@ class _Tried:
         """Take a trial in a dtype."""
         self.trials.append(trial)
         if trial.error:  # the same words in whatever tables count up to the limit
-            way = _way(trial.convention)
-            self.failures[*way, trial.error] += 1
-            self.failures[way] = max(self.failures[way], self.failures[*way, trial.error])
+            signature = _way(trial.convention)
+            self.failures[*signature, trial.error] += 1
+            self.failures[signature] = max(
+                self.failures[signature], self.failures[*signature, trial.error]
+            )
         arguments, failure = _arguments(trial.convention), (trial.error, trial.place)
         self.failed[arguments] = self.failed[*arguments, self._size] = failure
         before = self._failed_before(arguments)

@@ -273,8 +273,8 @@ class _Instance:
         q = restore(names[0] if names else "x", results[0], text, call.q)
         if not {"k", "qkv"} & handed.keys() or len(results) < 2:
             return q, None, None
-        k, *rest = (restore("k", result, text, call.k) for result in results[1:])
-        return q, k, rest[0] if rest else None
+        k, *keys = (restore("k", result, text, call.k) for result in results[1:])
+        return q, k, keys[0] if keys else None
 
     def _refuse_unchanged(self, name: str, written: Any, call: Call) -> None:
         """Refuse a call that returned nothing and wrote nothing."""
@@ -348,9 +348,9 @@ class _Instance:
             self._objects.clear()
         memory = call.memory
         if call.stepwise:
-            first, rest = np.split(call.q, [call.prefilled], axis=2)
+            first, tail = np.split(call.q, [call.prefilled], axis=2)
             parts = [self._take(self._call, first, memory)] if call.prefilled else []
-            return Response(q=np.concatenate([*parts, *self._steps(rest, memory)], axis=2))
+            return Response(q=np.concatenate([*parts, *self._steps(tail, memory)], axis=2))
         try:
             start = consecutive(call)
         except Unsupported:

@@ -37,11 +37,11 @@ USUAL = ("x, positions", "x", "q, k, cos, sin", "x, cos, sin", "q, k, positions"
 
 def calls(description: Description, init: Mapping[str, Any], *, half: bool) -> Iterator[str]:
     """Yield expressions that call it with all that its parameters may mean, likely ones first."""
-    found = _of_two(description, init) if description.other else _of_one(description, init)
+    expressions = _of_two(description, init) if description.other else _of_one(description, init)
     flags = {"halves": str(half), "neighbours": str(not half)}
     seen: set[str] = set()
     later: list[str] = []
-    for expression in itertools.islice(found, MOST_CALLS):
+    for expression in itertools.islice(expressions, MOST_CALLS):
         text = re.sub(r"\b(halves|neighbours)\b", lambda m: flags[m[0]], expression)
         # Where positions are given too, they choose rows of a cache.
         if _mentions(text, TABLES) and _mentions(text, PLACES):
@@ -58,7 +58,7 @@ def explain_lack(description: Description, init: Mapping[str, Any]) -> tuple[str
     Parameters of ropecli's own are in backquotes.
     """
     given = "give it with `init` {}=VALUE, or the call with `call`"
-    whole = "give the call with `call`"
+    remedy = "give the call with `call`"
     every = [p for p in description.parameters or () if p.kind not in _REST]
     unknown = "parameter {!r} has no known meaning"
     if description.kind != "instance":
@@ -70,24 +70,24 @@ def explain_lack(description: Description, init: Mapping[str, Any]) -> tuple[str
     for method, parameters in description.methods.items():
         for place, parameter in enumerate(parameters):
             if parameter.required and not _words(parameter, place, OPTIONAL):
-                return f"{unknown.format(parameter.name)} in its method {method}", whole
+                return f"{unknown.format(parameter.name)} in its method {method}", remedy
     for place, parameter in enumerate(description.other_parameters or ()):
         if parameter.required and not roles(parameter.name, place, parameter.annotation):
-            return f"{unknown.format(parameter.name)} in {description.other}", whole
+            return f"{unknown.format(parameter.name)} in {description.other}", remedy
     if description.kind != "function" and not description.methods:
-        return "it has no method whose parameters are known", whole
+        return "it has no method whose parameters are known", remedy
     for method, parameters in description.methods.items():
         if any(param.name == LAYER_TYPE and param.required for param in parameters):
             return _explain_layer_types(description, method, parameters)
-    return _explain_together(description, whole)
+    return _explain_together(description, remedy)
 
 
 def _explain_together(description: Description, whole: str) -> tuple[str, str]:
     """Say what parameters that have a meaning each lack together, and what to give."""
     every = [p for p in description.parameters or () if p.kind not in _REST]
     ways = [every] if description.kind == "function" else [*description.methods.values()]
-    meant_by = [{*roles(p.name, i, p.annotation)} for way in ways for i, p in enumerate(way)]
-    names = ", ".join(dict.fromkeys(p.name for way in ways for p in way)) or "none"
+    meant_by = [{*roles(p.name, i, p.annotation)} for call in ways for i, p in enumerate(call)]
+    names = ", ".join(dict.fromkeys(p.name for call in ways for p in call)) or "none"
     if not description.other and not any(each & VECTORS for each in meant_by):
         tables = "name the function that rotates by its result with `apply_with`"
         return f"none of its parameters ({names}) is known to be vectors", f"{tables}, or {whole}"
@@ -195,17 +195,17 @@ def _given_tables(description: Description, tables: str) -> Iterator[str]:
     """Yield calls of the second function with an expression for its tables."""
     every = [p for p in description.other_parameters or () if p.kind not in _REST]
     meant = [roles(p.name, place, p.annotation) for place, p in enumerate(every)]
-    told = [i for i, reading in enumerate(meant) if {*reading[:1]} & {*TABLES, *PAIRS}]
-    told = told or [i for i, reading in enumerate(meant) if "freqs" in reading][:1]
-    words: list[list[str]] = [] if told else [[tables]]
+    of_tables = [i for i, reading in enumerate(meant) if {*reading[:1]} & {*TABLES, *PAIRS}]
+    of_tables = of_tables or [i for i, reading in enumerate(meant) if "freqs" in reading][:1]
+    words: list[list[str]] = [] if of_tables else [[tables]]
     for i, (parameter, reading) in enumerate(zip(every, meant, strict=True)):
-        if i in told:
-            words += [[tables]] if i == told[0] else []
+        if i in of_tables:
+            words += [[tables]] if i == of_tables[0] else []
         elif parameter.required or reading[:1] == ("k",):
             by_name = "" if parameter.required else f"{parameter.name}="
             words.append([by_name + role for role in reading if not role.endswith(" axis")] + [""])
     more = ""
-    if tables.startswith("*") and len(told) == 1 and words[-1] != [tables]:
+    if tables.startswith("*") and len(of_tables) == 1 and words[-1] != [tables]:
         # What comes with the angles, such as a scale, has its parameter after those of vectors.
         words[words.index([tables])] = [f"{tables}[:1]"]
         tables, more = f"{tables}[:1]", f", {tables}[1:]"
@@ -228,8 +228,8 @@ def _constructions(description: Description, init: Mapping[str, Any]) -> Iterato
         if parameter.required:
             words.append(_sizes(parameter, place))
         else:
-            told = {f"{parameter.name}={size}" for size in ("head_dim", "rotary_dim", "grid")}
-            words += [[size, ""] for size in _sizes(parameter, place)[:1] if size in told]
+            known = {f"{parameter.name}={size}" for size in ("head_dim", "rotary_dim", "grid")}
+            words += [[size, ""] for size in _sizes(parameter, place)[:1] if size in known]
     words += [[f"{key}={value!r}"] for key, value in init.items()]
     for chosen in itertools.islice(likely_first(words), MOST_COMBINATIONS):
         yield f"{name}({', '.join(filter(None, chosen))})"
@@ -382,12 +382,12 @@ def of_sum(
     if not choices:
         yield from [before] if total == 0 else []
         return
-    first, rest = choices[0], choices[1:]
-    least = max(0, total - _largest_sum(rest))
+    first, others = choices[0], choices[1:]
+    least = max(0, total - _largest_sum(others))
     for rank in range(least, min(total, len(first) - 1) + 1):
         begin = (*before, first[rank])
         if fits(begin):
-            yield from of_sum(rest, total - rank, fits, begin)
+            yield from of_sum(others, total - rank, fits, begin)
 
 
 def _largest_sum(choices: Sequence[Sequence[T]]) -> int:

@@ -90,25 +90,27 @@ def find_convention(search: Search, form: str | None) -> tuple[Arrangements, tup
         most = search.most if first is None else FEW
         tried = replace(search, given={**other, **known}, dtype_index=index, most=most)
         try:
-            found, dtype = tried.discover()
+            convention, dtype = tried.discover()
         except NotCallable as error:
             first = first or error
             continue
-        every = tried.find_arrangements(found, dtype)
+        every = tried.find_arrangements(convention, dtype)
         names = every.judged[0].names
         if not every.shown and "positions" in names and names & {*TABLES} and "call" not in given:
-            raise _explain(_not_meant(found), description, known, search.axes)
-        if "call" not in given and found.call.endswith(PREFILL):  # the class has a step as well
-            step = found.call.removesuffix(PREFILL) + STEP
+            raise _explain(_not_meant(convention), description, known, search.axes)
+        if "call" not in given and convention.call.endswith(
+            PREFILL
+        ):  # the class has a step as well
+            step = convention.call.removesuffix(PREFILL) + STEP
             judged = tuple(replace(convention, step=step) for convention in every.judged)
             every = replace(every, judged=judged)
-        held = search.dtypes or caller.dtypes(found.framework)
+        held = search.dtypes or caller.dtypes(convention.framework)
         return every, (dtype, *(other for other in held if other != dtype))
     assert first is not None
     failure = _explain(first, description, known, search.axes)
-    taken = _other_dtype(search, known)
-    if taken is not None:
-        failure.advice = f"it takes {taken}: give that with `dtypes`"
+    dtype_taken = _other_dtype(search, known)
+    if dtype_taken is not None:
+        failure.advice = f"it takes {dtype_taken}: give that with `dtypes`"
     if first.tried:
         nearest = _nearest(first.tried)
         device = _named_device(nearest.error)
@@ -219,8 +221,8 @@ def _advise(nearest: Trial, description: Description, axes: int) -> str:
 
 def _named_device(error: str) -> str:
     """Return the device that an error asks for; empty if it names none."""
-    found = re.search(r"\b(cuda|mps|xpu)\b|\bGPU\b|Triton", error, re.IGNORECASE)
-    return (found[1] or "cuda").lower() if found else ""
+    match = re.search(r"\b(cuda|mps|xpu)\b|\bGPU\b|Triton", error, re.IGNORECASE)
+    return (match[1] or "cuda").lower() if match else ""
 
 
 def adapter(description: Description, axes: int = 1) -> str:

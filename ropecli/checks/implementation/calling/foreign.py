@@ -80,7 +80,7 @@ def memory_in_use() -> tuple[int, int]:
     """Return the bytes that this process uses, and its limit; (0, 0) where either is unknown."""
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(OSError):  # there is no /proc
-        found = re.search(r"VmData:\s*(\d+)", Path("/proc/self/status").read_text())
-        if found is not None and limit >= 0:
-            return 1024 * int(found[1]), limit
+        match = re.search(r"VmData:\s*(\d+)", Path("/proc/self/status").read_text())
+        if match is not None and limit >= 0:
+            return 1024 * int(match[1]), limit
     return 0, 0

@@ -64,13 +64,13 @@ class Printed:
 
     def read(self, pipe: Any) -> None:
         """Take lines until a pipe ends; the rest of an endless one is dropped."""
-        rest = b""
+        answer = b""
         with contextlib.suppress(OSError, ValueError), pipe:
             while chunk := os.read(pipe.fileno(), 2**16):
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, answer = (answer + chunk).split(b"\n")
                 self._add(lines)
-                rest = rest[: 4 * MOST_CHARACTERS + 1]
-        self._add([rest] if rest else [])
+                answer = answer[: 4 * MOST_CHARACTERS + 1]
+        self._add([answer] if answer else [])
 
     def _add(self, lines: list[bytes]) -> None:
         self.last.extend(lines[-LAST_LINES:])
@@ -131,13 +131,13 @@ class Process:
     def _receive(self, size: int, end: float) -> bytearray:
         """Return the next bytes of an answer."""
         answer = bytearray(size)
-        rest = memoryview(answer)
-        while rest:
+        remaining = memoryview(answer)
+        while remaining:
             self._socket.settimeout(_seconds_until(end))
-            count = self._socket.recv_into(rest)
+            count = self._socket.recv_into(remaining)
             if not count:
                 raise EOFError("its socket was closed")
-            rest = rest[count:]
+            remaining = remaining[count:]
         return answer
 
     def _end_children(self) -> None:
@@ -187,7 +187,7 @@ def serve() -> NoReturn:
         os.dup2(nothing.fileno(), 0)
     requests, answers = os.fdopen(descriptor, "rb"), os.fdopen(descriptor, "wb", closefd=False)
     sys.stdout = sys.stderr  # passes each line on at once, and takes every character
-    own, engine = os.getpid(), None
+    pid, engine = os.getpid(), None
     while size := requests.read(HEADER):
         method, values = pickle.loads(requests.read(int.from_bytes(size)))
         try:
@@ -207,7 +207,7 @@ def serve() -> NoReturn:
             message = pickle.dumps(error)
         except (Exception, KeyboardInterrupt, GeneratorExit) as error:
             message = pickle.dumps(ImplementationError(describe_exception(error)))
-        if os.getpid() != own:  # a child that foreign code forked, and that came back from it
+        if os.getpid() != pid:  # a child that foreign code forked, and that came back from it
             break
         answers.write(len(message).to_bytes(HEADER))
         answers.write(message)

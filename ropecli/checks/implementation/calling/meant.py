@@ -110,10 +110,10 @@ class Trials:
             got, factors, np.atleast_2d(places), directions
         ):
             return False
-        rest = got[:, 1:].reshape(-1, self.dim)
-        along = rest @ self._vector / (self._vector @ self._vector)
-        off = np.linalg.norm(rest - along[:, None] * self._vector, axis=-1)
-        as_given = (along > 0) & (off <= NEAR * np.linalg.norm(rest, axis=-1))
+        others = got[:, 1:].reshape(-1, self.dim)
+        along = others @ self._vector / (self._vector @ self._vector)
+        off = np.linalg.norm(others - along[:, None] * self._vector, axis=-1)
+        as_given = (along > 0) & (off <= NEAR * np.linalg.norm(others, axis=-1))
         return not as_given.all()
 
     def _directions(self, size: tuple[int, int]) -> NDArray[np.float64] | None:
@@ -174,10 +174,10 @@ def _places_to_try(
         return [counted]
     irregular = min(MARGIN, context - 1 - int(RULER[tokens - 1])) + RULER[:tokens]
     # Of a prime number of tokens, two sequences have one token at most at the same position.
-    own = irregular[counted * (1 + np.arange(batch)[:, None]) % tokens]
+    irregular_places = irregular[counted * (1 + np.arange(batch)[:, None]) % tokens]
     in_batch = "positions" in names and "b" in convention.axes_of_positions
     in_batch |= bool(names & {*TABLES}) and "b" in convention.axes_of_tables
-    return [*([own] if in_batch else []), own[-1], first + counted]
+    return [*([irregular_places] if in_batch else []), irregular_places[-1], first + counted]
 
 
 def _is_meant(

@@ -185,18 +185,18 @@ class Caller:
 
     def dtypes(self, framework: str) -> tuple[str, ...]:
         """Return the dtypes that a framework holds."""
-        found: tuple[str, ...] = self._ask_once("dtypes", framework)
-        return found
+        names: tuple[str, ...] = self._ask_once("dtypes", framework)
+        return names
 
     def has_device(self, framework: str, device: str) -> bool:
         """Return True if a framework has a device other than the CPU on this machine."""
-        found: bool = self._ask_once("has_device", framework, device)
-        return found
+        has: bool = self._ask_once("has_device", framework, device)
+        return has
 
     def describe(self) -> Description:
         """Describe the implementation."""
-        found: Description = self._ask_once("describe")
-        return found
+        description: Description = self._ask_once("describe")
+        return description
 
     def make(self, setup: Setup) -> int:
         """Make an instance, and return the number by which calls name it."""
@@ -214,8 +214,8 @@ class Caller:
         """Call an instance."""
         self._clock.before_call()
         kind = call.dtype, *call.shape
-        way = (self._setups[number].convention.call, kind)
-        hung = self._searching and way in self._hung
+        key = (self._setups[number].convention.call, kind)
+        hung = self._searching and key in self._hung
         self._refuse_if(hung or self._in_a_row[kind] >= MOST_DEATHS)
         self.load()
         where = f"in a call of {call}"
@@ -233,7 +233,7 @@ class Caller:
                 self.deaths.append(answer)
             if isinstance(error, Died):
                 self._in_a_row[kind] += 1
-                self._hung |= {way} if isinstance(error, _Hung) else set()
+                self._hung |= {key} if isinstance(error, _Hung) else set()
         else:
             self._in_a_row.clear()
             self._returned = True

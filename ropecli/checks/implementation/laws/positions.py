@@ -172,8 +172,8 @@ def axes(subject: Subject) -> Outcome:
     """Each pair follows its own coordinate of the position, or several of them."""
     if subject.axes == 1:
         return no_verdict("positions have one axis")
-    found, expect = subject.evidence.identified, subject.expect
-    rope = None if found is None else found.rotary
+    identified, expect = subject.evidence.identified, subject.expect
+    rope = None if identified is None else identified.rotary
     if rope is not None and expect is not None and not subject.as_expected:
         axes = rope.axis or (), expect.axis or ()
         named = zip(rope.input_pairs, expect.input_pairs, *axes, strict=False)

@@ -34,35 +34,39 @@ NEAR = 64  #: Positions from 0 where nothing but a rounded table shows.
 @law("rotation", because="what the dtype can hold of a rotation")
 def rotation(subject: Subject) -> Outcome:
     """It is a RoPE in some convention, by the positions that it is given."""
-    found = subject.evidence.identified
-    if subject.as_expected and (found is None or not found.recognised):
-        reason = subject.evidence.why_unidentified if found is None else found.reason
+    identified = subject.evidence.identified
+    if subject.as_expected and (identified is None or not identified.recognised):
+        reason = subject.evidence.why_unidentified if identified is None else identified.reason
         return Outcome(
             passed=True, note=f"the one expected; vectors alone do not show it: {reason}"
         )
-    if found is None:
+    if identified is None:
         return Outcome(
             passed=False, note=subject.evidence.why_unidentified or "it could not be called"
         )
-    if not found.recognised:
+    if not identified.recognised:
         by_first = subject.implementation.form == "apply" and _follows_the_first(subject)
-        note = "every row is rotated by the position of the first" if by_first else found.reason
-        return Outcome(passed=False, samples=found.vectors, note=note)
+        note = (
+            "every row is rotated by the position of the first" if by_first else identified.reason
+        )
+        return Outcome(passed=False, samples=identified.vectors, note=note)
     if subject.evidence.parting is not None:
-        return Outcome(passed=False, samples=found.vectors, note=subject.evidence.parting)
+        return Outcome(passed=False, samples=identified.vectors, note=subject.evidence.parting)
     # Where an encoding is expected, convention compares the positions with its own.
-    moved = _describe_shift(subject) or _describe_step(found) if subject.expect is None else None
-    mistake = moved or _differ_from_tables(subject, found)
-    return Outcome(passed=mistake is None, samples=found.vectors, note=mistake)
+    moved = (
+        _describe_shift(subject) or _describe_step(identified) if subject.expect is None else None
+    )
+    mistake = moved or _differ_from_tables(subject, identified)
+    return Outcome(passed=mistake is None, samples=identified.vectors, note=mistake)
 
 
 def _describe_shift(subject: Subject) -> str | None:
     """Say by how much all positions are shifted; None if they are where they should be."""
-    found, wanted = subject.found_offset, subject.offset
-    if abs(found - wanted) <= CLOSE:
+    measured, wanted = subject.found_offset, subject.offset
+    if abs(measured - wanted) <= CLOSE:
         return None
-    words = f"positions come out shifted by {found - wanted:g}: "
-    return f"{words}position 0 is rotated as position {found:g}, expected {wanted:g}"
+    words = f"positions come out shifted by {measured - wanted:g}: "
+    return f"{words}position 0 is rotated as position {measured:g}, expected {wanted:g}"
 
 
 def _describe_step(found: Identification) -> str | None:
@@ -123,8 +127,8 @@ def _beyond_half_a_turn(theta: NDArray[np.float64]) -> float:
         ratio = (speeds[-1] / speeds[0]) ** (1 / (len(speeds) - 1))
         predicted = speeds[-1] * ratio
         either = np.array([seen, -seen])
-        whole = either + 2 * np.pi * np.round((predicted - either) / (2 * np.pi))
-        speeds.append(float(whole[np.abs(whole - predicted).argmin()]))
+        unwrapped = either + 2 * np.pi * np.round((predicted - either) / (2 * np.pi))
+        speeds.append(float(unwrapped[np.abs(unwrapped - predicted).argmin()]))
         if abs(speeds[-1] - predicted) > PREDICTED * predicted:
             return 1.0
     # The slower ones alone would have been recognised.

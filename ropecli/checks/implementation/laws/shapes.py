@@ -131,17 +131,19 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
 
     singles: list[Case] = []
     met: set[tuple[str, Any]] = set()
-    for way in factors["axes, own"]:  # each tries what those before have no place for
-        for case in design.one_at_a_time({**factors, "axes, own": [way]}, within(design.ROWS[-1])):
+    for per_sequence in factors["axes, own"]:  # each tries what those before have no place for
+        for case in design.one_at_a_time(
+            {**factors, "axes, own": [per_sequence]}, within(design.ROWS[-1])
+        ):
             if not met.issuperset(case.items()):
                 singles.append(case)
                 met.update(case.items())
     singles = by_size(singles)
-    taken = [call for call in singles if survey.make(_call(subject, call, gradient=gradient))]
-    if subject.few_calls or not taken:
+    accepted = [call for call in singles if survey.make(_call(subject, call, gradient=gradient))]
+    if subject.few_calls or not accepted:
         return
     known = {
-        name: [value for value in values if any(case[name] == value for case in taken)]
+        name: [value for value in values if any(case[name] == value for case in accepted)]
         for name, values in factors.items()
     }
     random = np.random.default_rng([subject.seed, 41])
@@ -150,9 +152,9 @@ def _survey(survey: Survey, factors: design.Factors, *, gradient: bool = False) 
             most = min(subject.context, design.ROWS[-1])
             others = random.integers(1, most + 1, size=len(known["length"])).tolist()
             known["length"] = sorted({*others})
-        kinds = {} if subject.thorough else KINDS
+        kinds_of_calls = {} if subject.thorough else KINDS
         limits = [within(limit) for limit in design.ROWS]
-        pairs = design.cover(known, *limits, first=taken, kinds=kinds)
+        pairs = design.cover(known, *limits, first=accepted, kinds=kinds_of_calls)
         for shape in by_size(pairs):
             survey.make(_call(subject, shape, gradient=gradient, salt=number))
 
@@ -244,19 +246,19 @@ def _call(subject: Subject, case: Case, **more: Any) -> Call:
 def every_position(subject: Subject) -> Outcome:
     """Each position of the context is right in one long call, and a tenth of them in short ones."""
     survey = Survey(subject)
-    whole = WHOLE // FEWER if subject.fast else WHOLE
-    length = min(subject.context, max(RUN, whole // subject.dim))
+    longest_whole = WHOLE // FEWER if subject.fast else WHOLE
+    length = min(subject.context, max(RUN, longest_whole // subject.dim))
     if subject.implementation.form == "decoder":
         length = min(length, 4096)
-    *_, taken = survey.make_all([*_short_runs(subject), _run(subject, 0, length)])
-    while not taken:
+    *_, accepted = survey.make_all([*_short_runs(subject), _run(subject, 0, length)])
+    while not accepted:
         if length == 1:
             return no_verdict(survey.refusal() or "it cannot be called with consecutive positions")
         length = (length + 1) // 2
-        taken = survey.make(_run(subject, 0, length))
+        accepted = survey.make(_run(subject, 0, length))
     longest = length
-    rest = range(longest, subject.context, longest)  # of a context that is longer
-    for first in rest[-1:] if subject.fast else rest:
+    starts = range(longest, subject.context, longest)  # of a context that is longer
+    for first in starts[-1:] if subject.fast else starts:
         if not survey.make(_run(subject, first, min(longest, subject.context - first))):
             break
     for position in survey.wrong_positions():  # in another row: is it the row or the position?
@@ -357,8 +359,8 @@ def keys(subject: Subject) -> Outcome:
     survey, refused = Survey(subject), None
     for heads, key_heads in KEY_HEADS if "k" in names else ((4, 4), (1, 1)):
         call = call_at(subject, places, heads=heads, key_heads=key_heads, salt=5)
-        taken = survey.make(call)
-        if not taken and refused is None and heads % key_heads == 0:
+        accepted = survey.make(call)
+        if not accepted and refused is None and heads % key_heads == 0:
             error = survey.refusals[-1] if survey.refusals else survey.unsupported
             refused = f"refuses {key_heads} heads of keys with {heads} of queries: {error}"
     if survey.calls and "k" not in survey.arrays and not survey.failed:
@@ -366,7 +368,7 @@ def keys(subject: Subject) -> Outcome:
     outcome = survey.outcome_of_one()
     if outcome.passed is not False:
         return replace(outcome, note=refused)
-    if taken and all(
+    if accepted and all(
         one_call.key_heads < one_call.heads for one_call in survey.wrong_calls(LOOKED_AT)
     ):
         return replace(outcome, note=": ".join(filter(None, (FEWER_HEADS, outcome.note))))
@@ -390,8 +392,8 @@ def steps(subject: Subject) -> Outcome:
         growing = [n for n in COMPILED_GROWTH if n <= subject.context]
     survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
     survey.instance = first
-    taken = survey.make(_run(subject, 1, 1, "a step"))
-    singles = [_run(subject, position, 1, "a step") for position in range(many if taken else 0)]
+    accepted = survey.make(_run(subject, 1, 1, "a step"))
+    singles = [_run(subject, position, 1, "a step") for position in range(many if accepted else 0)]
     for start in range(0, len(singles), STRIDE):
         stride = singles[start : start + STRIDE]
         for instance, some in ((first, stride[: STRIDE - 1]), (second, stride[STRIDE - 1 :])):

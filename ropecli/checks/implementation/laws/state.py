@@ -251,8 +251,8 @@ def original_length(subject: Subject) -> Iterator[Outcome]:
     if length is None:
         yield no_verdict("no original context length is known: --original N")
         return
-    whole = (length + 1) * subject.dim <= ELEMENTS or subject.implementation.form == "decoder"
-    rows = length + 1 if whole else ELEMENTS // subject.dim // 2
+    fits = (length + 1) * subject.dim <= ELEMENTS or subject.implementation.form == "decoder"
+    rows = length + 1 if fits else ELEMENTS // subject.dim // 2
     promised = subject.context if subject.context_given else length
     if subject.oracle is not None:
         lists = [range(max(0, end - rows), end) for end in (length - 1, length, length + 1) if end]
@@ -286,7 +286,7 @@ def _table_is_kept_up_to(subject: Subject, length: int) -> Outcome:
 def token_by_token(subject: Subject) -> Outcome:
     """Tokens one at a time are rotated like the whole sequence."""
     call = subject.call(range(min(SHORT, subject.context)), 17)
-    whole = subject.implementation.fresh().rows(call)
+    at_once = subject.implementation.fresh().rows(call)
     what = "in a sequence, alone"
     if subject.implementation.form != "decoder":
         instance = subject.implementation.fresh()
@@ -295,12 +295,12 @@ def token_by_token(subject: Subject) -> Outcome:
             for i in range(call.length)
         ]
         parts = [instance.rows(one_call) for one_call in alone]
-        return compare_repeats(subject, call, np.concatenate(parts), whole, what)
+        return compare_repeats(subject, call, np.concatenate(parts), at_once, what)
     for begin in (0, call.length // 2):
         stepwise = replace(call, stepwise=True, prefilled=begin)
         got = subject.implementation.fresh().rows(stepwise)
         what = f"prefilled, stepped from {begin}"
-        outcome = compare_repeats(subject, call, got, whole, what)
+        outcome = compare_repeats(subject, call, got, at_once, what)
         if not outcome.passed:
             return outcome
     return outcome
@@ -316,14 +316,14 @@ def two_instances(subject: Subject) -> Outcome:
     target = subject.implementation
     if target.base is None:
         return no_verdict("it takes no base")
-    name, own = target.base.name, target.base.value
+    name, base_value = target.base.name, target.base.value
     if not target.base.numeric:
         return no_verdict(f"its {name} is not a number")
     call = short(subject)
     rope = None if subject.oracle is None else subject.oracle.rotary_at(call.length)
     if rope is not None and len(rope.diagonal_inv_freq) == 1:
         return no_verdict("one pair turns alike with any base")
-    base = 50 * max(own or 0.0, (rope and rope.base) or 10_000.0)  # unlike both
+    base = 50 * max(base_value or 0.0, (rope and rope.base) or 10_000.0)  # unlike both
     first = target.fresh()
     before = first.rows(call)
     try:

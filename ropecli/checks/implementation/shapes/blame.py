@@ -119,15 +119,15 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
         return Blame(rows=EVERY, single=True)
     # A row at position 0 looks right where it is not rotated at all.
     if "position" in rows and not wrong[rows["position"] == 0].any():
-        told = rows["position"] != 0
-        if wrong[told].all():
+        not_first = rows["position"] != 0
+        if wrong[not_first].all():
             others = f"{EVERY} but those at position 0"
             return Blame(rows=others, attributes=frozenset({"position"}), single=True)
-        rows, wrong = _where(rows, told), wrong[told]
+        rows, wrong = _where(rows, not_first), wrong[not_first]
     # Expanded input has the same vectors everywhere, so that it matters less which are rotated.
     if "memory" in rows and not wrong[rows["memory"] == "expanded"].any():
-        told = rows["memory"] != "expanded"
-        rows, wrong = _where(rows, told), wrong[told]
+        not_first = rows["memory"] != "expanded"
+        rows, wrong = _where(rows, not_first), wrong[not_first]
     simple = [
         statement
         for statement in _statements(rows, wrong)
@@ -140,9 +140,9 @@ def blame(rows: Table, wrong: Mask) -> Blame | None:
     if exact:
         return _with_axes(min(exact, key=lambda each: each.cost).blame, rows, wrong)
     alike = _of_as_many_axes(rows, wrong)
-    found = None if alike.all() else blame(_where(rows, alike), wrong[alike])
-    if found is not None and found.exact and not found.of_calls:
-        return _with_axes(found, rows, wrong)
+    inner = None if alike.all() else blame(_where(rows, alike), wrong[alike])
+    if inner is not None and inner.exact and not inner.of_calls:
+        return _with_axes(inner, rows, wrong)
     return _closest(simple, wrong)
 
 
@@ -227,11 +227,11 @@ def _sizes(values: NDArray[Any], wrong: Mask, name: str) -> Iterator[Statement]:
         words = _singular(more.replace("more than", "at most").format(f"{most:,}"))
         yield _state(words, values <= most, 2, name, of_calls=True)
     for tile in TILES if number else ():
-        whole = values % tile == 0
+        divisible = values % tile == 0
         words = f"calls whose {number} is not a multiple of {tile}"
-        yield _state(words, ~whole, 3, name, of_calls=True)
+        yield _state(words, ~divisible, 3, name, of_calls=True)
         words = f"calls whose {number} is a multiple of {tile}"
-        yield _state(words, whole, 3, name, of_calls=True)
+        yield _state(words, divisible, 3, name, of_calls=True)
 
 
 def _singular(words: str) -> str:

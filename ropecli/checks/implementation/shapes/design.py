@@ -61,13 +61,13 @@ def cover(
         waiting.meet(case)
     for fits in limits or (lambda _case: True,):
         for name, value, other in seeds:
-            whole = None
+            complete = None
             if waiting.gain(name, value, other):
                 start = {name: value, **other}
-                whole = _complete(start, factors, waiting, fits, len(cases))
-            if whole is not None:
-                waiting.meet(whole)
-                cases.append(whole)
+                complete = _complete(start, factors, waiting, fits, len(cases))
+            if complete is not None:
+                waiting.meet(complete)
+                cases.append(complete)
     return cases[len(first) :]
 
 

@@ -77,9 +77,9 @@ def call_at(
 ) -> Call:
     """Return a call with these positions, (length,) or (batch, length), or with axes after."""
     array = np.asarray(places, dtype=np.int64)
-    own = bool(more.get("per_sequence"))
-    batch = len(array) if own else batch
-    seeds = subject.seed, batch, heads, array.shape[1 if own else 0]
+    per_sequence = bool(more.get("per_sequence"))
+    batch = len(array) if per_sequence else batch
+    seeds = subject.seed, batch, heads, array.shape[1 if per_sequence else 0]
     scales = _random_scales(seeds, batch, heads + key_heads)
     call = subject.call(array, FIRST_SALT + salt, dtype, scales=scales, key_heads=key_heads, **more)
     if call.memory != "expanded":
@@ -244,8 +244,8 @@ class Survey:
     def wrong_positions(self) -> list[int]:
         """Return some positions of wrong rows."""
         seen = [compared for compared in self._seen if compared.first is not None]
-        found = [table["position"][wrong] for table, wrong in map(self._some_rows, seen)]
-        return np.unique(np.concatenate(found))[:SAMPLED].tolist() if found else []
+        positions = [table["position"][wrong] for table, wrong in map(self._some_rows, seen)]
+        return np.unique(np.concatenate(positions))[:SAMPLED].tolist() if positions else []
 
     def limit_of_position(self) -> tuple[int, int] | None:
         """Return the last right position and the first wrong one; None if they overlap."""
@@ -276,8 +276,8 @@ class Survey:
         uniform = self._uniform(rows, wrong)
         if uniform:
             return uniform, "every call"
-        found = blame(rows, wrong)
-        return None if found is None else (found.sentence, found.explains)
+        blamed = blame(rows, wrong)
+        return None if blamed is None else (blamed.sentence, blamed.explains)
 
     def _uniform(self, rows: Table, wrong: NDArray[np.bool_]) -> str | None:
         """Describe a small error that all rows of a dtype have."""
@@ -292,9 +292,9 @@ class Survey:
 
     def reach(self) -> str:
         """Return the largest sizes that were taken."""
-        taken = [call for call, refused in self._tried if not refused]
+        accepted = [call for call, refused in self._tried if not refused]
         sizes = {"heads": "head", "batch": "sequence", "length": "token"}
-        most = {name: max(getattr(call, name) for call in taken) for name in sizes}
+        most = {name: max(getattr(call, name) for call in accepted) for name in sizes}
         named = [f"{most[x]:,} {word}{'s' * (most[x] > 1)}" for x, word in sizes.items()]
         return f"up to {', '.join(named)}"
 
@@ -307,10 +307,10 @@ class Survey:
             for name in self._attributes(self._tried[0][0])
         }
         wrong = np.array([refused for _, refused in self._tried])
-        found = blame(table, wrong)
-        said = "calls" if found else f"{int(wrong.sum())} of {len(wrong)} calls"
-        if found is not None and (found.of_calls or found.calls):
-            said = found.words
+        blamed = blame(table, wrong)
+        said = "calls" if blamed else f"{int(wrong.sum())} of {len(wrong)} calls"
+        if blamed is not None and (blamed.of_calls or blamed.calls):
+            said = blamed.words
         what = "finds no gradient in" if self.lost else "refuses"
         return f"{what} {said}: {self.lost or self.refusals[0]}"
 
@@ -421,14 +421,14 @@ class Survey:
         self.numbers += result.size
         self._check_dtype(call, known_dtype(result))
         check_real(result, call.dtype)
-        found = self._compare(call, array, result)
-        if not found.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
-            self.max_error, self.tolerance = found.error, found.tolerance
-        self._seen.append(found)
-        if found.first is not None:
-            self.errors += found.relative
-            (b, h, row, j), got, expected = found.first
-            one, other = got * found.scales[b, h], expected * found.scales[b, h]
+        compared = self._compare(call, array, result)
+        if not compared.ratio <= (self.max_error / self.tolerance if self.tolerance else -1.0):
+            self.max_error, self.tolerance = compared.error, compared.tolerance
+        self._seen.append(compared)
+        if compared.first is not None:
+            self.errors += compared.relative
+            (b, h, row, j), got, expected = compared.first
+            one, other = got * compared.scales[b, h], expected * compared.scales[b, h]
             digits = distinguishing_digits(np.array([one]), np.array([other]))
             place = call.by_sequence[b if call.per_sequence else 0, row]
             text = (
@@ -438,7 +438,7 @@ class Survey:
             )
             self._fail(call, text)
             if not call.gradient:
-                self._keep(found, result)
+                self._keep(compared, result)
 
     def _keep(self, found: Compared, result: NDArray[Any]) -> None:
         """Keep some rows of a call, to find out what wrong ones are instead."""
@@ -448,12 +448,12 @@ class Survey:
         first, spread = which[:KEPT], which[evenly_spread(len(which), KEPT)]
         chosen = np.unique([*first, *spread, *right[:KEPT]])
         b, h, s = np.unravel_index(chosen, found.wrong.shape)
-        own = s % len(vectors)
+        row = s % len(vectors)
         assert self.subject.oracle is not None
         sample = Sample(
             oracle=self.subject.oracle.at_length(max(map(sequence_length, places))),
             dtype=call.dtype,
-            x=vectors[own],
+            x=vectors[row],
             m=places[b % len(places), s],
             got=to_float64(result[b, h, s]) / found.scales[b, h, None],
             sequence=b,
@@ -461,7 +461,7 @@ class Survey:
             row=s,
             positions=places,
             vectors=vectors,
-            own=own,
+            own=row,
             scales=found.scales,
             limits=self.subject.limits,
         )
@@ -477,10 +477,10 @@ class Survey:
     def _compare(self, call: Call, array: str, result: NDArray[Any]) -> Compared:
         """Compare rows with those expected, by the convention that they follow if there is one."""
         every = self.subject.oracles_of(call.by_sequence, identify=self._other_lengths > 0)
-        found, _, changed = compare_first(every, call, result, array)
+        compared, _, changed = compare_first(every, call, result, array)
         self.changes |= changed
-        self._other_lengths = max(0, self._other_lengths - (found.first is not None))
-        return found
+        self._other_lengths = max(0, self._other_lengths - (compared.first is not None))
+        return compared
 
     def _fail(self, call: Call, text: str) -> None:
         if self.smallest is None or call.rows < self.smallest[0]:
@@ -501,7 +501,7 @@ class Survey:
         if places.ndim > 2:
             places = places.max(axis=-1)
         segments, into = _pack(places)
-        own = {
+        columns = {
             "segment": segments[b % len(places), s],
             "into": into[b % len(places), s],
             "sequence": b,
@@ -512,7 +512,7 @@ class Survey:
             "array": np.full(len(chosen), found.array),
         }
         of_call = self._attributes(call).items()
-        return own | {name: np.full(len(b), value) for name, value in of_call}, wrong
+        return columns | {name: np.full(len(b), value) for name, value in of_call}, wrong
 
     def _attributes(self, call: Call) -> Case:
         """Return what a call is, by the names that `blame` knows."""
