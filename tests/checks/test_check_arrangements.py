@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow_rows
 from implementations.plain import interleaved
 from judging import SMALL_THETA, assert_failed, failures, judge_small, turn, turn_small
 
 from ropecli.checks.implementation.check import Verdict
 from ropecli.render.check import page
 from ropecli.render.console import Screen
+
+pytestmark = pytest.mark.slow
 
 Array = Any
 Fault = Callable[[Array, Array], Array]  #: What is made of the right rows and the vectors.
@@ -41,18 +42,16 @@ LATER = slice(1, None)
     ("fault", "words"),
     [
         (left(4, slice(None), LATER), "heads from the 2nd on come out wrong in calls of four axes"),
-        *slow_rows(
-            (
-                left(4, LATER),
-                "sequences of a batch from the 2nd on come out wrong in calls of four",
-            ),
-            (
-                left(3, LATER),
-                "sequences of a batch from the 2nd on come out wrong in calls of three",
-            ),
-            (left(2, slice(20, None)), "from the 21st on come out wrong in calls of two axes"),
-            (left(3, ..., -1, slice(None)), "the last row of a sequence comes out wrong"),
+        (
+            left(4, LATER),
+            "sequences of a batch from the 2nd on come out wrong in calls of four",
         ),
+        (
+            left(3, LATER),
+            "sequences of a batch from the 2nd on come out wrong in calls of three",
+        ),
+        (left(2, slice(20, None)), "from the 21st on come out wrong in calls of two axes"),
+        (left(3, ..., -1, slice(None)), "the last row of a sequence comes out wrong"),
     ],
 )
 def test_a_fault_in_one_arrangement_of_axes_is_named(fault: Fault, words: str) -> None:
@@ -66,7 +65,6 @@ def test_the_arrangements_that_a_function_accepts_are_listed() -> None:
     assert judge_small(turn_small, select="rotation", axes_of_x="b s d").arrangements == ("b s d",)
 
 
-@pytest.mark.slow
 def test_a_function_may_be_named_as_an_argument_is() -> None:
     """A call of `heads` does not say how many heads there are."""
 
@@ -78,7 +76,6 @@ def test_a_function_may_be_named_as_an_argument_is() -> None:
     assert "h*d" not in " ".join(verdict.arrangements)
 
 
-@pytest.mark.slow
 def test_a_kernel_of_rows_has_no_heads() -> None:
     """A position for each row: with one head, the last axis holds no others."""
 
@@ -91,7 +88,6 @@ def test_a_kernel_of_rows_has_no_heads() -> None:
     assert (verdict.passed, verdict.arrangements) == (True, ("s d",))
 
 
-@pytest.mark.slow
 def test_tokens_that_are_counted_are_one_sequence_with_heads_folded() -> None:
     def counts(x: Array) -> Array:
         tokens, width = x.shape
@@ -103,7 +99,6 @@ def test_tokens_that_are_counted_are_one_sequence_with_heads_folded() -> None:
     assert "up to 129 heads, 1 sequence, 64 tokens" in {each.note for each in verdict.checks}
 
 
-@pytest.mark.slow
 def test_a_wide_vector_of_which_a_part_is_rotated_is_one_head() -> None:
     """Folded into the last axis, further heads would be left as they are."""
 
@@ -115,7 +110,6 @@ def test_a_wide_vector_of_which_a_part_is_rotated_is_one_head() -> None:
     assert not any("h*d" in axes for axes in verdict.arrangements)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("given", ["x, cu_seqlens", "x, positions, cu_seqlens"])
 def test_boundaries_that_are_given_are_kept_to(given: str) -> None:
     def counts_on(x: Array, *_: Array) -> Array:
@@ -132,7 +126,6 @@ def test_boundaries_that_are_given_are_kept_to(given: str) -> None:
     assert failures(verdict) == ["every shape"]
 
 
-@pytest.mark.slow
 def test_boundaries_that_are_followed_pass() -> None:
     def follows(x: Array, cu_seqlens: Array) -> Array:
         places = np.concatenate([np.arange(length) for length in np.diff(cu_seqlens)])
@@ -151,7 +144,6 @@ def pack(x: Array, positions: Array, values: Callable[[Array, Array], Array]) ->
     return np.stack([turn(q), turn(k), values(v, turn(v))], axis=2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(
     ("values", "words"),
@@ -295,14 +287,12 @@ def counted_on(x: Array, offset: int = 0) -> Array:
         (counted_on, "the 1st row of a sequence comes out wrong"),
         (later_of_three_axes, "in calls of three axes"),
         (tables_of_tokens, "heads from the 2nd on come out wrong"),
-        *slow_rows(
-            (own_positions_in_place, "in calls with own positions"),
-            (own_positions_unwritten, "nothing was written over x"),
-            (tables_of_sequences, "with own positions"),
-            (one_table, "sequences of a batch from the 2nd on come out wrong in calls of three"),
-            (one_list, "in calls of three axes"),
-            (folded_heads, "heads from the 2nd on come out wrong"),
-        ),
+        (own_positions_in_place, "in calls with own positions"),
+        (own_positions_unwritten, "nothing was written over x"),
+        (tables_of_sequences, "with own positions"),
+        (one_table, "sequences of a batch from the 2nd on come out wrong in calls of three"),
+        (one_list, "in calls of three axes"),
+        (folded_heads, "heads from the 2nd on come out wrong"),
     ],
 )
 def test_a_call_that_returns_the_shape_of_x_is_judged(target: Any, words: str) -> None:
@@ -355,13 +345,11 @@ def interleaved_pairs(q: Array, k: Array, cos: Array, sin: Array) -> tuple[Array
     return rotate(q), rotate(k)
 
 
-@pytest.mark.slow
 def test_positions_with_coordinates_may_be_those_of_each_sequence() -> None:
     verdict = judge_shapes(own_coordinates, axes=2)
     assert "calls with own positions" in str(assert_failed(verdict, "every shape").note)
 
 
-@pytest.mark.slow
 def test_interleaved_pairs_with_tables_for_halves_are_wrong() -> None:
     given = {"axes_of_tables": "s d", "context_length": 64}
     assert failures(judge_small(interleaved_pairs, tables="interleaved", **given)) == []

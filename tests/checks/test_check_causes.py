@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow_rows
 from implementations.plain import half
 from judging import HALF, SMALL, THETA, Array, check_here, judge_once, judge_small, turn
 from named_causes import FAULTS, NAMED, OPTIONS, PLACES, Named, assert_cause_named, function
@@ -14,8 +13,10 @@ from named_causes import FAULTS, NAMED, OPTIONS, PLACES, Named, assert_cause_nam
 from ropecli import Rotary, rope, rotate
 from ropecli.arrays import DTYPES
 
+pytestmark = pytest.mark.slow
+
 PARTIAL = Rotary(head_dim=8, rotary_dim=6, base=5e5)
-#: The slow tier tries these; `tests/soak/test_check_causes_soak.py` all.
+#: `tests/soak/test_check_causes_soak.py` tries all.
 SAMPLED = {
     "copied, later heads",
     "backwards, keys",
@@ -26,7 +27,6 @@ SAMPLED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [case for case in NAMED if case.name in SAMPLED], ids=lambda case: case.name
 )
@@ -34,7 +34,6 @@ def test_the_cause_is_named(case: Named) -> None:
     assert_cause_named(case)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_vectors_of_another_row_are_recognised_in_half_precision(dtype: str) -> None:
     wrong = function(FAULTS["neighbour's vector"], PLACES["long sequences"])
@@ -56,7 +55,6 @@ def by_index(x: Array, positions: Array) -> Array:
     return turn(x, np.broadcast_to(np.arange(x.shape[-2]), np.shape(positions)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "words"),
     [
@@ -90,7 +88,6 @@ def test_the_mistake_in_the_exponents_is_named(
     assert words in (verdict.diagnosis or "")
 
 
-@pytest.mark.slow
 def test_the_first_of_several_lists_is_named_as_that_of_one() -> None:
     def first_of_all(x: Array, positions: Array) -> Array:
         return turn(x, np.broadcast_to(positions[:1], (*positions[:1].shape[:-1], x.shape[-2])))
@@ -99,9 +96,7 @@ def test_the_first_of_several_lists_is_named_as_that_of_one() -> None:
     assert "rotated by the positions of the first sequence" in (verdict.diagnosis or "")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "law"), [("bfloat16", "precision"), *slow_rows(("float16", "every shape"))]
-)
+@pytest.mark.parametrize(("dtype", "law"), [("bfloat16", "precision"), ("float16", "every shape")])
 def test_the_parameter_is_named_that_makes_tables_in_half_precision(dtype: str, law: str) -> None:
     class Tables:
         def __init__(self, cache_dtype: Any = DTYPES[dtype]) -> None:
@@ -118,7 +113,6 @@ def test_the_parameter_is_named_that_makes_tables_in_half_precision(dtype: str, 
     assert verdict.diagnosis == said
 
 
-@pytest.mark.slow
 def test_uneven_axes_are_described() -> None:
     """16, 24 and 24 coordinates of a head follow one coordinate of the position each."""
 
@@ -174,7 +168,7 @@ def test_frequencies_of_a_scaled_type_are_compared_with_its_table(
     [
         ("angles", "bfloat16", lambda m, theta, to: to(m[:, None] * theta)),
         ("positions", "float16", lambda m, theta, to: to(m)[:, None] * theta),
-        *slow_rows(("frequencies", "bfloat16", lambda m, theta, to: m[:, None] * to(theta))),
+        ("frequencies", "bfloat16", lambda m, theta, to: m[:, None] * to(theta)),
     ],
 )
 def test_what_is_rounded_is_named_in_half_precision_data_too(

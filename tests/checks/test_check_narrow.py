@@ -18,6 +18,8 @@ from judging import (
     turn,
 )
 
+pytestmark = pytest.mark.slow
+
 HERE: dict[str, Any] = {"context_length": 512, "form": "apply"}
 
 
@@ -77,7 +79,6 @@ def test_input_that_is_written_into_in_one_dtype_alone_is_found(dtype: str) -> N
     assert (law.dtype, law.note) == (dtype, "x is written into")
 
 
-@pytest.mark.slow
 def test_read_only_input_that_is_refused_in_one_dtype_alone_is_a_finding() -> None:
     options: dict[str, Any] = {"dtypes": ["float32", "float16"], "select": "every shape", **HERE}
     verdict = judge(in_place_in("float16"), **options)
@@ -159,7 +160,6 @@ def rotate(x, positions):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_table_of_the_module_that_grows_late_is_found(late: int, tmp_path: Path) -> None:
     file = tmp_path / "grows.py"
@@ -211,7 +211,6 @@ def test_queries_in_place_of_keys_are_found(target: Any) -> None:
 # Causes.
 
 
-@pytest.mark.slow
 def test_positions_of_the_first_call_of_a_shape_are_named() -> None:
     kept: dict[Any, Any] = {}
 
@@ -231,7 +230,6 @@ def test_positions_that_are_ignored_in_one_length_are_not_those_of_a_call() -> N
     assert "are kept" not in str(verdict.diagnosis)
 
 
-@pytest.mark.slow
 def test_a_counter_of_calls_is_named() -> None:
     calls = [0]
 
@@ -244,7 +242,6 @@ def test_a_counter_of_calls_is_named() -> None:
     assert verdict.diagnosis == words
 
 
-@pytest.mark.slow
 def test_a_call_of_one_token_is_not_one_of_one_head() -> None:
     def alone(x: Array, positions: Any) -> Array:
         return turn(x, positions * (x.shape[-2] > 1))

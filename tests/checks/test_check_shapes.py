@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow_rows
 from judging import HALF, Array, assert_failed, check_here, failures, judge, turn
 
 from ropecli.checks.implementation.shapes.blame import EVERY, blame
@@ -23,6 +22,8 @@ from ropecli.checks.implementation.shapes.design import (
     one_at_a_time,
     rows,
 )
+
+pytestmark = pytest.mark.slow
 
 FACTORS: dict[str, Any] = {
     "length": LENGTHS,
@@ -139,8 +140,7 @@ SEEN = row_attributes()
          "the last head in calls with more than 1 head"),
         (lambda r: r["head"] >= 0, EVERY),
         (lambda r: np.random.default_rng(0).random(len(r["head"])) < 0.05, None),
-        *slow_rows(
-            (lambda r: r["heads"] > 8, "calls with more than 8 heads"),
+        (lambda r: r["heads"] > 8, "calls with more than 8 heads"),
             (lambda r: r["batch"] > 2, "batches of more than 2"),
             (lambda r: r["sequence"] >= 2, "sequences of a batch from the 3rd on"),
             (lambda r: r["length"] > 64, "sequences of more than 64 tokens"),
@@ -152,7 +152,6 @@ SEEN = row_attributes()
             (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1),
              "rows of a sequence 2n + 1 and positions from 141 on"),
             (lambda r: r["head"] < 0, None),
-        ),
     ],
     ids=itertools.count(),
 )  # fmt: skip
@@ -169,12 +168,10 @@ def test_wrong_rows_are_named_by_what_they_share(
         (lambda r: r["head"] >= 8, "large calls"),
         (lambda r: r["dtype"] == "float16", "every call"),
         (lambda r: r["position"] == 130, ""),
-        *slow_rows(
-            (lambda r: r["heads"] == r["batch"], "large calls"),
-            (lambda r: r["row"] >= r["length"] - r["length"] % 64, "every call"),
-            (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"), "large calls"),
-            (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1), ""),
-        ),
+        (lambda r: r["heads"] == r["batch"], "large calls"),
+        (lambda r: r["row"] >= r["length"] - r["length"] % 64, "every call"),
+        (lambda r: (r["head"] == 3) & (r["dtype"] == "float16"), "large calls"),
+        (lambda r: (r["position"] >= 140) & (r["position"] % 2 == 1), ""),
     ],
     ids=itertools.count(),
 )
@@ -232,7 +229,6 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
 SHAPES = ("every shape", "every position", "memory", "many steps")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_caught_and_named(name: str) -> None:
     fault, law, says = FAULTS[name]
@@ -241,12 +237,10 @@ def test_each_fault_is_caught_and_named(name: str) -> None:
     assert says in str(verdict.diagnosis)
 
 
-@pytest.mark.slow
 def test_a_right_one_passes_all() -> None:
     assert failures(judge(turn, select=SHAPES)) == []
 
 
-@pytest.mark.slow
 def test_laws_that_fail_because_of_a_shape_say_so() -> None:
     verdict = judge(last_rows, ignore=(), form="apply")
     assert verdict.diagnosis == (
@@ -257,7 +251,6 @@ def test_laws_that_fail_because_of_a_shape_say_so() -> None:
     assert alone == [cause]
 
 
-@pytest.mark.slow
 def test_shapes_that_keep_to_what_is_expected_are_the_right_ones() -> None:
     """The rotation found, with one head, is that of all head counts but multiples of 4."""
 
@@ -271,7 +264,6 @@ def test_shapes_that_keep_to_what_is_expected_are_the_right_ones() -> None:
     assert verdict.diagnosis == f"positions are off by +1; {words}"
 
 
-@pytest.mark.slow
 def test_laws_of_few_heads_do_not_follow_from_many() -> None:
     def both(x: Array, positions: Any) -> Array:
         return many_heads(x, np.abs(positions))
@@ -285,7 +277,6 @@ def test_laws_of_few_heads_do_not_follow_from_many() -> None:
     }
 
 
-@pytest.mark.slow
 def test_a_shape_may_be_refused_and_is_named() -> None:
     def few(x: Array, positions: Any) -> Array:
         if x.ndim > 3 and x.shape[-3] > 8:
@@ -300,7 +291,6 @@ def test_a_shape_may_be_refused_and_is_named() -> None:
     assert refused == "refuses calls with more than 8 heads: ValueError: at most 8 heads"
 
 
-@pytest.mark.slow
 def test_thorough_makes_ten_times_as_many_calls() -> None:
     usual, thorough = (
         judge(turn, select="every shape", context_length=8, dtypes=["float32"], thorough=each)
@@ -309,7 +299,6 @@ def test_thorough_makes_ten_times_as_many_calls() -> None:
     assert thorough.checks[0].samples > 4 * usual.checks[0].samples
 
 
-@pytest.mark.slow
 def test_thorough_makes_calls_of_every_two_sizes() -> None:
     sizes: dict[bool, set[tuple[int, ...]]] = {False: set(), True: set()}
     for thorough, made in sizes.items():
@@ -325,7 +314,6 @@ def test_thorough_makes_calls_of_every_two_sizes() -> None:
     assert not every <= sizes[False]
 
 
-@pytest.mark.slow
 def test_fast_makes_a_tenth_of_the_calls_and_says_so() -> None:
     laws = ["every shape", "many steps"]
     usual, fast = (

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow_rows
 from implementations.plain import Array, inv_freq
 from implementations.signatures import (
     CONTEXT,
@@ -22,6 +21,8 @@ from judging import failures, refusals
 from ropecli.checks.implementation.calling.find import CallError
 from ropecli.checks.implementation.check import Verdict, check
 
+pytestmark = pytest.mark.slow
+
 
 def judge(target: Any, **options: Any) -> Verdict:
     given: dict[str, Any] = {
@@ -35,21 +36,11 @@ def judge(target: Any, **options: Any) -> Verdict:
     return verdict
 
 
-#: In the quick tier.
-QUICK = {"offset_only", "stacked_with_tables", "flat_tokens"}
-EVERY = [
-    pytest.param(
-        each,
-        id=each.make.__name__,
-        marks=() if each.make.__name__ in QUICK else pytest.mark.slow,
-    )
-    for each in SIGNATURES
-]
+EVERY = [pytest.param(each, id=each.make.__name__) for each in SIGNATURES]
 
 
 def test_there_are_enough() -> None:
     assert len(SIGNATURES) >= 15
-    assert {each.make.__name__ for each in SIGNATURES} >= QUICK
 
 
 @pytest.mark.parametrize("signature", EVERY)
@@ -105,7 +96,8 @@ def of_one_sequence(x: Array, offsets: Array) -> Array:
     [
         (first_positions, {"call": "first_positions(x, offsets)"}),
         (documented, {}),
-        *slow_rows((annotated, {}), (documented_in_a_sentence, {})),
+        (annotated, {}),
+        (documented_in_a_sentence, {}),
     ],
 )
 def test_a_batch_that_was_promised_and_raises_is_a_failure(target: Any, options: Any) -> None:
@@ -158,7 +150,8 @@ def of_the_first(x: Array, position_ids: Array) -> Array:
     ("target", "axes"),
     [
         (coordinates_first, "c b s"),
-        *slow_rows((coordinates_first_or_shared, "c b s"), (coordinates_last, "s")),
+        (coordinates_first_or_shared, "c b s"),
+        (coordinates_last, "s"),
     ],
 )
 def test_coordinates_of_positions_come_first_or_last(target: Any, axes: str) -> None:
@@ -167,7 +160,6 @@ def test_coordinates_of_positions_come_first_or_last(target: Any, axes: str) -> 
     assert verdict.convention.axes_of_positions == axes
 
 
-@pytest.mark.slow
 def test_coordinates_of_another_sequence_are_found() -> None:
     assert judge(of_the_first, axes=3, select=["rotation", "every shape"]).passed is False
 

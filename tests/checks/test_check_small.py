@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
 from judging import SMALL, Array, checks_of, failures, judge_small, turn_small
+
+pytestmark = pytest.mark.slow
 
 
 def looked_up(rows: int) -> Any:
@@ -21,7 +22,7 @@ def looked_up(rows: int) -> Any:
     return rotate
 
 
-@pytest.mark.parametrize("rows", [64, 20, 2, *slow(32, 8, 1)])
+@pytest.mark.parametrize("rows", [64, 20, 2, 32, 8, 1])
 @pytest.mark.parametrize("told", [True, False], ids=["told", "untold"])
 def test_a_short_table_is_right(rows: int, told: bool) -> None:
     if rows < 20 and not told:
@@ -62,7 +63,7 @@ def test_nor_beyond_the_original_length_where_no_context_is_given() -> None:
     assert failures(judge_small(looked_up(127), **options)) == ["original length"]
 
 
-@pytest.mark.parametrize("original", [2, *slow(1, 128)])
+@pytest.mark.parametrize("original", [2, 1, 128])
 def test_the_original_length_may_be_the_whole_table(original: int) -> None:
     verdict = judge_small(looked_up(128), context_length=128, original_context_length=original)
     assert failures(verdict) == []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import mark_slow, slow
 from implementations.plain import inv_freq
 from judging import SMALL, SMALL_THETA, Array, failures, judge_small, turn_small
+
+pytestmark = pytest.mark.slow
 
 
 def step_by(dim: int, step: float) -> object:
@@ -14,8 +15,8 @@ def step_by(dim: int, step: float) -> object:
     return lambda x, p: turn_small(x, np.asarray(p, float) * step, theta)
 
 
-@pytest.mark.parametrize("dim", [64, *slow(8)])
-@pytest.mark.parametrize("step", [1.5, 2.0, *slow(3.0, 4.0, 100.0)])
+@pytest.mark.parametrize("dim", [64, 8])
+@pytest.mark.parametrize("step", [1.5, 2.0, 3.0, 4.0, 100.0])
 def test_positions_that_count_more_than_once_are_one_fault(dim: int, step: float) -> None:
     verdict = judge_small(step_by(dim, step), head_dim=dim)
     assert failures(verdict) == ["rotation"]
@@ -30,7 +31,7 @@ def test_pairs_that_make_whole_turns_seem_to_stand_still() -> None:
     assert str(verdict.diagnosis).startswith("positions or frequencies are multiplied by 4.7117")
 
 
-@pytest.mark.parametrize("step", [0.5, -1.0, *slow(0.25)])
+@pytest.mark.parametrize("step", [0.5, -1.0, 0.25])
 def test_slower_positions_are_a_linear_factor(step: float) -> None:
     verdict = judge_small(step_by(64, step), head_dim=64)
     assert verdict.passed
@@ -47,7 +48,7 @@ CUSTOM = {
 }
 
 
-@pytest.mark.parametrize("name", mark_slow(CUSTOM, quick=["drawn"]))
+@pytest.mark.parametrize("name", CUSTOM)
 def test_a_table_of_its_own_is_a_convention(name: str) -> None:
     theta: Array = CUSTOM[name]
     verdict = judge_small(lambda x, p: turn_small(x, p, theta), head_dim=64)

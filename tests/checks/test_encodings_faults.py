@@ -8,6 +8,8 @@ from encodings_right import RIGHT
 
 import ropecli
 
+pytestmark = pytest.mark.slow
+
 #: Each showed only in some calls: far positions, one number of heads, state, weights of the past.
 QUICK = [
     ("positions in bfloat16", "interleaved"),
@@ -42,7 +44,6 @@ def test_fault_is_caught(fault: str, name: str) -> None:
     assert verdict.diagnosis
 
 
-@pytest.mark.slow
 def test_no_fault_in_any_right_code_passes() -> None:
     every = [*planted()]
     assert len(FAULTS) >= 60

@@ -107,7 +107,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "another-base": COHERE | {"rope_theta": 500_000.0},
     "another-type": scaled(COHERE, rope_type="linear", factor=2.0),
     "kinds": {"model_type": "mystery", "head_dim": 16, "hidden_size": 64}
-    | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4 + i} for i in range(64)}},
+    | {"rope_parameters": {f"kind {i}": {"rope_theta": 1e4 + i} for i in range(12)}},
     "lengthless": {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 100.0},
     "model/config": WINDOWS,
     "model/nope": WINDOWS | {"model_type": "smollm3", "no_rope_layers": [1, 0, 1]},

@@ -17,6 +17,8 @@ import pytest
 from files.folders import names
 from helpers import ROOT
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"}
 INTERRUPTED = (130, "error: interrupted\n")
 ENDS = {
@@ -88,7 +90,6 @@ def assert_ends(ends: list[tuple[int, str]], *, late: int) -> None:
     assert len(done) <= late
 
 
-@pytest.mark.slow
 def test_at_many_moments() -> None:
     words = ("verify", "--dim", "4", "--quiet")
     whole = min(duration(*words) for _ in range(3))
@@ -120,8 +121,8 @@ main()
     [
         ("ropecli.cli.app", "KeyboardInterrupt"),
         ("typer", "ImportError('broken')"),
-        pytest.param("numpy", "KeyboardInterrupt", marks=pytest.mark.slow),
-        pytest.param("numpy", "ImportError('broken')", marks=pytest.mark.slow),
+        ("numpy", "KeyboardInterrupt"),
+        ("numpy", "ImportError('broken')"),
     ],
 )
 def test_while_a_module_is_imported(module: str, error: str) -> None:
@@ -242,7 +243,6 @@ def test_other_signals_while_a_module_is_imported(number: signal.Signals) -> Non
     assert finish(start("-c", code.replace("SIGINT", number.name))) == ENDS[number]
 
 
-@pytest.mark.slow
 def test_signals_at_many_moments_leave_no_file(here: Path) -> None:
     np.save("x.npy", np.zeros((1 << 21, 32), "f4"))
     words = ("encode", "x.npy", "-o", "y.npy", "-q")

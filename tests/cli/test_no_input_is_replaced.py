@@ -10,39 +10,39 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.samples import write_files
-from helpers import ROOT, run_cli, slow
+from helpers import ROOT, run_cli
 from models.configs import TINY
+
+pytestmark = pytest.mark.slow
 
 #: A command line with the option that names the output, of which each other file is an input.
 RUNS = (
     "encode rows.npy --inv-freq table.npy -o .npy",
     "encode rows.npy --positions ids.npy -o .npy",
-    *slow(
-        "decay --q x.npy --k x.npy --max-dist 1 -o .csv",
-        "decay --model tiny.json --max-dist 4 -o .png",
-        "usage rows.npy rows.npy -o .csv",
-        "usage --weights weights.safetensors --model tiny.json --layout half -o .md",
-        "frequencies --model tiny.json -o .svg",
-        "base-bound --model tiny.json --context 64 -o .tex",
-        "scale --model tiny.json --factor 2 -o .csv",
-        "precision --model tiny.json --context 9 -o .csv",
-        "linear --model tiny.json --length 8 -o .csv",
-        "construct --model tiny.json --context 4 -o .csv",
-        "construct --model tiny.json --context 4 --write-q .npy",
-        "scores --x rows.npy --heads 1 --encodings rope -o .csv",
-        "cache --model tiny.json --shift -1 -o .csv",
-        "positions ids.npy --lengths 2 -o .npy",
-        "rotate 1,2,3,4 --model tiny.json -o .csv",
-        "inspect model.json -o .svg",
-        "diff tiny.json other.json -o .png",
-        "report tiny.json -o .html",
-        "lint tiny.json --sarif .sarif",
-        "lint tiny.json --junit .xml",
-        "lint model.json --fix -o .json",
-        "check rotation.py:rotate --model tiny.json --fast --junit .xml",
-        "check rotation.py:rotate --dim 4 --fast --sarif .sarif",
-        "permute weights.safetensors --to half --heads 2 -o .safetensors",
-    ),
+    "decay --q x.npy --k x.npy --max-dist 1 -o .csv",
+    "decay --model tiny.json --max-dist 4 -o .png",
+    "usage rows.npy rows.npy -o .csv",
+    "usage --weights weights.safetensors --model tiny.json --layout half -o .md",
+    "frequencies --model tiny.json -o .svg",
+    "base-bound --model tiny.json --context 64 -o .tex",
+    "scale --model tiny.json --factor 2 -o .csv",
+    "precision --model tiny.json --context 9 -o .csv",
+    "linear --model tiny.json --length 8 -o .csv",
+    "construct --model tiny.json --context 4 -o .csv",
+    "construct --model tiny.json --context 4 --write-q .npy",
+    "scores --x rows.npy --heads 1 --encodings rope -o .csv",
+    "cache --model tiny.json --shift -1 -o .csv",
+    "positions ids.npy --lengths 2 -o .npy",
+    "rotate 1,2,3,4 --model tiny.json -o .csv",
+    "inspect model.json -o .svg",
+    "diff tiny.json other.json -o .png",
+    "report tiny.json -o .html",
+    "lint tiny.json --sarif .sarif",
+    "lint tiny.json --junit .xml",
+    "lint model.json --fix -o .json",
+    "check rotation.py:rotate --model tiny.json --fast --junit .xml",
+    "check rotation.py:rotate --dim 4 --fast --sarif .sarif",
+    "permute weights.safetensors --to half --heads 2 -o .safetensors",
 )
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.samples import FAILING, RUNS, write_files
-from helpers import ROOT, oracle, slow
+from helpers import ROOT, oracle
 
 from ropecli.cli.app import COMMANDS
+
+pytestmark = pytest.mark.slow
 
 #: Prints every file that is opened and every socket, at the end.
 AUDIT = """
@@ -47,11 +49,7 @@ MORE = {
     "report": ["tiny.json", "-o", "report.html", "--force"],
     "scores": ["--length", "2", "--model-dim", "4", "--heads", "1", "-o", "x.svg", "--force"],
 }
-ALL = [
-    *(slow(*sorted({*COMMANDS} - {"decay", "trace"}))),
-    *oracle("trace"),
-    "decay",
-]
+ALL = [*sorted({*COMMANDS} - {"trace"}), *oracle("trace")]
 
 
 @pytest.fixture

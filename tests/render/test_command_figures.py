@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from helpers import slow
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
@@ -18,7 +17,7 @@ from render.command_figures import COMMANDS, measure, write_files
 import ropecli
 from ropecli.render.figure import PAGE, Look
 
-QUICK = ("scores-three", "inspect-gemma", "decay-far")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +146,7 @@ def test_more_rows_than_fit_a_page_make_a_higher_figure() -> None:
     assert_legible(picture)
 
 
-@pytest.mark.parametrize("name", [*QUICK, *slow(*sorted({*COMMANDS} - {*QUICK}))])
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_laws_of_figures(name: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     draw = measure(COMMANDS[name])

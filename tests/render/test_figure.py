@@ -222,6 +222,7 @@ def test_all_colours_are_those_of_the_style(name: str, tmp_path: Path) -> None:
     assert drawn <= {"#00ff00", "#ff00ff"}
 
 
+@pytest.mark.slow
 def test_every_style_that_matplotlib_names_can_draw() -> None:
     for name in (*available, "default"):
         with Look(style=name).apply():

@@ -116,6 +116,7 @@ MEASURED_DIFFERENCES = {
 }
 
 
+@pytest.mark.slow
 def test_sound_files_have_no_finding() -> None:
     wrong = ("example: mistake-yarn", "published: llama-yarn-lone-mscale")
     kinds = ("example: ", "published: ")
@@ -178,7 +179,7 @@ def assert_removable(keys: dict[str, Any]) -> None:
                 assert diff(before, after).same, (finding, stack)
 
 
-@for_each("name, keys", [*OF_KINDS, *EVERY_FILE[::97]])
+@for_each("name, keys", [*OF_KINDS, *EVERY_FILE[::291]])
 def test_what_is_called_removable_changes_no_layer_of_any_stack(
     name: str, keys: dict[str, Any]
 ) -> None:
@@ -216,6 +217,7 @@ def test_a_factor_is_idle_if_no_layer_type_reads_it() -> None:
         assert {finding.rule for finding in found} & {"R051"} == rules_found
 
 
+@pytest.mark.slow
 def test_a_file_of_many_keys_is_read_a_bounded_number_of_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,6 +16,8 @@ from ropecli.models.lint import lint
 from ropecli.models.lint.rule import LEVELS
 from ropecli.models.source import EXAMPLES
 
+pytestmark = pytest.mark.slow
+
 #: The lowest level that will do; every finding will do for what cannot be seen.
 WANTED = {
     "error": LEVELS[:1],
@@ -88,7 +90,6 @@ CORPUS = {
 DISTINCT = {json.dumps(keys): name for name, keys in CORPUS.items()}
 
 
-@pytest.mark.slow
 @for_each("name", DISTINCT.values())
 def test_no_rule_of_level_error_fires_on_a_sound_file(name: str) -> None:
     found = {finding.rule for finding in lint(CORPUS[name]) if finding.level == "error"}
@@ -108,7 +109,6 @@ def without_original(keys: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
 @for_each("name", [name for keys, name in DISTINCT.items() if ORIGINAL in keys])
 def test_no_stack_both_refuses_a_file_and_takes_a_length(name: str) -> None:
     for finding in lint(without_original(CORPUS[name])):
