@@ -387,10 +387,8 @@ def _bands(picture: Figure) -> list[Artist]:
 
 
 def _panels(picture: Figure) -> list[Axes]:
-    """Return the axes of a figure, or of its part of another one."""
-    from matplotlib.axes import Axes
-
-    return picture.findobj(Axes)
+    """Return the axes of a figure, or of its part of another one, each before its colour bar."""
+    return [panel for axes in picture.axes for panel in (axes, *axes.child_axes)]  # type: ignore[misc]
 
 
 def _fit(picture: Figure) -> None:
