@@ -35,7 +35,7 @@ def small_factor(entry: Subject, factor: float) -> Iterator[Match]:
     "R025",
     "warning",
     "dynamic NTK does not read the original length",
-    why="In Transformers the base grows from max_position_embeddings on, whatever this value. "
+    why="In Transformers the base grows from max_position_embeddings on, not from this value. "
     "With a stretched one nothing is scaled up to there.",
     hint="Set max_position_embeddings to the trained length, and remove the original length.",
     threads=("huggingface/transformers#25104", "vllm-project/vllm#3488"),
