@@ -175,8 +175,49 @@ rotate_half_once = parallel(_rotate_once, "half", STREAMING, _places=_half)
 ONCE = {rotate_interleaved: rotate_interleaved_once, rotate_half: rotate_half_once}
 
 
-@parallel
-def rotate_listed(
+@serial
+def _halves(x):
+    """Split a number into two of 26 bits, whose products with others are exact (Veltkamp)."""
+    scaled = x * (2.0**27 + 1.0)
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+@serial
+def _summed_angle(position, inv_freq, i):
+    """Return position (axes,) @ inv_freq (axes, pairs) of one pair, rounded once.
+
+    Its error is that of one product, 2^-53 of the angle, for any number of axes, even where angles
+    cancel: Dekker's product and Knuth's sum keep what they round off.
+    """
+    high, low = 0.0, 0.0
+    for axis in range(position.shape[0]):
+        (a, b), (c, d) = _halves(position[axis]), _halves(inv_freq[axis, i])
+        product = position[axis] * inv_freq[axis, i]
+        total = high + product
+        part = total - high
+        low += (high - (total - part)) + (product - part)
+        low += (((a * c - product) + a * d) + b * c) + b * d
+        high = total
+    return high + low
+
+
+@serial
+def _fill_summed(positions, inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin):
+    """Write cos and sin of the sums of each position's angles, scaled; the tables are not read."""
+    for n in range(positions.shape[0]):
+        for i in range(inv_freq.shape[1]):
+            angle = _summed_angle(positions[n], inv_freq, i)
+            c, s = math.cos(angle), turn * math.sin(angle)
+            cos[n, i] = c / scale if divide else c * scale
+            sin[n, i] = s / scale if divide else s * scale
+
+
+#: How cos and sin are found; each kernel of listed pairs finds one of the two above by this name.
+_fill = _fill_cos_sin
+
+
+def _rotate_listed(
     x, out, positions, inv_freq, table_cos, table_sin, scale, divide, turn, like, groups,
     pairs_in, pairs_out,
 ):  # fmt: skip
@@ -187,12 +228,10 @@ def rotate_listed(
         b, group = task // (blocks * groups), task % groups
         low = task // groups % blocks * BLOCK
         high = min(low + BLOCK, sequence)
-        cos = np.empty((high - low, inv_freq.shape[0]), like.dtype)
-        sin = np.empty((high - low, inv_freq.shape[0]), like.dtype)
+        cos = np.empty((high - low, len(pairs_in)), like.dtype)
+        sin = np.empty((high - low, len(pairs_in)), like.dtype)
         held = np.empty(head_dim, x.dtype)
-        _fill_cos_sin(
-            positions[b, low:high], inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin
-        )
+        _fill(positions[b, low:high], inv_freq, table_cos, table_sin, scale, divide, turn, cos, sin)
         for o in range(outer * group // groups, outer * (group + 1) // groups):
             for n in range(low, high):
                 c, s = cos[n - low], sin[n - low]
@@ -200,7 +239,13 @@ def rotate_listed(
                     # A copy: out may be x, and pairs are written to the places of others.
                     held[:] = x[b, o, n, h]
                     target = out[b, o, n, h]
-                    for i in range(inv_freq.shape[0]):
+                    for i in range(len(pairs_in)):
                         u, v = widen(held[pairs_in[i, 0]]), widen(held[pairs_in[i, 1]])
                         target[pairs_out[i, 0]] = narrow(u * c[i] - v * s[i], held[0])
                         target[pairs_out[i, 1]] = narrow(u * s[i] + v * c[i], held[0])
+
+
+rotate_listed = parallel(_rotate_listed, "listed")
+#: The same by the sum of the angles along all axes: positions (batch, sequence, axes), inv_freq
+#: (axes, pairs).
+rotate_summed = parallel(_rotate_listed, "summed", _fill=_fill_summed)

@@ -113,7 +113,7 @@ def rotate_into(
         return
     axis = rope.axis
     if axis is None:
-        _rotate_mixed(x, out, rope, positions, inverse=inverse)
+        _rotate_pairs(x, out, rope, positions, rope.inv_freq, inverse=inverse)
         return
     # A pair may be written where one of another axis is yet to be read.
     source = x.copy() if rope.reorders and _same_memory(x, out) else x
@@ -136,9 +136,13 @@ def _rotate_pairs(
     inverse: bool,
     which: slice | NDArray[np.int64] = slice(None),
 ) -> None:
-    """Rotate pairs with frequencies inv_freq by positions (batch, sequence); copy nothing."""
+    """Rotate pairs by positions (batch, sequence) times inv_freq (pairs,); copy nothing.
+
+    Where several axes turn a pair, positions (batch, sequence, axes) and inv_freq (axes, pairs).
+    """
     small = x.size <= SMALL
-    table = _offsets(inv_freq, positions)
+    summed = inv_freq.ndim > 1
+    table = np.empty((2, 0, 0)) if summed else _offsets(inv_freq, positions)
     name = str(dtype_name(x.dtype))
     like = np.empty(0, np.float64 if name == "float64" else np.float32)
     if name in _BITS:
@@ -148,73 +152,19 @@ def _rotate_pairs(
     groups = 1 if small else min(outer, math.ceil(2 * thread_count() / tasks))
     forward = (rope.direction == "forward") != inverse
     how = (rope.attention_factor, inverse, 1.0 if forward else -1.0, like)
-    kernel, where = _kernel(rope, which, inverse=inverse)
+    kernel, where = _kernel(rope, which, inverse=inverse, summed=summed)
     # Small work is not worth a second kernel to compile.
     if outer * inner == 1 and not small and kernel in rotation.ONCE:
         kernel = rotation.ONCE[kernel]
     else:
         where = (groups, *where)
-    stream = kernel is not rotation.rotate_listed and not _same_memory(x, out)
+    listed = (rotation.rotate_listed, rotation.rotate_summed)
+    stream = kernel not in listed and not _same_memory(x, out)
     stream = stream and can_stream(out, rope.rotary_offset, len(inv_freq))
     # Compiled code never warns; with NUMBA_DISABLE_JIT=1 NumPy's scalars would.
     with np.errstate(all="ignore"):
         arguments = (x, out, positions, inv_freq, *table, *how, *where)
         kernel(*arguments, small=small, stream=stream)
-
-
-def _rotate_mixed(
-    x: NDArray[Any],
-    out: NDArray[Any],
-    rope: Rotary,
-    positions: NDArray[np.float64],
-    *,
-    inverse: bool,
-) -> None:
-    """Rotate each pair by the sum of its angles along all axes, and round once at the end."""
-    forward = (rope.direction == "forward") != inverse
-    read, written = (rope.pairs_in, rope.pairs_out)[:: -1 if inverse else 1]
-    factor = 1 / rope.attention_factor if inverse else rope.attention_factor
-    angle = _summed_angle(positions, rope.inv_freq)
-    # (batch, 1, sequence, 1, pairs), against x (batch, outer, sequence, inner, ...)
-    angle = (angle if forward else -angle)[:, None, :, None]
-    cos, sin = factor * np.cos(angle), factor * np.sin(angle)
-    with np.errstate(over="ignore", invalid="ignore"):
-        u, v = (x[..., members].astype(np.float64) for members in read.T)
-        out[..., written[:, 0]] = (u * cos - v * sin).astype(x.dtype)
-        out[..., written[:, 1]] = (u * sin + v * cos).astype(x.dtype)
-
-
-def _summed_angle(
-    positions: NDArray[np.float64], inv_freq: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return positions (..., axes) @ inv_freq (axes, pairs), rounded once.
-
-    Its error is that of one product, 2^-53 of the angle, for any number of axes, even where angles
-    cancel: Dekker's product and Knuth's sum keep what they round off.
-    """
-    shape = (*positions.shape[:-1], inv_freq.shape[1])
-    high, low = np.zeros(shape), np.zeros(shape)
-    for axis, frequencies in enumerate(inv_freq):
-        place = positions[..., axis, None]
-        product, error = place * frequencies, _rest_of_product(place, frequencies)
-        total = high + product
-        part = total - high
-        low += (high - (total - part)) + (product - part) + error
-        high = total
-    return high + low
-
-
-def _rest_of_product(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a * b less the rounded product, by halves of 26 bits, whose products are exact."""
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
-    error = a_high * b_high - a * b
-    return ((error + a_high * b_low) + a_low * b_high) + a_low * b_low
-
-
-def _halves(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    scaled = x * (2.0**27 + 1)
-    high = scaled - (scaled - x)
-    return high, x - high
 
 
 def _rotate_and_grow(
@@ -249,12 +199,13 @@ def _as_slice(column: NDArray[np.int64]) -> slice | NDArray[np.int64]:
 
 
 def _kernel(
-    rope: Rotary, which: slice | NDArray[np.int64], *, inverse: bool
+    rope: Rotary, which: slice | NDArray[np.int64], *, inverse: bool, summed: bool
 ) -> tuple[Callable[..., None], tuple[Any, ...]]:
     """Return the kernel for these pairs, and its arguments that locate them."""
-    if rope.layout == "custom" or rope.reorders or not isinstance(which, slice):
+    if rope.layout == "custom" or rope.reorders or summed or not isinstance(which, slice):
         pairs = (rope.pairs_in[which], rope.pairs_out[which])
-        return rotation.rotate_listed, pairs[::-1] if inverse else pairs
+        kernel = rotation.rotate_summed if summed else rotation.rotate_listed
+        return kernel, pairs[::-1] if inverse else pairs
     named = {"interleaved": rotation.rotate_interleaved, "half": rotation.rotate_half}
     return named[rope.layout], (rope.rotary_offset,)
 
