@@ -13,6 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -38,22 +39,29 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
 class _Process:
-    """State of this process: whether threads were started, and locks for that and for compiling."""
+    """State of this process: whether it may start threads, and locks for that and for compiling."""
 
     def __init__(self) -> None:
         self.launch, self.compiling = threading.RLock(), threading.RLock()
         self.launched = self.announced = False
-        self.forked_after_launch = False
+        self.has_threads = False  #: At a fork: our kernels' or those of another library.
+        self.lost_threads = False  #: In a child, which has none of the parent's.
+
+    def before_fork(self) -> None:
+        """Look for threads: those of OpenMP may be PyTorch's, and a child would wait for them."""
+        self.has_threads = self.launched
+        with contextlib.suppress(OSError):  # there is no /proc
+            self.has_threads |= len([*Path("/proc/self/task").iterdir()]) > 1
 
     def after_fork(self) -> None:
-        """Give a child, which has none of the parent's threads, free locks."""
+        """Give a child free locks, and let it run on one thread if others were lost."""
         self.launch, self.compiling = threading.RLock(), threading.RLock()
-        self.forked_after_launch = self.forked_after_launch or self.launched
+        self.lost_threads |= self.has_threads
 
 
 _process = _Process()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.after_fork)
+    os.register_at_fork(before=_process.before_fork, after_in_child=_process.after_fork)
 
 
 class _Thread(threading.local):
@@ -109,7 +117,7 @@ class parallel:
 
     One call at a time: the `workqueue` layer aborts the process when two Python threads enter it,
     and one kernel keeps every core busy anyway. A serial twin gives the same bits where threads
-    would harm: in a child forked after a parallel call, which GNU OpenMP would kill, and for work
+    would harm: in a child of a process with threads, for which GNU OpenMP would wait, and for work
     too small to share, where waking and waiting for threads would take longer than the work. It
     also serves callers with threads of their own: `on_this_thread`. Where the result is larger
     than the caches, a streaming twin has other helpers in the place of some.
@@ -146,7 +154,7 @@ class parallel:
 
     def __call__(self, *arguments: Any, small: bool = False, stream: bool = False) -> None:
         """Run the kernel on the arrays given."""
-        if small or _thread.alone or _process.forked_after_launch:
+        if small or _thread.alone or _process.lost_threads:
             self.single(*arguments)
             return
         with _process.launch:

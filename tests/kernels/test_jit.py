@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,29 @@ busy.wait()
 """
     end = "free.set()\nthread.join()"
     assert run(code + FORK + end, NUMBA_CACHE_DIR=str(warm)) == "0"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GNU OpenMP")
+def test_child_forked_where_others_hold_the_threads_of_openmp(warm: Path) -> None:
+    # As PyTorch leaves them: a child that asks for them waits for ever.
+    code = """
+import ctypes, os, signal
+import ropecli.kernels.abel
+nothing = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
+ctypes.CDLL("libgomp.so.1").GOMP_parallel(nothing, None, 2, 0)
+assert len(os.listdir("/proc/self/task")) > 1
+if not (child := os.fork()):
+    signal.alarm(20)
+"""
+    end = """
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run_python(
+        code + indent(KERNEL, "    ") + end,
+        **{**COMPILED, "NUMBA_CACHE_DIR": str(warm), "NUMBA_THREADING_LAYER": "omp"},
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
 
 
 def test_multiprocessing_pool_of_forks(warm: Path) -> None:
