@@ -96,7 +96,7 @@ class Evaluator:
                 framework=self.framework,
                 values=values,
                 instance=instance,
-                weights=self.seed if self.known.has_weights else None,
+                weights=self.seed if self.known.weights else None,
             )
         )
         self.changed.extend(words for _, words in answer.changed)
