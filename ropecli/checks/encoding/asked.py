@@ -153,20 +153,16 @@ class Asked:
             "dtype": np.dtype(held),
             "inv_freq": (10_000.0 ** (-np.arange(0, self.dim, 2) / self.dim)).astype(np.float32),
             "out": np.full((self.length, self.dim), np.nan, np.float32),
+            "mask": np.ones((self.batch, self.keys), np.int64),
+            "ids": np.full((self.batch, self.length), 7),
+            **self.settings,
         }
         made = {name: every[name] for name in names if name in every}
         for name in set(names) - made.keys():
-            if name in self.settings:
-                made[name] = self.settings[name]
-            elif name in {"q", "k", "x"}:
+            if name in {"q", "k", "x", "by_distance"}:
                 made[name] = getattr(self, name).astype(held)
-            elif name in {"by_distance", "by_distance_first"}:
-                array = self.by_distance.astype(held)
-                made[name] = array if name == "by_distance" else array.transpose(2, 3, 0, 1)
-            elif name == "mask":
-                made[name] = np.ones((self.batch, self.keys), np.int64)
-            elif name == "ids":
-                made[name] = np.full((self.batch, self.length), 7)
+            elif name == "by_distance_first":
+                made[name] = self.by_distance.astype(held).transpose(2, 3, 0, 1)
             elif name in self.weights:
                 made[name] = np.asarray(self.weights[name]).astype(held)
         return made

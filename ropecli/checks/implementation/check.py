@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, cast, overload
@@ -24,6 +24,7 @@ from ropecli.checks.implementation.calling.find import (
     adapter,
     find_convention,
     keyword_texts,
+    within_budget,
 )
 from ropecli.checks.implementation.calling.run import Caller, Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
@@ -183,7 +184,7 @@ def _check(options: Options) -> Verdict:
     )
     clock = Clock(options.budget, options.progress)
     clock.begin("searching how to call it")
-    with _within_budget(clock), run(clock=clock) as caller:
+    with within_budget(clock), run(clock=clock) as caller:
         dim = arguments.head_dim(options.head_dim, expected) or _own_head_dim(caller)
         expected = expected.of_head_dim(dim)
         texts = _arguments_of_options(caller, options, expected) | texts
@@ -327,19 +328,6 @@ def _require_rows(subject: Subject, checks: Sequence[Check]) -> None:
         f"give {of_axes}the call with `call`, or an adapter",
         adapter(implementation.description, subject.axes),
     )
-
-
-@contextlib.contextmanager
-def _within_budget(clock: Clock) -> Iterator[None]:
-    """Refuse an implementation that is not called and recognised within the budget."""
-    try:
-        yield
-    except OutOfTime:
-        raise CallError(
-            f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}",
-            "raise `budget`, or give the call with `call`",
-            "",
-        ) from None
 
 
 def _judge(

@@ -14,7 +14,7 @@ from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
 from ropecli.checks.encoding.reading import Difference, Reading, Values, exact, rounded
 
-SETTINGS: Mapping[str, Any] = {"num_buckets": 32, "max_distance": 128, "bidirectional": True}
+SETTINGS: dict[str, Any] = {"num_buckets": 32, "max_distance": 128, "bidirectional": True}
 #: A share of the logarithm this near to a whole number may be rounded to either side in float32.
 EDGE = 2.0**-17
 #: A bias times sqrt(d) is released, and a bias that is doubled is not one of head dim 4.
