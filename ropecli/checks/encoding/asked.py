@@ -25,6 +25,17 @@ FORMS = {
     "scores": "b h q k",
     "shift": "b h q k",
 }
+#: Sizes of a call by the letters of axes.
+SIZES = {
+    "l": "length",
+    "d": "dim",
+    "h": "heads",
+    "q": "queries",
+    "k": "keys",
+    "r": "height",
+    "c": "width",
+    "b": "batch",
+}
 #: What a call may name, besides the implementation itself.
 ROLES = {
     "length": "number of positions",
@@ -141,8 +152,7 @@ class Asked:
         """Return what names of a call stand for."""
         held = DTYPES[self.dtype]
         every: dict[str, Any] = {
-            **{name: getattr(self, name) for name in ("length", "dim", "heads", "queries")},
-            **{name: getattr(self, name) for name in ("keys", "height", "width", "batch")},
+            **{name: getattr(self, name) for name in SIZES.values()},
             "grid": self.height,
             "shape": (self.height, self.width),
             "positions": self.positions,
@@ -169,16 +179,7 @@ class Asked:
 
     def sizes(self) -> dict[str, int]:
         """Return the sizes by the letters of axes."""
-        return {
-            "l": self.length,
-            "d": self.dim,
-            "h": self.heads,
-            "q": self.queries,
-            "k": self.keys,
-            "r": self.height,
-            "c": self.width,
-            "b": self.batch,
-        }
+        return {letter: getattr(self, name) for letter, name in SIZES.items()}
 
 
 class Shorter(ImplementationError):

@@ -11,13 +11,8 @@ import numpy as np
 from ropecli.checks.encoding.asked import Asked, Shorter
 from ropecli.checks.encoding.reading import Compared, Reading, compare
 from ropecli.checks.encoding.search import FEW_RIGHT, Evaluator, Trial
-from ropecli.checks.implementation.call import (
-    Died,
-    ImplementationError,
-    Unsupported,
-    WrongResult,
-)
-from ropecli.checks.law import Law, Outcome, judge_errors, law, no_verdict
+from ropecli.checks.implementation.call import Died, ImplementationError, Unsupported, WrongResult
+from ropecli.checks.law import Outcome, judge_errors, law, no_verdict
 
 BECAUSE = (
     "each value has the roundings of its formula, 2^-24 each in float32: 24 of an angle, 8 of a "
@@ -193,11 +188,10 @@ def _of_maps(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
 def formula(subject: EncodingSubject) -> Outcome:
     """Values are those of the paper's formula, or of a way in which it is released."""
     trial, reading = subject.trial, subject.reading
-    wanted = {k: v for k, v in subject.required.items() if k in reading.options}
     unlike = [
         f"{key} {reading.options[key]}, expected {value}"
-        for key, value in wanted.items()
-        if reading.options[key] != value
+        for key, value in subject.required.items()
+        if key in reading.options and reading.options[key] != value
     ]
     right = _nearest_right(subject)
     if right.wrong.any() and (unlike or not reading.is_right or trial.compared.wrong.any()):
@@ -304,11 +298,8 @@ def _reading_for(subject: EncodingSubject, asked: Asked, more: Mapping[str, Any]
     """Return the reading of the same kind under other settings."""
     wanted = {**subject.reading.options, **more}
     none = np.full((1, asked.dim), np.nan)
-    for reading in subject.evaluator.known.forms[asked.form](none, asked):
-        same = all(wanted.get(key) == value for key, value in reading.options.items())
-        if same:
-            return reading
-    return subject.reading
+    every = subject.evaluator.known.forms[asked.form](none, asked)
+    return next((each for each in every if each.options.items() <= wanted.items()), subject.reading)
 
 
 @law("dtypes", because=BECAUSE)
@@ -341,13 +332,12 @@ def repeated(subject: EncodingSubject) -> Outcome:
     changed = evaluator.changed
     if changed:
         return Outcome(passed=False, samples=1, note=f"it writes into {'; '.join(changed)}")
-    same = first.dtype == again.dtype and np.array_equal(first, again, equal_nan=True)
     note = None
-    if not same:
+    if first.dtype != again.dtype:
+        note = f"it returns {again.dtype} after other calls, {first.dtype} before"
+    elif not np.array_equal(first, again, equal_nan=True):
         note = "the same call gives another result after other calls"
-        if first.dtype != again.dtype:
-            note = f"it returns {again.dtype} after other calls, {first.dtype} before"
-    return Outcome(passed=same, samples=first.size, note=note)
+    return Outcome(passed=note is None, samples=first.size, note=note)
 
 
 def _others(subject: EncodingSubject) -> Iterator[Asked]:
@@ -364,12 +354,4 @@ def _others(subject: EncodingSubject) -> Iterator[Asked]:
         yield from (replace(asked, dtype=dtype) for dtype in subject.dtypes)
 
 
-LAWS: tuple[Law[EncodingSubject], ...] = (
-    formula,
-    lengths,
-    distances,
-    sizes,
-    settings,
-    dtypes,
-    repeated,
-)
+LAWS = (formula, lengths, distances, sizes, settings, dtypes, repeated)

@@ -305,24 +305,20 @@ class Grid:
         return values, own, inner
 
 
+#: What is tried of each parameter of a grid, the last one varying fastest. On a square, rows first
+#: is also columns first with tokens that go down, which is the last thing tried.
+GRIDS: dict[str, tuple[Any, ...]] = {
+    "down": (False, True),
+    "ends": tuple(ENDS),
+    "order": ("sin | cos", "interleaved", "cos | sin"),
+    "exponent": ("d", "d - 2"),
+    "start": (0, 1),
+    "first": ("columns", "rows"),
+    "stacked": (False, True),
+}
+
+
 def grid_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
     """Yield tables of a grid: which half of the columns has the row, and each half's formula."""
-    # On a square, rows first is also columns first with tokens that go down: the last thing tried.
-    for down, ends, order, exponent, start, first, stacked in itertools.product(
-        (False, True),
-        ENDS,
-        ("sin | cos", "interleaved", "cos | sin"),
-        ("d", "d - 2"),
-        (0, 1),
-        ("columns", "rows"),
-        (False, True),
-    ):
-        yield Grid(
-            first=first,
-            order=order,
-            exponent=exponent,
-            start=start,
-            ends=ends,
-            stacked=stacked,
-            down=down,
-        ).reading()
+    for values in itertools.product(*GRIDS.values()):
+        yield Grid(**dict(zip(GRIDS, values, strict=True))).reading()

@@ -13,13 +13,7 @@ from itertools import islice
 from typing import Any
 
 from ropecli.models.keys import FULL, HOLDERS, ORIGINAL, SHARE, names_of
-from ropecli.models.lint.readings import (
-    FIRST,
-    difference,
-    join_stacks,
-    same,
-    without_it,
-)
+from ropecli.models.lint.readings import FIRST, difference, join_stacks, same, without_it
 from ropecli.models.lint.rule import Match, PartRule
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
