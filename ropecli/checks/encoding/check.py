@@ -80,15 +80,8 @@ def check_encoding(options: Options) -> EncodingVerdict:
         file = failure_file.check_path(options.save_failure, force=options.force)
     clock = Clock(options.budget, options.progress)
     clock.begin("searching how to call it")
-    run = calls_of(
-        source_of(options.target, None, None, objects, options.device),
-        isolated=options.isolated,
-        timeout=options.timeout,
-        memory=options.memory,
-        echo=options.echo,
-        clock=clock,
-    )
-    with within_budget(clock), run as caller:
+    source = source_of(options.target, None, None, objects, options.device)
+    with within_budget(clock), calls_of(source, options, clock) as caller:
         description = caller.describe()
         trial, errors = trials(
             caller,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -174,17 +173,10 @@ def _check(options: Options) -> Verdict:
     if options.save_failure is not None:
         file = failure_file.check_path(options.save_failure, force=options.force)
     texts, objects = keyword_texts(keywords)
-    run = functools.partial(
-        calls_of,
-        source_of(options.target, options.command, options.apply_with, objects, options.device),
-        isolated=options.isolated,
-        timeout=options.timeout,
-        memory=options.memory,
-        echo=options.echo,
-    )
+    source = source_of(options.target, options.command, options.apply_with, objects, options.device)
     clock = Clock(options.budget, options.progress)
     clock.begin("searching how to call it")
-    with within_budget(clock), run(clock=clock) as caller:
+    with within_budget(clock), calls_of(source, options, clock) as caller:
         dim = arguments.head_dim(options.head_dim, expected) or _own_head_dim(caller)
         expected = expected.of_head_dim(dim)
         texts = _arguments_of_options(caller, options, expected) | texts
@@ -233,7 +225,7 @@ def _check(options: Options) -> Verdict:
         told = list(caller.notes)
         if file is not None and any(check.passed is False for check in checks):
             caller.restart()  # two processes may not fit into memory
-            with run() as again:
+            with calls_of(source, options) as again:
                 case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
             told.append(_save(case, file, implementation.description.name, options))
         checks = _fail_refused_batch(checks, found)
