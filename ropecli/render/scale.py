@@ -178,26 +178,20 @@ def _table(result: Scale, screen: Screen, *, pairs: bool) -> list[list[str]]:
 
 def verdict(result: Scale) -> str:
     """Return what to write for the context of an encoding."""
-    made, last = result.proposal, result.methods[-1]
+    made, last, after = result.proposal, result.methods[-1], result.context_length
     if last.method == "riflex":
         (pair,) = np.flatnonzero(last.frequency_ratio != 1)
-        before, after = (each.rope.diagonal_inv_freq[pair] for each in result.methods)
-        turn = (
-            f"{before:.4g} to {after:.4g} radians, {after * result.context_length / math.tau:.4g}"
-        )
-        return (
-            f"riflex slows pair {pair + 1} from {turn} turns in {result.context_length:,} positions"
-        )
+        plain, slowed = (each.rope.diagonal_inv_freq[pair] for each in result.methods)
+        turns = f"{slowed * after / math.tau:.4g} turns in {after:,} positions"
+        return f"riflex slows pair {pair + 1} from {plain:.4g} to {slowed:.4g} radians, {turns}"
+    factor, original = f"factor {result.factor:.6g}", f"{result.original_length:,}"
+    if made is None and result.unwritable is not None:
+        return f"nothing to write: {result.unwritable}"
     if made is None:
-        if result.unwritable is not None:
-            return f"nothing to write: {result.unwritable}"
         shown = [each.method for each in result.methods]
         best = next((each for each in RANKED if each in shown), shown[-1])
-        lengths = f"{result.original_length:,} positions to {result.context_length:,}"
-        how = f"by {best}, factor {result.factor:.6g}"
-        return f"stretch {lengths} {how}"
-    lengths = f"factor {result.factor:.6g}, original {result.original_length:,}"
-    scaling, after = f"{made.method}, {lengths}", result.context_length
+        return f"stretch {original} positions to {after:,} by {best}, {factor}"
+    scaling = f"{made.method}, {factor}, original {original}"
     if not made.keys:
         return f"nothing to write: {made.file} has {scaling}, for context {after:,}"
     path = _scaling_path(made.keys)

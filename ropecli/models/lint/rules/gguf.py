@@ -32,7 +32,7 @@ _FREQS = "rope_freqs.weight"
 _LISTS = ("rope_factors_long.weight", "rope_factors_short.weight")
 _PHI3 = ("phi3", "phimoe")  #: Long ones have LongRoPE's tensors, and no scaling type.
 _EXT_FACTOR = "rope.scaling.yarn_ext_factor"
-_NARROW = {1: "F16", 30: "BF16"}
+_NARROW = {1: ("F16", 2**-12), 30: ("BF16", 2**-9)}  #: Types, and what they may be off by.
 _LLAMA3_LOW, _LLAMA3_HIGH, _LLAMA3_ORIGINAL = 1.0, 4.0, 8192  #: Of every model with the tensor.
 _SAME_BASE = 0.01  #: Relative; divisors are float32.
 
@@ -444,7 +444,7 @@ def narrow_divisors(header: Subject) -> Iterator[Match]:
     """A tensor `rope_freqs.weight` or `rope_factors_*.weight` of type F16 or BF16."""
     for name, info in header.tensors.items():
         if name.startswith(("rope_freqs", "rope_factors")) and info.type in _NARROW:
-            kind, error = _NARROW[info.type], 2**-9 if info.type == 30 else 2**-12
+            kind, error = _NARROW[info.type]
             reach = f" and angles at position {shown(header.context)}" if header.context else ""
             yield Match(name, f"{kind} is off by up to {error:.2%} of a frequency{reach}.")
 
