@@ -76,25 +76,17 @@ class ScaledEncoding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackReading:
-    """A stack's reading of what is to be written."""
-
-    stack: str  #: With its release.
-    same: bool | None  #: True if it reads the table shown; None where it refuses the file.
-
-
-@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """A change of a model's config.json for a longer context."""
 
     file: str  #: The file.
     method: str  #: A name of `METHODS`.
     keys: Mapping[str, Any]  #: Keys that change, nested as in the file; null for those that leave.
-    place: str  #: Dotted path of the scaling keys; "" where they stay.
     context_before: int | None  #: max_position_embeddings of the file.
     vllm: Mapping[str, Any] | None  #: --hf-overrides of vLLM; None where they give another table.
     read_by: str  #: Who reads the file, or what an unknown model type is assumed to be like.
-    reads: tuple[StackReading, ...]  #: Every stack's reading of the file once it is written.
+    #: By stack with its release: True if it reads the table shown; None where it refuses the file.
+    reads: Mapping[str, bool | None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,19 +239,34 @@ def _stretch_axis(
 def compare(stretched: Stretched, *, name: str | None = None) -> Scale:
     """Analyse the methods of a stretched encoding side by side."""
     plain, context = stretched.ropes[UNSCALED], stretched.context_length
-    parts = _parts(context)
-    trained = frequency_table(plain, context_length=stretched.original_length)
+    original, parts = stretched.original_length, _parts(context)
+    trained = frequency_table(plain, context_length=original)
+    methods: list[ScaledEncoding] = []
+    for method, rope in stretched.ropes.items():
+        found = frequency_table(rope, context_length=context, trained_length=original)
+        with np.errstate(divide="ignore"):
+            ratio = plain.diagonal_inv_freq / rope.diagonal_inv_freq
+        beyond = found.angle > trained.angle * (1 + ROUNDING)
+        searched = min(BEYOND * context, LONGEST)
+        methods.append(
+            ScaledEncoding(
+                method=method,
+                rope=rope,
+                frequency_ratio=ratio,
+                new_angles=tuple(np.flatnonzero(beyond).tolist()),
+                upper_bound=mean_bounds(rope, parts),
+                coverage=found,
+                base_bound=base_bound(rope, context_length=context, positions=searched),
+            )
+        )
     return Scale(
         rope=stretched.rope,
         name=name,
-        original_length=stretched.original_length,
+        original_length=original,
         context_length=context,
         factor=stretched.factor,
         distance=np.sqrt(parts[:, 0] * parts[:, 1]),
-        methods=tuple(
-            _compare(method, rope, plain, trained, context, parts)
-            for method, rope in stretched.ropes.items()
-        ),
+        methods=tuple(methods),
     )
 
 
@@ -384,31 +391,6 @@ def _parts(context: int) -> NDArray[np.float64]:
     edges = np.exp2(np.arange(0, math.log2(context) * PARTS) / PARTS).round()
     starts = np.unique(np.append(edges, 1.0))
     return np.stack([starts, np.append(starts[1:] - 1, float(context))], axis=1)
-
-
-def _compare(
-    method: str,
-    rope: Rotary,
-    plain: Rotary,
-    trained: FrequencyTable,
-    context: int,
-    parts: NDArray[np.float64],
-) -> ScaledEncoding:
-    found = frequency_table(rope, context_length=context, trained_length=trained.context_length)
-    with np.errstate(divide="ignore"):
-        ratio = plain.diagonal_inv_freq / rope.diagonal_inv_freq
-    beyond = found.angle > trained.angle * (1 + ROUNDING)
-    return ScaledEncoding(
-        method=method,
-        rope=rope,
-        frequency_ratio=ratio,
-        new_angles=tuple(np.flatnonzero(beyond).tolist()),
-        upper_bound=mean_bounds(rope, parts),
-        coverage=found,
-        base_bound=base_bound(
-            rope, context_length=context, positions=min(BEYOND * context, LONGEST)
-        ),
-    )
 
 
 def mean_bounds(rope: Rotary, parts: NDArray[np.float64]) -> NDArray[np.float64]:

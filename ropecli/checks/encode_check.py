@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import dtype_name
 from ropecli.checks.accuracy import phase_tolerance, table_roundings
-from ropecli.checks.truth import rotated
+from ropecli.checks.truth import Truth, rotated
 from ropecli.errors import FileError
 from ropecli.files.array_axes import blocks
 from ropecli.files.arrays import list_names, read_part
@@ -125,28 +125,34 @@ def _compare(
     progress: Progress | None = None,
 ) -> Compared:
     total = sum(stored.nbytes for _, stored in pairs)
-    done, judged, first = 0, _Judged(), ""
+    done, parts = 0, list[tuple[str, _Part]]()
     for array, stored in pairs:
         before, after = opened.source.reader(array.stored), other.reader(stored)
         for box in blocks(array.axes, COMPARED_BYTES):
             x = read_part(before, box)
-            first = array.stored.name if judged.first is None else first
-            judged += _Part(array, box, x, read_part(after, box)).judge()
+            parts.append((array.stored.name, _judge(array, box, x, read_part(after, box))))
             done += x.nbytes
             if progress is not None:
                 progress(done, total)
-    of_first = opened.axes.stored
+    judged, of_first = [part for _, part in parts], opened.axes.stored
+    tensor, first = next(((name, part.first) for name, part in parts if part.first), ("", None))
+    differing = sum(part.differing for part in judged)
     return Compared(
         input=opened.source.path,
         output=other.path,
         tensors=tuple(array.stored.name for array in opened.arrays),
         shape=of_first.shape,
         dtype=str(dtype_name(of_first.dtype)),
-        passed=not judged.differing,
-        first_tensor=first if judged.first is not None else "",
+        passed=not differing,
+        identical=all(part.identical for part in judged),
+        vectors=sum(part.vectors for part in judged),
+        differing=differing,
+        first=first,
+        first_tensor=tensor,
+        max_phase_error=max((part.phase for part in judged), default=0.0),
+        max_length_error=max((part.length for part in judged), default=0.0),
         bytes=total,
         seconds=time.perf_counter() - opened.begin,
-        **vars(judged),
     )
 
 
@@ -200,130 +206,103 @@ def _missing(stored: Stored, other: Source) -> FileError:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Judged:
-    """Findings in a part, or in several: fields of `Compared`."""
+class _Part(NamedTuple):
+    """Findings in a part of an array."""
 
-    vectors: int = 0
-    differing: int = 0
-    identical: bool = True  #: Whether the bits are the kernels'.
-    max_phase_error: float = 0.0  #: Radians.
-    max_length_error: float = 0.0  #: Relative.
-    first: Wrong | None = None
-
-    def __add__(self, other: _Judged) -> _Judged:
-        """Add findings; the first wrong vector is that of the first part that has one."""
-        return _Judged(
-            vectors=self.vectors + other.vectors,
-            differing=self.differing + other.differing,
-            identical=self.identical and other.identical,
-            max_phase_error=max(self.max_phase_error, other.max_phase_error),
-            max_length_error=max(self.max_length_error, other.max_length_error),
-            first=self.first or other.first,
-        )
+    vectors: int
+    differing: int
+    identical: bool  #: Whether the bits are the kernels'.
+    phase: float  #: The largest error of the pairs that agree, in radians.
+    length: float  #: The same of their lengths, relative.
+    first: Wrong | None
 
 
-class _Part:
-    """A part of an array, as it is and as it should be: pairs as complex numbers (Eq. 12)."""
+def _judge(array: RotatedArray, box: Box, before: NDArray[Any], after: NDArray[Any]) -> _Part:
+    """Compare a part with what it should be: pairs as complex numbers (Eq. 12)."""
+    kernels = np.empty_like(before)
+    array.rotate(box, before, kernels)
+    identical = bool((_bits(kernels) == _bits(after)).all())
+    shape = array.kernel_shape(box_shape(box))
+    before, after = before.reshape(shape), after.reshape(shape)
+    limits = ml_dtypes.finfo(before.dtype)  # type: ignore[no-untyped-call]
+    unit = UNIT[str(dtype_name(before.dtype))]
+    rounding, least = _ROUNDINGS * unit, 8 * float(limits.smallest_subnormal)
+    written = array.rope.pairs_in if array.inverse else array.rope.pairs_out
+    wrong = _bits(after) != _bits(before)  # of the coordinates in no pair
+    with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
+        truth = _truth(array, box, before, unit, least)
+        expected, got = as_complex(truth.rows, written), as_complex(after, written)
+        size = np.abs(expected)
+        stretched = np.abs(np.abs(got) - size)
+        near = np.abs(got - expected) <= truth.tolerance[..., written[:, 0]]
+        right = near & (stretched <= rounding * size + least)
+        # A pair too large for the dtype, or not finite before, is not finite afterwards.
+        lost = ~(size <= float(limits.max))
+        right |= lost & ~np.isfinite(got)
+        counted = right & ~lost & (size > least / rounding)
+        phase = np.abs(np.angle(got[counted] * expected[counted].conj()))
+        relative = stretched[counted] / size[counted]
+    for column in written.T:
+        wrong[..., column] = ~right
+    vectors = wrong.any(axis=-1)
+    return _Part(
+        vectors=vectors.size,
+        differing=int(np.count_nonzero(vectors)),
+        identical=identical,
+        phase=float(phase.max(initial=0.0)),
+        length=float(relative.max(initial=0.0)),
+        first=_describe(array, box, truth.rows, after, wrong) if vectors.any() else None,
+    )
 
-    def __init__(
-        self, array: RotatedArray, box: Box, before: NDArray[Any], after: NDArray[Any]
-    ) -> None:
-        self.array, self.box = array, box
-        kernels = np.empty_like(before)
-        array.rotate(box, before, kernels)
-        #: Whether the bits are the kernels'.
-        self.identical = bool((_bits(kernels) == _bits(after)).all())
-        shape = array.kernel_shape(box_shape(box))
-        self.before, self.after = before.reshape(shape), after.reshape(shape)
-        rope, sign = array.rope, -1 if array.inverse else 1
-        read, written = rope.pairs_in, rope.pairs_out
-        factor: Any = rope.attention_factor
-        if array.inverse:
-            read, written, factor = written, read, 1 / factor
-        unit = UNIT[str(dtype_name(before.dtype))]
-        self.rounding = _ROUNDINGS * unit
-        self.limits = ml_dtypes.finfo(before.dtype)  # type: ignore[no-untyped-call]
-        self.least = 8 * float(self.limits.smallest_subnormal)
-        positions = array.positions.of(box)
-        inv_freq = rope.diagonal_inv_freq if positions.ndim == 2 else rope.inv_freq
-        with np.errstate(all="ignore"):  # far from 0, what grows leaves every range
-            angle = sign * angles(positions, inv_freq, direction=rope.direction)
-            if rope.grows:
-                exponent = sign * angles(positions, np.array(rope.growth))
-                factor = factor * np.exp(exponent)[:, None, :, None, :]
-            angle = angle[:, None, :, None, :]
-            # Tables in float32, or float64 for float64 data.
-            m = positions[..., None] if positions.ndim == 2 else positions
-            phase = phase_tolerance(m, inv_freq, table_roundings(rope), unit=min(unit, SINGLE))
-            self.truth = rotated(
-                self.before.astype(np.float64),
-                np.cos(angle),
-                np.sin(angle),
-                pairs_in=read,
-                pairs_out=written,
-                factor=factor,
-                relative=self.rounding,
-                phase=phase[:, None, :, None, :],
-                least=self.least,
-            )
-        self.written = written
 
-    def judge(self) -> _Judged:
-        """Compare the part with what it should be."""
-        wrong, phase, length = self._compare()
-        vectors = wrong.any(axis=-1)
-        return _Judged(
-            vectors=vectors.size,
-            differing=int(np.count_nonzero(vectors)),
-            identical=self.identical,
-            max_phase_error=phase,
-            max_length_error=length,
-            first=self._describe(int(vectors.argmax()), wrong) if vectors.any() else None,
-        )
+def _truth(array: RotatedArray, box: Box, before: NDArray[Any], unit: float, least: float) -> Truth:
+    """Return the rotation of a part, with its tolerance."""
+    rope, sign = array.rope, -1 if array.inverse else 1
+    read, written = (rope.pairs_in, rope.pairs_out)[::sign]
+    factor: Any = 1 / rope.attention_factor if array.inverse else rope.attention_factor
+    positions = array.positions.of(box)
+    inv_freq = rope.diagonal_inv_freq if positions.ndim == 2 else rope.inv_freq
+    angle = sign * angles(positions, inv_freq, direction=rope.direction)[:, None, :, None, :]
+    if rope.grows:
+        exponent = sign * angles(positions, np.array(rope.growth))
+        factor = factor * np.exp(exponent)[:, None, :, None, :]
+    # Tables in float32, or float64 for float64 data.
+    m = positions[..., None] if positions.ndim == 2 else positions
+    phase = phase_tolerance(m, inv_freq, table_roundings(rope), unit=min(unit, SINGLE))
+    return rotated(
+        before.astype(np.float64),
+        np.cos(angle),
+        np.sin(angle),
+        pairs_in=read,
+        pairs_out=written,
+        factor=factor,
+        relative=_ROUNDINGS * unit,
+        phase=phase[:, None, :, None, :],
+        least=least,
+    )
 
-    def _compare(self) -> tuple[NDArray[np.bool_], float, float]:
-        """Return the wrong coordinates, and the largest errors of angle and length elsewhere."""
-        expected, got = (as_complex(each, self.written) for each in (self.truth.rows, self.after))
-        with np.errstate(all="ignore"):
-            length = np.abs(expected)
-            stretched = np.abs(np.abs(got) - length)
-            near = np.abs(got - expected) <= self.truth.tolerance[..., self.written[:, 0]]
-            right = near & (stretched <= self.rounding * length + self.least)
-            # A pair too large for the dtype, or not finite before, is not finite afterwards.
-            lost = ~(length <= float(self.limits.max))
-            right |= lost & ~np.isfinite(got)
-            counted = right & ~lost & (length > self.least / self.rounding)
-            phase = np.abs(np.angle(got[counted] * expected[counted].conj()))
-            relative = stretched[counted] / length[counted]
-        wrong = _bits(self.after) != _bits(self.before)  # of the coordinates in no pair
-        for column in self.written.T:
-            wrong[..., column] = ~right
-        return wrong, float(phase.max(initial=0.0)), float(relative.max(initial=0.0))
 
-    def _describe(self, vector: int, wrong: NDArray[np.bool_]) -> Wrong:
-        """Describe a wrong vector, counted in the order of the part."""
-        expected, got, off = (
-            each.reshape(-1, each.shape[-1])[vector]
-            for each in (self.truth.rows, self.after, wrong)
-        )
-        got = got.astype(np.float64)
-        *rows, width = box_shape(self.box)
-        axes, positions = self.array.axes, self.array.positions
-        *index, head = map(int, np.unravel_index(vector, (*rows, width // axes.head_dim)))
-        place = 0 if axes.sequence_axis is None else index[axes.sequence_axis]
-        position = positions.of(self.box)[index[0] if positions.per_batch else 0, place]
-        with np.errstate(all="ignore"):
-            apart = np.where(off, np.abs(got - expected), -1.0)
-        coordinate = int(np.nan_to_num(apart, nan=np.inf).argmax())
-        return Wrong(
-            index=tuple(i + part.start for i, part in zip(index, self.box, strict=False)),
-            head=head + self.box[-1].start // axes.head_dim,
-            position=tuple(map(float, np.atleast_1d(position))),
-            coordinate=coordinate,
-            expected=float(expected[coordinate]),
-            got=float(got[coordinate]),
-        )
+def _describe(array: RotatedArray, box: Box, *rows: NDArray[Any]) -> Wrong:
+    """Describe the first wrong vector, of the rows expected and got, and of what is wrong."""
+    vector = int(rows[-1].any(axis=-1).argmax())
+    expected, got, off = (each.reshape(-1, each.shape[-1])[vector] for each in rows)
+    got = got.astype(np.float64)
+    *places, width = box_shape(box)
+    axes, positions = array.axes, array.positions
+    *index, head = map(int, np.unravel_index(vector, (*places, width // axes.head_dim)))
+    place = 0 if axes.sequence_axis is None else index[axes.sequence_axis]
+    position = positions.of(box)[index[0] if positions.per_batch else 0, place]
+    with np.errstate(all="ignore"):
+        apart = np.where(off, np.abs(got - expected), -1.0)
+    coordinate = int(np.nan_to_num(apart, nan=np.inf).argmax())
+    return Wrong(
+        index=tuple(i + part.start for i, part in zip(index, box, strict=False)),
+        head=head + box[-1].start // axes.head_dim,
+        position=tuple(map(float, np.atleast_1d(position))),
+        coordinate=coordinate,
+        expected=float(expected[coordinate]),
+        got=float(got[coordinate]),
+    )
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:

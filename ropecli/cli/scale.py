@@ -175,16 +175,18 @@ def _extend(
         return {}
     shorter = rope.context is not None
     try:
-        made = extend(each.model, each.layer, stretched, chosen=chosen, shorter=shorter)
+        proposal, overridden, layers = extend(
+            each.model, each.layer, stretched, chosen=chosen, shorter=shorter
+        )
     except RopecliError as error:
         if rope.write is not None:
             refuse_to_write(rope.write, error.problem, error.advice)
         return {"unwritable": error.problem}
     if rope.write is not None:
         length = stretched.sequence_length
-        write_configuration(rope.write, made.overridden, made.layers, sequence_length=length)
+        write_configuration(rope.write, overridden, layers, sequence_length=length)
         notes = {None: "refuses it", False: "reads another table"}
-        differ = [reading for reading in made.proposal.reads if not reading.same]
+        differ = {stack: same for stack, same in proposal.reads.items() if not same}
         output.note(f"configuration written to {rope.write}")
-        output.note(*(f"{rope.write}: {reading.stack} {notes[reading.same]}" for reading in differ))
-    return {"proposal": made.proposal}
+        output.note(*(f"{rope.write}: {stack} {notes[same]}" for stack, same in differ.items()))
+    return {"proposal": proposal}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from typing import Any
@@ -20,7 +20,7 @@ from ropecli.analyses.scale import (
 )
 from ropecli.errors import ArgumentError, RopecliError
 from ropecli.models.entries import BASE, entries
-from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SHARE, Keys
+from ropecli.models.keys import BY_ORIGINAL, HOLDERS, ORIGINAL, SHARE, Keys
 from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Layer, Model
 from ropecli.models.overrides import Overridden, Overrides, override
@@ -29,16 +29,8 @@ from ropecli.models.read_back import check_read_back, readings, reads_alike
 from ropecli.models.refusals import NEEDED
 from ropecli.rotary import Rotary
 
-_SCALING = ("rope_scaling", "rope_parameters")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extension:
-    """A configuration for a longer context."""
-
-    overridden: Overridden  #: The configuration.
-    layers: tuple[Layer, ...]  #: With the tables that it has to give.
-    proposal: Proposal  #: What changes in the file.
+#: What changes in a file, its configuration then, and layers with the tables that it has to give.
+Extension = tuple[Proposal, Overridden, tuple[Layer, ...]]
 
 
 def extend(
@@ -125,18 +117,16 @@ def _extend(model: Model, layer: Layer, stretched: Stretched, method: str) -> Ex
     )
     check_read_back(overridden.description, layers, sequence_length=used)
     raw = overridden.description.raw
-    keys = _difference(model.raw, raw)
     proposal = Proposal(
         file=model.source,
         method=method,
-        keys=keys,
-        place=_place(keys),
+        keys=_difference(model.raw, raw),
         context_before=layer.context_length,
         vllm=_vllm_overrides(model.raw, raw, made, sequence_length=used),
         read_by=model.read_by,
         reads=readings(raw, made, sequence_length=used),
     )
-    return Extension(overridden=overridden, layers=layers, proposal=proposal)
+    return proposal, overridden, layers
 
 
 def _overrides(made: Rotary, stretched: Stretched) -> Overrides:
@@ -161,22 +151,11 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
     found: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
     for key, value in after.items():
         old = before.get(key)
-        if isinstance(old, dict) and isinstance(value, dict) and key not in _SCALING:
+        if isinstance(old, dict) and isinstance(value, dict) and key not in HOLDERS:
             found |= {key: below} if (below := _difference(old, value)) else {}
         elif key not in before or old != value:
             found[key] = value
     return found
-
-
-def _place(keys: Mapping[str, Any]) -> str:
-    """Return the dotted path of the scaling keys among those that change; "" without any."""
-    for key, value in keys.items():
-        if key in _SCALING:
-            return key
-        below = _place(value) if isinstance(value, dict) else ""
-        if below:
-            return f"{key}.{below}"
-    return ""
 
 
 def _vllm_overrides(
@@ -198,7 +177,7 @@ def _vllm_overrides(
         keys = _difference(old.keys.config, new.keys.config)
         if not keys:
             continue
-        own = {key: value for key, value in keys.items() if key not in _SCALING}
+        own = {key: value for key, value in keys.items() if key not in HOLDERS}
         own["rope_parameters"] = _rope_parameters(new.keys)
         path = [*filter(None, new.path.split("."))]
         place = reduce(getitem, path, loaded)

@@ -46,6 +46,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "rope_local_base_freq": ("rope_local_theta", "swa_rope_theta"),
     "sliding_window_pattern": ("global_attn_every_n_layers",),
 }
+#: Keys that hold the scaling keys of a config.json, in the order in which Transformers looks.
+HOLDERS = ("rope_scaling", "rope_parameters")
 #: Keys that only models with a rotary embedding have.
 ROTARY_KEYS = (
     "rope_theta",

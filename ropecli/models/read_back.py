@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ropecli.analyses.scale import StackReading
+from ropecli.analyses.scale import ROUNDING
 from ropecli.errors import ArgumentError, RopecliError
 from ropecli.models.load import compute, describe_config
 from ropecli.models.model import Layer, Model
@@ -16,7 +16,6 @@ from ropecli.models.settings import Description
 from ropecli.models.stacks import STACKS
 from ropecli.rotary import Rotary
 
-ROUNDING = 1e-12  #: A relative difference below it is rounding.
 #: What must be the same, by name. The first that differs is reported.
 _FIELDS = ("frequencies", "attention_factor", "softmax_factor")
 
@@ -38,16 +37,15 @@ def check_read_back(
 
 def readings(
     raw: Mapping[str, Any], rope: Rotary, *, sequence_length: int | None
-) -> tuple[StackReading, ...]:
-    """Return for each stack whether it reads the table of an encoding from a configuration."""
-    return tuple(
-        StackReading(
-            stack=f"{each.name} {each.version}",
-            same=reads_alike(each.name, raw, rope, sequence_length=sequence_length),
+) -> dict[str, bool | None]:
+    """Return by stack whether it reads the table of an encoding from a configuration."""
+    return {
+        f"{each.name} {each.version}": reads_alike(
+            each.name, raw, rope, sequence_length=sequence_length
         )
         for each in STACKS.values()
         if each.version is not None
-    )
+    }
 
 
 def reads_alike(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropecli.analyses.scale import CONTEXT, METHODS, OWN, RANKED, UNSCALED, Scale, ScaledEncoding
+from ropecli.models.keys import HOLDERS
 from ropecli.render import Table, fields
 from ropecli.render import figure as style
 from ropecli.render.console import Screen
@@ -78,7 +79,7 @@ def _document(result: Scale) -> dict[str, Any] | None:
     found = fields(made, "file", "method", "vllm", "context_before", "read_by") | {
         "object": made.keys
     }
-    return found | {"reads": [fields(each, "stack", "same") for each in made.reads]}
+    return found | {"reads": [{"stack": k, "same": same} for k, same in made.reads.items()]}
 
 
 def facts(result: Scale, each: ScaledEncoding) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _write(result: Scale, screen: Screen) -> list[list[str]]:
     ]
     vllm[:2], vllm[-1] = ["".join(vllm[:2])], f"{vllm[-1]}'"
     said = {True: "this table by", False: "another by", None: "refused by"}
-    groups = {same: [each.stack for each in made.reads if each.same is same] for same in said}
+    groups = {same: [k for k, read in made.reads.items() if read is same] for same in said}
     read = "; ".join(f"{said[same]} {', '.join(found)}" for same, found in groups.items() if found)
     assumed = f", {made.read_by}" if made.read_by.startswith("assumed") else ""
     return [
@@ -177,31 +178,24 @@ def _table(result: Scale, screen: Screen, *, pairs: bool) -> list[list[str]]:
 
 def verdict(result: Scale) -> str:
     """Return what to write for the context of an encoding."""
-    made, last = result.proposal, result.methods[-1]
+    made, last, after = result.proposal, result.methods[-1], result.context_length
     if last.method == "riflex":
         (pair,) = np.flatnonzero(last.frequency_ratio != 1)
-        before, after = (each.rope.diagonal_inv_freq[pair] for each in result.methods)
-        turn = (
-            f"{before:.4g} to {after:.4g} radians, {after * result.context_length / math.tau:.4g}"
-        )
-        return (
-            f"riflex slows pair {pair + 1} from {turn} turns in {result.context_length:,} positions"
-        )
+        plain, slowed = (each.rope.diagonal_inv_freq[pair] for each in result.methods)
+        turns = f"{slowed * after / math.tau:.4g} turns in {after:,} positions"
+        return f"riflex slows pair {pair + 1} from {plain:.4g} to {slowed:.4g} radians, {turns}"
+    factor, original = f"factor {result.factor:.6g}", f"{result.original_length:,}"
+    if made is None and result.unwritable is not None:
+        return f"nothing to write: {result.unwritable}"
     if made is None:
-        if result.unwritable is not None:
-            return f"nothing to write: {result.unwritable}"
         shown = [each.method for each in result.methods]
         best = next((each for each in RANKED if each in shown), shown[-1])
-        lengths = f"{result.original_length:,} positions to {result.context_length:,}"
-        how = f"by {best}, factor {result.factor:.6g}"
-        return f"stretch {lengths} {how}"
-    lengths = f"factor {result.factor:.6g}, original {result.original_length:,}"
-    scaling, after = f"{made.method}, {lengths}", result.context_length
+        return f"stretch {original} positions to {after:,} by {best}, {factor}"
+    scaling = f"{made.method}, {factor}, original {original}"
     if not made.keys:
         return f"nothing to write: {made.file} has {scaling}, for context {after:,}"
-    what = (
-        f"write {scaling} into {made.place}" if made.place else f"{scaling} stays; write {CONTEXT}"
-    )
+    path = _scaling_path(made.keys)
+    what = f"write {scaling} into {path}" if path else f"{scaling} stays; write {CONTEXT}"
     said = f"{what} of {made.file}"
     if made.context_before == after:
         said += f": the context stays {after:,}, and frequencies change"
@@ -212,6 +206,17 @@ def verdict(result: Scale) -> str:
     if round(reach) != after and made.method != "dynamic":
         said += f"; factor x original is {reach:,.10g}"
     return said
+
+
+def _scaling_path(keys: Mapping[str, Any]) -> str:
+    """Return the dotted path of the scaling keys among those that change; "" without any."""
+    for key, value in keys.items():
+        if key in HOLDERS:
+            return key
+        below = _scaling_path(value) if isinstance(value, dict) else ""
+        if below:
+            return f"{key}.{below}"
+    return ""
 
 
 def _held(result: Scale) -> str:

@@ -98,30 +98,31 @@ def test_what_is_to_be_written_is_what_is_shown(name: str, times: float) -> None
             extended(config, times)
         return
     layer, found, made = extended(config, times)
-    rope, length = found.ropes[made.proposal.method], found.context_length
+    proposal, overridden, _ = made
+    rope, length = found.ropes[proposal.method], found.context_length
     shown = [*rope.diagonal_inv_freq, rope.attention_factor]
-    written = merged(config, dict(made.proposal.keys))
-    assert written == made.overridden.description.raw
-    reads = {each.stack.split()[0]: each.same for each in made.proposal.reads}
+    written = merged(config, dict(proposal.keys))
+    assert written == overridden.description.raw
+    reads = {stack.split()[0]: same for stack, same in proposal.reads.items()}
     assert reads.keys() == {each.name for each in STACKS.values() if each.version}
     assert reads["transformers"]
     for stack, said in reads.items():
         assert same(table(written, stack, layer.name, length), shown) is said, stack
-    if made.proposal.vllm:
-        loaded = loaded_by_vllm(config, dict(made.proposal.vllm))
+    if proposal.vllm:
+        loaded = loaded_by_vllm(config, dict(proposal.vllm))
         assert same(table(loaded, "vllm", layer.name, length), shown)
 
 
 def test_files_with_an_override_of_vllm() -> None:
-    made = {name: extended(FILES[name], 2)[2].proposal for name in FILES.keys() - UNWRITABLE}
+    made = {name: extended(FILES[name], 2)[2][0] for name in FILES.keys() - UNWRITABLE}
     assert {name for name, each in made.items() if not each.vllm} == WITHOUT_VLLM
 
 
 def test_vllm_adds_to_what_a_part_has() -> None:
     """A key that leaves the file cannot leave by an override; so there is none."""
-    _, _, made = extended(COMPOSITES["mistral3, a factor on attention"], 2)
-    assert made.proposal.vllm is None
-    assert "attention_factor" not in made.proposal.keys["text_config"]["rope_parameters"]
+    _, _, (proposal, *_) = extended(COMPOSITES["mistral3, a factor on attention"], 2)
+    assert proposal.vllm is None
+    assert "attention_factor" not in proposal.keys["text_config"]["rope_parameters"]
 
 
 def test_old_files_whose_text_model_is_a_part_of_the_class() -> None:
@@ -132,7 +133,7 @@ def test_old_files_whose_text_model_is_a_part_of_the_class() -> None:
     found = stretch(
         layer.rotary, methods=["linear"], parameters=None, sequence_length=None, **lengths
     )
-    proposal = extend(model, layer, found, chosen=True).proposal
+    proposal, *_ = extend(model, layer, found, chosen=True)
     assert "rope_scaling" in proposal.keys
     assert proposal.vllm is not None
     assert proposal.vllm.keys() == {"text_config"}
@@ -140,14 +141,14 @@ def test_old_files_whose_text_model_is_a_part_of_the_class() -> None:
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in UNWRITABLE])
 def test_the_own_type_comes_first_and_then_the_rank(name: str) -> None:
-    layer, _, made = extended(FILES[name], 2)
+    layer, _, (proposal, *_) = extended(FILES[name], 2)
     assert layer.rotary is not None
     own = layer.rotary.rope_type
     plain = own in ("default", "longrope")  # of LongRoPE, Phi's class takes nothing else
-    assert made.proposal.method in ((own, RANKED[0]) if plain else (own,))
+    assert proposal.method in ((own, RANKED[0]) if plain else (own,))
 
 
 def test_an_unknown_model_type_is_assumed_to_be_like_llama() -> None:
     config = FILES["mistral-7b"] | {"model_type": "nothing_known"}
-    _, _, made = extended(config, 2)
-    assert made.proposal.read_by == "assumed to be like Llama"
+    _, _, (proposal, *_) = extended(config, 2)
+    assert proposal.read_by == "assumed to be like Llama"

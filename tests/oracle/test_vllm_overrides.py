@@ -42,16 +42,16 @@ def apply(config: Any, overrides: dict[str, Any]) -> None:
 def test_vllm_computes_the_table_that_is_shown(name: str) -> None:
     from transformers import AutoConfig
 
-    layer, found, made = extended(FILES[name], 2)
-    if not made.proposal.vllm:
+    layer, found, (proposal, *_) = extended(FILES[name], 2)
+    if not proposal.vllm:
         assert name in WITHOUT_VLLM
         return
     given = dict(FILES[name])
     config = AutoConfig.for_model(given.pop("model_type"), **given)
-    apply(config, dict(made.proposal.vllm))
+    apply(config, dict(proposal.vllm))
     text = config.get_text_config()
     scaling = text.rope_parameters.get(layer.name, text.rope_parameters)
-    rope = found.ropes[made.proposal.method]
+    rope = found.ropes[proposal.method]
     size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     # Tables of these types are the same whatever their length, which may be millions of rows.
     short = scaling["rope_type"] in ("linear", "llama3")

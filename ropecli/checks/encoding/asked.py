@@ -25,6 +25,17 @@ FORMS = {
     "scores": "b h q k",
     "shift": "b h q k",
 }
+#: Sizes of a call by the letters of axes.
+SIZES = {
+    "l": "length",
+    "d": "dim",
+    "h": "heads",
+    "q": "queries",
+    "k": "keys",
+    "r": "height",
+    "c": "width",
+    "b": "batch",
+}
 #: What a call may name, besides the implementation itself.
 ROLES = {
     "length": "number of positions",
@@ -141,8 +152,7 @@ class Asked:
         """Return what names of a call stand for."""
         held = DTYPES[self.dtype]
         every: dict[str, Any] = {
-            **{name: getattr(self, name) for name in ("length", "dim", "heads", "queries")},
-            **{name: getattr(self, name) for name in ("keys", "height", "width", "batch")},
+            **{name: getattr(self, name) for name in SIZES.values()},
             "grid": self.height,
             "shape": (self.height, self.width),
             "positions": self.positions,
@@ -153,36 +163,23 @@ class Asked:
             "dtype": np.dtype(held),
             "inv_freq": (10_000.0 ** (-np.arange(0, self.dim, 2) / self.dim)).astype(np.float32),
             "out": np.full((self.length, self.dim), np.nan, np.float32),
+            "mask": np.ones((self.batch, self.keys), np.int64),
+            "ids": np.full((self.batch, self.length), 7),
+            **self.settings,
         }
         made = {name: every[name] for name in names if name in every}
         for name in set(names) - made.keys():
-            if name in self.settings:
-                made[name] = self.settings[name]
-            elif name in {"q", "k", "x"}:
+            if name in {"q", "k", "x", "by_distance"}:
                 made[name] = getattr(self, name).astype(held)
-            elif name in {"by_distance", "by_distance_first"}:
-                array = self.by_distance.astype(held)
-                made[name] = array if name == "by_distance" else array.transpose(2, 3, 0, 1)
-            elif name == "mask":
-                made[name] = np.ones((self.batch, self.keys), np.int64)
-            elif name == "ids":
-                made[name] = np.full((self.batch, self.length), 7)
+            elif name == "by_distance_first":
+                made[name] = self.by_distance.astype(held).transpose(2, 3, 0, 1)
             elif name in self.weights:
                 made[name] = np.asarray(self.weights[name]).astype(held)
         return made
 
     def sizes(self) -> dict[str, int]:
         """Return the sizes by the letters of axes."""
-        return {
-            "l": self.length,
-            "d": self.dim,
-            "h": self.heads,
-            "q": self.queries,
-            "k": self.keys,
-            "r": self.height,
-            "c": self.width,
-            "b": self.batch,
-        }
+        return {letter: getattr(self, name) for letter, name in SIZES.items()}
 
 
 class Shorter(ImplementationError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ropecli.checks.encoding.asked import ROLES
 from ropecli.checks.encoding.known import Known
@@ -167,114 +167,88 @@ def calls(
     given: Set[str] = frozenset(),
 ) -> Iterator[Spelled]:
     """Yield calls, likely ones first; those of settings that are given hand these over."""
-    name = description.name
-    guessed = description.kind != "instance" and _says_nothing(
-        description.parameters, known, form, init
-    )
+    name, of_it = description.name, _Arguments(known, form, init, given)
+    guessed = description.kind != "instance" and of_it.say_nothing(description.parameters)
     if description.kind == "function":
-        for each in _of(name, description.parameters, known, form, init, {}, given):
+        for each in of_it.calls(name, description.parameters, {}):
             yield replace(each, guessed=guessed or not each.names)
         return
-    for made, settings in _constructions(description, known, form, init, given):
-        order = sorted(description.methods, key=lambda each: each not in MAIN)
-        for method in order:
+    constructions, settings = [""], dict[str, Any]()
+    if description.kind == "class":
+        words, settings = of_it.choose(description.parameters, made=True)
+        constructions = [f"({', '.join(each)})" for each in _likely(words)]
+    of_method = _Arguments(known, form, {}, given)
+    for made in constructions:
+        for method in sorted(description.methods, key=lambda each: each not in MAIN):
             itself = method in MAIN and description.is_callable
-            called = made if itself else f"{made}.{method}"
+            called = f"{name}{made}" if itself else f"{name}{made}.{method}"
             parameters = description.methods[method]
             # What other methods return may be something else.
-            unknown = guessed or not itself or _says_nothing(parameters, known, form, {})
-            for each in _of(called, parameters, known, form, {}, settings, given):
+            unknown = guessed or not itself or of_method.say_nothing(parameters)
+            for each in of_method.calls(called, parameters, settings):
                 yield replace(each, guessed=unknown)
 
 
-def _says_nothing(
-    parameters: Sequence[Parameter] | None, known: Known, form: str, init: Mapping[str, Any]
-) -> bool:
-    """Return True if a required parameter has a name that says nothing."""
-    required = [each for each in parameters or () if each.required and each.name not in init]
-    return any(not roles(each.name, known, form) for each in required)
-
-
-def _constructions(
-    description: Description,
-    known: Known,
-    form: str,
-    init: Mapping[str, Any],
-    given: Set[str],
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield expressions that make an instance, and the settings of its defaults."""
-    if description.kind != "class":
-        yield description.name, {}
-        return
-    choices, settings = _choices(description.parameters, known, form, init, given, made=True)
+def _likely(choices: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """Yield the arguments of calls, likely ones first, without empty ones."""
     for chosen in itertools.islice(likely_first(choices), MOST):
-        yield f"{description.name}({', '.join(filter(None, chosen))})", settings
+        yield [*filter(None, chosen)]
 
 
-def _of(
-    called: str,
-    parameters: Sequence[Parameter] | None,
-    known: Known,
-    form: str,
-    init: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    known_settings: Set[str],
-) -> Iterator[Spelled]:
-    choices, own = _choices(parameters, known, form, init, known_settings, made=False)
-    for chosen in itertools.islice(likely_first(choices), MOST):
-        given = [each.partition("=")[2] or each for each in chosen if each]
-        if len(set(given)) < len(given) and any(
-            given.count(each) > 1 for each in set(given) & ROLES.keys()
-        ):
-            continue
-        spelled = Spelled(
-            text=f"{called}({', '.join(filter(None, chosen))})",
-            form=form,
-            defaults={**settings, **own},
-        )
-        names = {*spelled.names}
-        alone = "ids" not in names or not names & {"x", "positions", "length"}
-        if all(group & names for group in NEEDED[form]) and alone:
-            yield spelled
+class _Arguments(NamedTuple):
+    """What may stand for the parameters of code that returns a form of an encoding."""
 
+    known: Known
+    form: str
+    init: Mapping[str, Any]  #: Keyword arguments that are given.
+    given: Set[str]  #: Settings that are given.
 
-def _choices(
-    parameters: Sequence[Parameter] | None,
-    known: Known,
-    form: str,
-    init: Mapping[str, Any],
-    settings_given: Set[str],
-    *,
-    made: bool,
-) -> tuple[list[list[str]], dict[str, Any]]:
-    """Return what may stand for each parameter, and the settings that defaults give."""
-    choices: list[list[str]] = []
-    settings: dict[str, Any] = {}
-    rest = {"VAR_POSITIONAL", "VAR_KEYWORD"}
-    every = [each for each in parameters or () if each.kind not in rest]
-    for each in every:
-        meant = roles(each.name, known, form)
-        setting = next((role for role in meant if role in known.settings), None)
-        if each.name in init:
-            choices.append([f"{each.name}={init[each.name]!r}"])
-            if setting:
-                settings[setting] = init[each.name]
-            continue
-        by_name = f"{each.name}=" if each.kind == "KEYWORD_ONLY" or made else ""
-        if each.required:
-            usable = meant or [*UNKNOWN[form], *known.weights]
-            choices.append([by_name + role for role in usable])
-            continue
-        if setting in settings_given:
-            choices.append([f"{each.name}={setting}"])
-            continue
-        if setting:
-            if isinstance(each.default, int | float):
-                settings[setting] = each.default
-            choices.append([""])
-            continue
-        given = [f"{each.name}={role}" for role in meant if role in OPTIONAL]
-        choices.append([*given, ""])
-    known_names = {each.name for each in every}
-    choices += [[f"{key}={value!r}"] for key, value in init.items() if key not in known_names]
-    return choices, settings
+    def say_nothing(self, parameters: Sequence[Parameter] | None) -> bool:
+        """Return True if a required parameter has a name that says nothing."""
+        needed = [each for each in parameters or () if each.required and each.name not in self.init]
+        return any(not roles(each.name, self.known, self.form) for each in needed)
+
+    def calls(
+        self, called: str, parameters: Sequence[Parameter] | None, settings: Mapping[str, Any]
+    ) -> Iterator[Spelled]:
+        """Yield calls of an expression, of whose instance the defaults gave some settings."""
+        choices, own = self.choose(parameters, made=False)
+        for arguments in _likely(choices):
+            words = [each.partition("=")[2] or each for each in arguments]
+            if any(words.count(each) > 1 for each in {*words} & ROLES.keys()):
+                continue
+            text = f"{called}({', '.join(arguments)})"
+            spelled = Spelled(text=text, form=self.form, defaults={**settings, **own})
+            names = {*spelled.names}
+            alone = "ids" not in names or not names & {"x", "positions", "length"}
+            if all(group & names for group in NEEDED[self.form]) and alone:
+                yield spelled
+
+    def choose(
+        self, parameters: Sequence[Parameter] | None, *, made: bool
+    ) -> tuple[list[list[str]], dict[str, Any]]:
+        """Return what may stand for each parameter, and the settings that defaults give."""
+        choices: list[list[str]] = []
+        settings: dict[str, Any] = {}
+        every = [p for p in parameters or () if p.kind not in {"VAR_POSITIONAL", "VAR_KEYWORD"}]
+        for each in every:
+            meant = roles(each.name, self.known, self.form)
+            setting = next((role for role in meant if role in self.known.settings), None)
+            if each.name in self.init:
+                choices.append([f"{each.name}={self.init[each.name]!r}"])
+                settings |= {setting: self.init[each.name]} if setting else {}
+            elif each.required:
+                by_name = f"{each.name}=" if each.kind == "KEYWORD_ONLY" or made else ""
+                usable = meant or [*UNKNOWN[self.form], *self.known.weights]
+                choices.append([by_name + role for role in usable])
+            elif setting in self.given:
+                choices.append([f"{each.name}={setting}"])
+            elif setting:
+                settings |= {setting: each.default} if isinstance(each.default, int | float) else {}
+                choices.append([""])
+            else:
+                optional = [f"{each.name}={role}" for role in meant if role in OPTIONAL]
+                choices.append([*optional, ""])
+        own = {each.name for each in every}
+        choices += [[f"{key}={value!r}"] for key, value in self.init.items() if key not in own]
+        return choices, settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +15,13 @@ from ropecli.checks.encoding.asked import Asked
 from ropecli.checks.encoding.calls import roles
 from ropecli.checks.encoding.known import KNOWN, Known
 from ropecli.checks.encoding.laws import LAWS, EncodingSubject, formula
-from ropecli.checks.encoding.search import Evaluator, Trial, trials
+from ropecli.checks.encoding.reading import Reading
+from ropecli.checks.encoding.search import Trial, trials
 from ropecli.checks.implementation import arguments, failure_file
 from ropecli.checks.implementation.arguments import left_out
 from ropecli.checks.implementation.call import ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.calling.describe import Description
-from ropecli.checks.implementation.calling.find import CallError, keyword_texts
+from ropecli.checks.implementation.calling.find import CallError, keyword_texts, within_budget
 from ropecli.checks.implementation.calling.run import Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
 from ropecli.checks.implementation.convention import Convention
@@ -67,7 +67,9 @@ def check_encoding(options: Options) -> EncodingVerdict:
     begin = time.perf_counter()
     name = one_of("encoding", str(options.encoding), KNOWN)
     known = KNOWN[name]
-    _refuse_options_of_rope(options, name)
+    for option in OF_ROPE:
+        if getattr(options, option) is not None:
+            raise ArgumentError(f"{option} has no effect on encoding {name}")
     required = _required(options.set, known, name)
     seed = at_least("seed", options.seed, 0)
     texts, objects = keyword_texts(arguments.keywords(options.init))
@@ -78,51 +80,31 @@ def check_encoding(options: Options) -> EncodingVerdict:
         file = failure_file.check_path(options.save_failure, force=options.force)
     clock = Clock(options.budget, options.progress)
     clock.begin("searching how to call it")
-    run = functools.partial(
-        calls_of,
-        source_of(options.target, None, None, objects, options.device),
-        isolated=options.isolated,
-        timeout=options.timeout,
-        memory=options.memory,
-        echo=options.echo,
-    )
-    with run(clock=clock) as caller:
-        try:
-            description = caller.describe()
-            frameworks = [options.framework] if options.framework else [*description.frameworks]
-            trial, errors = trials(
-                caller,
-                known,
-                [*known.forms],
-                asked,
-                call=options.call,
-                init=texts,
-                frameworks=frameworks,
-            )
-        except OutOfTime:
-            raise _no_verdict_in_time(clock) from None
+    source = source_of(options.target, None, None, objects, options.device)
+    with within_budget(clock), calls_of(source, options, clock) as caller:
+        description = caller.describe()
+        trial, errors = trials(
+            caller,
+            known,
+            [*known.forms],
+            asked,
+            call=options.call,
+            init=texts,
+            frameworks=[options.framework] if options.framework else description.frameworks,
+        )
         if trial is None:
             raise _not_called(description, name, errors)
         caller.end_search()
-        evaluator = Evaluator(
-            caller=caller,
-            known=known,
-            spelled=trial.spelled,
-            framework=trial.framework,
-            seed=seed,
-            layout=trial.layout,
-            added=trial.added,
-        )
+        framework = trial.evaluator.framework
         subject = EncodingSubject(
             name=name,
-            known=known,
-            evaluator=evaluator,
+            evaluator=replace(trial.evaluator, changed=[]),
             trial=trial,
             reading=trial.reading,
             required=required,
-            parameters=_parameters(description, known, trial),
+            parameters=_parameters(description, trial),
             fast=options.fast,
-            dtypes=tuple(arguments.dtypes(options.dtypes) or caller.dtypes(trial.framework)),
+            dtypes=tuple(arguments.dtypes(options.dtypes) or caller.dtypes(framework)),
         )
         whole = trial.compared.share_right == 1
         judged = laws if whole else [each for each in laws if each is formula]
@@ -134,21 +116,22 @@ def check_encoding(options: Options) -> EncodingVerdict:
             cut += ended
             made = [report(each, one, dtype=trial.asked.dtype, layout="") for one in found]
             checks += [_follow(one, checks) for one in made]
-        diagnosis = _diagnosis(subject, checks)
+        diagnosis = _diagnosis(checks)
         notes = [*caller.notes]
         if file is not None and any(check.passed is False for check in checks):
             notes.append(_save(subject, file, options))
+    reading = trial.reading if whole else Reading(compute=trial.reading.compute)
     return EncodingVerdict(
         encoding=name,
         title=known.title,
         form=trial.asked.form,
         checks=tuple(checks),
-        reading=trial.reading.said if whole else "",
-        released=trial.reading.released if whole else None,
-        options=dict(trial.reading.options) if whole else {},
+        reading=reading.said,
+        released=reading.released,
+        options=dict(reading.options),
         diagnosis=diagnosis,
-        call=trial.spelled.text,
-        framework=trial.framework,
+        call=trial.evaluator.spelled.text,
+        framework=framework,
         required=required,
         notes=tuple(notes),
         findings=tuple(dict.fromkeys(subject.refused)),
@@ -161,20 +144,13 @@ def check_encoding(options: Options) -> EncodingVerdict:
     )
 
 
-def _refuse_options_of_rope(options: Options, name: str) -> None:
-    """Refuse what says nothing of an encoding that is not RoPE."""
-    for each in OF_ROPE:
-        if getattr(options, each) is not None:
-            raise ArgumentError(f"{each} has no effect on encoding {name}")
-
-
 def _required(given: Mapping[str, Any] | None, known: Known, name: str) -> dict[str, Any]:
     """Return the settings and the parts of a reading that are given."""
     required = dict(given or {})
     readings = {
         key
         for form, of_form in known.forms.items()
-        for reading in of_form(_nothing(form), Asked(form=form))
+        for reading in of_form(np.full((2, 2), np.nan), Asked(form=form))
         for key in reading.options
     }
     allowed = sorted(known.settings.keys() | readings | {"heads", "dim"})
@@ -189,11 +165,6 @@ def _required(given: Mapping[str, Any] | None, known: Known, name: str) -> dict[
     return required
 
 
-def _nothing(form: str) -> Any:
-    """Return values that show nothing, as of a table without a number."""
-    return np.full((2, 2) if form in {"table", "grid"} else (1,), np.nan)
-
-
 def _sizes(options: Options, name: str, required: Mapping[str, Any]) -> Asked:
     """Return the sizes of the first calls, with the settings that are required."""
     known = KNOWN[name]
@@ -203,14 +174,6 @@ def _sizes(options: Options, name: str, required: Mapping[str, Any]) -> Asked:
     if options.head_dim is not None:
         sizes["dim"] = at_least("head_dim", options.head_dim, 1)
     return replace(Asked(form="table", seed=options.seed, settings=settings), **sizes)
-
-
-def _no_verdict_in_time(clock: Clock) -> CallError:
-    return CallError(
-        f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}",
-        "raise `budget`, or give the call with `call`",
-        "",
-    )
 
 
 def _not_called(description: Description, name: str, errors: Sequence[str]) -> CallError:
@@ -224,12 +187,13 @@ def _not_called(description: Description, name: str, errors: Sequence[str]) -> C
     )
 
 
-def _parameters(description: Description, known: Known, trial: Trial) -> dict[str, str]:
+def _parameters(description: Description, trial: Trial) -> dict[str, str]:
     """Return the optional parameters of the code that are settings of the formula."""
     found: dict[str, str] = {}
+    known, names = trial.evaluator.known, trial.evaluator.spelled.names
     for each in description.parameters or ():
         for role in roles(each.name, known, trial.asked.form):
-            if role in known.settings and role not in trial.spelled.names:
+            if role in known.settings and role not in names:
                 found.setdefault(role, each.name)
     return found
 
@@ -253,7 +217,7 @@ def _follow(check: Check, before: Sequence[Check]) -> Check:
     return replace(check, follows=formula.name) if wrong and check.passed is False else check
 
 
-def _diagnosis(subject: EncodingSubject, checks: Sequence[Check]) -> str | None:
+def _diagnosis(checks: Sequence[Check]) -> str | None:
     """Return what is wrong, from the first check that fails."""
     failed = next((each for each in checks if each.passed is False), None)
     if failed is None:
@@ -266,7 +230,7 @@ def _save(subject: EncodingSubject, file: Path, options: Options) -> str:
     """Write the call that was explained, with what it must return, and return a note on it."""
     trial = subject.trial
     # What is wrong in no single call, such as state, is shown by the first one.
-    explained = (trial.spelled.text, trial.asked, trial.compared)
+    explained = (trial.evaluator.spelled.text, trial.asked, trial.compared)
     text, asked, compared = (*subject.failing, explained)[0]
     values = asked.values([*Convention(call=text).names])
     arrays = {name: np.asarray(value) for name, value in values.items() if name != "dtype"}
@@ -274,7 +238,7 @@ def _save(subject: EncodingSubject, file: Path, options: Options) -> str:
     name = target if isinstance(target, str) else subject.evaluator.caller.describe().name
     words = (
         f"A call that {name} answers wrongly: {text}, with arrays of "
-        f"{trial.framework}.\nThe result is not `expected` within `tolerance`."
+        f"{subject.evaluator.framework}.\nThe result is not `expected` within `tolerance`."
     )
     more = {"expected": compared.expected, "tolerance": compared.allowed}
     failure_file.save(file, {**arrays, **more, "call": np.array(words)}, force=options.force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,11 @@ def identify_table(table: ArrayLike) -> IdentifiedEncoding:
         if compare(array, reading, asked).share_right == 1:
             order = reading.said or "sines and cosines interleaved"
             said = f"sinusoidal, base {reading.options['base']:g}, {order}"
-            return _found("table", array, "sinusoidal", said, reading)
-    for name, reading in _of_rope(array.astype(np.float64)):
+            return _found("table", array, said, "sinusoidal", reading)
+    for reading in _of_rope(array.astype(np.float64)):
         if compare(array, reading, asked).share_right == 1:
-            return _found("table", array, name, reading.said, reading)
-    said = "no formula gives these numbers: it may be learned"
-    return _found("table", array, None, said, None)
+            return _found("table", array, reading.said, "rope", reading)
+    return _found("table", array, "no formula gives these numbers: it may be learned")
 
 
 def identify_bias(bias: ArrayLike) -> IdentifiedEncoding:
@@ -98,20 +98,17 @@ def identify_bias(bias: ArrayLike) -> IdentifiedEncoding:
     for reading in alibi.bias_readings(array.astype(np.float64), asked):
         if compare(array, reading, asked).share_right == 1:
             said = f"ALiBi of {heads} heads" + (f", {reading.said}" if reading.said else "")
-            return _found("bias", array, "alibi", said, reading)
-    by_distance = _by_distance(array.astype(np.float64), asked)
-    if by_distance is None:
+            return _found("bias", array, said, "alibi", reading)
+    if not _is_constant(array, asked.relative.astype(int) + queries):
         said = "not a bias by distance: queries of one distance get different values"
-        return _found("bias", array, None, said, None)
+        return _found("bias", array, said)
     for both in (True, False):
         rows = t5.buckets(asked.relative, 32, 128, bidirectional=both)
         if min(queries, keys) > 16 and _is_constant(array, rows.astype(int)):
             direction = "bidirectional" if both else "causal"
             said = f"T5's bias: 32 buckets to distance 128, {direction}"
-            options = {"num_buckets": 32, "max_distance": 128, "bidirectional": both}
-            return _found("bias", array, "t5", said, Reading(compute=_nothing, options=options))
-    said = "a bias by distance that no formula gives: it may be learned"
-    return _found("bias", array, None, said, None)
+            return _found("bias", array, said, "t5", **(t5.SETTINGS | {"bidirectional": both}))
+    return _found("bias", array, "a bias by distance that no formula gives: it may be learned")
 
 
 def _checked(name: str, value: ArrayLike, ranks: tuple[int, ...]) -> NDArray[Any]:
@@ -130,7 +127,12 @@ def _held(array: NDArray[Any]) -> str:
 
 
 def _found(
-    kind: str, array: NDArray[Any], encoding: str | None, said: str, reading: Reading | None
+    kind: str,
+    array: NDArray[Any],
+    said: str,
+    encoding: str | None = None,
+    reading: Reading | None = None,
+    **options: Any,
 ) -> IdentifiedEncoding:
     return IdentifiedEncoding(
         kind=kind,
@@ -139,21 +141,13 @@ def _found(
         encoding=encoding,
         said=said,
         released=None if reading is None else reading.released or None,
-        options={} if reading is None else dict(reading.options),
+        options=options if reading is None else dict(reading.options),
     )
 
 
-def _nothing(asked: Asked) -> Values:
-    return (np.zeros(()),) * 3
-
-
-def _of_rope(array: Array) -> Iterator[tuple[str, Reading]]:
+def _of_rope(array: Array) -> Iterator[Reading]:
     """Yield tables of the cosines or the sines of a RoPE, with what their first rows show."""
-    inverse: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
-        "cosines": (np.cos, np.arccos),
-        "sines": (np.sin, np.arcsin),
-    }
-    for words, (of, back) in inverse.items():
+    for words, of, back in (("cosines", np.cos, np.arccos), ("sines", np.sin, np.arcsin)):
         for columns, place in COLUMNS.items():
             pairs = array.shape[1] // (1 if "once" in columns else 2)
             if pairs < 2 or array.shape[1] != len(place(pairs)):
@@ -163,27 +157,18 @@ def _of_rope(array: Array) -> Iterator[tuple[str, Reading]]:
             if min(angles[0], angles[1]) <= 0:
                 continue
             base = sinusoidal.short_base(float((angles[0] / angles[1]) ** pairs))
-            yield "rope", _rope_reading(words, of, columns, place(pairs), pairs, base)
+            inv_freq = base ** (-np.arange(pairs) / pairs)
+            yield Reading(
+                compute=partial(_turned, of, inv_freq[place(pairs)]),
+                said=f"{words} of a RoPE: dim {2 * pairs}, base {base:.6g}, {columns}",
+                options={"head_dim": 2 * pairs, "base": base, "columns": columns},
+            )
 
 
-def _rope_reading(
-    words: str, of: Any, columns: str, places: NDArray[np.int64], pairs: int, base: float
-) -> Reading:
-    def compute(asked: Asked) -> Values:
-        inv_freq = base ** (-np.arange(pairs) / pairs)
-        angles = asked.positions[:, None] * inv_freq[places]
-        values = of(angles)
-        return values, np.full_like(values, 3.0), sinusoidal.ANGLE * np.abs(angles)
-
-    said = f"{words} of a RoPE: dim {2 * pairs}, base {base:.6g}, {columns}"
-    options = {"head_dim": 2 * pairs, "base": base, "columns": columns}
-    return Reading(compute=compute, said=said, options=options)
-
-
-def _by_distance(array: Array, asked: Asked) -> Array | None:
-    """Return the distances of a bias that depends on nothing else; None if it depends on more."""
-    distance = asked.relative.astype(int) + asked.queries
-    return distance if _is_constant(array, distance) else None
+def _turned(of: Any, inv_freq: Array, asked: Asked) -> Values:
+    angles = asked.positions[:, None] * inv_freq
+    values = of(angles)
+    return values, np.full_like(values, 3.0), sinusoidal.ANGLE * np.abs(angles)
 
 
 def _is_constant(array: NDArray[Any], rows: NDArray[Any]) -> bool:

@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 
 from ropecli.checks.encoding.asked import Asked, Shorter
-from ropecli.checks.encoding.known import Known
 from ropecli.checks.encoding.reading import Compared, Reading, compare
 from ropecli.checks.encoding.search import FEW_RIGHT, Evaluator, Trial
-from ropecli.checks.implementation.call import (
-    Died,
-    ImplementationError,
-    Unsupported,
-    WrongResult,
-)
-from ropecli.checks.law import Law, Outcome, judge_errors, law, no_verdict
+from ropecli.checks.implementation.call import Died, ImplementationError, Unsupported, WrongResult
+from ropecli.checks.law import Outcome, judge_errors, law, no_verdict
 
 BECAUSE = (
     "each value has the roundings of its formula, 2^-24 each in float32: 24 of an angle, 8 of a "
@@ -61,7 +55,6 @@ class EncodingSubject:
     """Code of an encoding, and the reading that it is held to."""
 
     name: str
-    known: Known
     evaluator: Evaluator
     trial: Trial
     reading: Reading
@@ -77,6 +70,11 @@ class EncodingSubject:
     def asked(self) -> Asked:
         """The call that was explained."""
         return self.trial.asked
+
+    @property
+    def names(self) -> set[str]:
+        """The names that it mentions."""
+        return {*self.trial.evaluator.spelled.names}
 
     def judge(self, asked: Asked, words: str = "") -> Outcome:
         """Return the outcome of a call."""
@@ -156,7 +154,7 @@ def _lengths(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
 
 
 def _of_tables(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
-    asked, names = subject.asked, {*subject.trial.spelled.names}
+    asked, names = subject.asked, subject.names
     for length in LENGTHS if names & LONG else ():
         yield replace(asked, length=length, at=None), f"{length:,} positions"
     if "positions" in names:
@@ -164,14 +162,14 @@ def _of_tables(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
 
 
 def _of_grids(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
-    asked, names = subject.asked, {*subject.trial.spelled.names}
+    asked, names = subject.asked, subject.names
     for side in SIDES if names & LONG else ():
         one = replace(asked, height=side, width=side if "grid" in names else side + 1)
         yield one, f"a grid of {one.height} x {one.width}"
 
 
 def _of_maps(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
-    asked, names = subject.asked, {*subject.trial.spelled.names}
+    asked, names = subject.asked, subject.names
     square = asked.queries == asked.keys and not {"queries", "keys", "relative"} & names
     heads = 2 if _takes(subject, "heads") else asked.heads
     if asked.form in {"scores", "shift"}:
@@ -190,15 +188,14 @@ def _of_maps(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
 def formula(subject: EncodingSubject) -> Outcome:
     """Values are those of the paper's formula, or of a way in which it is released."""
     trial, reading = subject.trial, subject.reading
-    wanted = {k: v for k, v in subject.required.items() if k in reading.options}
     unlike = [
         f"{key} {reading.options[key]}, expected {value}"
-        for key, value in wanted.items()
-        if reading.options[key] != value
+        for key, value in subject.required.items()
+        if key in reading.options and reading.options[key] != value
     ]
     right = _nearest_right(subject)
     if right.wrong.any() and (unlike or not reading.is_right or trial.compared.wrong.any()):
-        subject.failing.append((trial.spelled.text, trial.asked, right))
+        subject.failing.append((trial.evaluator.spelled.text, trial.asked, right))
     found = outcome(trial.compared, trial.asked)
     if trial.compared.share_right < 1:
         near = outcome(right, trial.asked) if right.wrong.any() else found
@@ -216,7 +213,7 @@ def formula(subject: EncodingSubject) -> Outcome:
 def _nearest_right(subject: EncodingSubject) -> Compared:
     """Return the result next to the definition, or a right reading that clearly fits better."""
     trial = subject.trial
-    every = subject.known.forms[trial.asked.form](trial.compared.got, trial.asked)
+    every = subject.evaluator.known.forms[trial.asked.form](trial.compared.got, trial.asked)
     compared = [compare(trial.compared.got, each, trial.asked) for each in every if each.is_right]
     nearest = max(compared, key=lambda each: each.share_right)
     clearly = nearest.share_right > compared[0].share_right + CLEARLY
@@ -234,7 +231,7 @@ def lengths(subject: EncodingSubject) -> Outcome:
 @law("distances", because=BECAUSE)
 def distances(subject: EncodingSubject) -> Outcome:
     """Buckets of all distances are right, in both directions."""
-    if subject.asked.form != "buckets" or "relative" not in subject.trial.spelled.names:
+    if subject.asked.form != "buckets" or "relative" not in subject.names:
         return no_verdict("nothing is a bucket of a distance that is given")
     one = replace(subject.asked, queries=1, keys=FURTHEST, last=FURTHEST // 2)
     return _worst(_each(subject, [(one, f"distances to {FURTHEST // 2:,}")]), "")
@@ -245,7 +242,7 @@ def sizes(subject: EncodingSubject) -> Outcome:
     """Values are right for other dims and numbers of heads."""
     asked = subject.asked
     calls = []
-    if _takes(subject, "dim") or subject.trial.added:
+    if _takes(subject, "dim") or subject.evaluator.added:
         least = 4 if asked.form == "grid" else 2
         dims = [d for d in DIMS if d >= least and (asked.form != "grid" or d % 4 == 0)]
         dims = dims if _takes_dim(subject, dims[0]) else []
@@ -258,9 +255,9 @@ def sizes(subject: EncodingSubject) -> Outcome:
 
 def _takes(subject: EncodingSubject, size: str) -> bool:
     """Return True if a call says a size: by name, or by an array that it hands over."""
-    asked, names = subject.asked, {*subject.trial.spelled.names}
+    asked, names = subject.asked, subject.names
     more = replace(asked, **{size: getattr(asked, size) + 1})
-    shapes, others = subject.known.shapes(asked), subject.known.shapes(more)
+    shapes, others = subject.evaluator.known.shapes(asked), subject.evaluator.known.shapes(more)
     handed = any(shapes[name] != others[name] for name in names & shapes.keys())
     return handed or bool(names & {size, "q"})
 
@@ -279,7 +276,7 @@ def _takes_dim(subject: EncodingSubject, dim: int) -> bool:
 @law("settings", because=BECAUSE)
 def settings(subject: EncodingSubject) -> Outcome:
     """Values are right for other settings, where the code takes them."""
-    names = {*subject.trial.spelled.names}
+    names = subject.names
     found: list[Outcome] = []
     for more in SETTINGS.get(subject.name, ()):
         if not more.keys() <= names | subject.parameters.keys() or more.keys() & subject.required:
@@ -301,17 +298,14 @@ def _reading_for(subject: EncodingSubject, asked: Asked, more: Mapping[str, Any]
     """Return the reading of the same kind under other settings."""
     wanted = {**subject.reading.options, **more}
     none = np.full((1, asked.dim), np.nan)
-    for reading in subject.known.forms[asked.form](none, asked):
-        same = all(wanted.get(key) == value for key, value in reading.options.items())
-        if same:
-            return reading
-    return subject.reading
+    every = subject.evaluator.known.forms[asked.form](none, asked)
+    return next((each for each in every if each.options.items() <= wanted.items()), subject.reading)
 
 
 @law("dtypes", because=BECAUSE)
 def dtypes(subject: EncodingSubject) -> Iterator[Outcome]:
     """Values are right in every dtype that it takes, to the roundings of that dtype."""
-    names = {*subject.trial.spelled.names}
+    names = subject.names
     if not names & {"dtype", "x", "q"}:
         yield no_verdict("it takes no dtype")
         return
@@ -338,18 +332,17 @@ def repeated(subject: EncodingSubject) -> Outcome:
     changed = evaluator.changed
     if changed:
         return Outcome(passed=False, samples=1, note=f"it writes into {'; '.join(changed)}")
-    same = first.dtype == again.dtype and np.array_equal(first, again, equal_nan=True)
     note = None
-    if not same:
+    if first.dtype != again.dtype:
+        note = f"it returns {again.dtype} after other calls, {first.dtype} before"
+    elif not np.array_equal(first, again, equal_nan=True):
         note = "the same call gives another result after other calls"
-        if first.dtype != again.dtype:
-            note = f"it returns {again.dtype} after other calls, {first.dtype} before"
-    return Outcome(passed=same, samples=first.size, note=note)
+    return Outcome(passed=note is None, samples=first.size, note=note)
 
 
 def _others(subject: EncodingSubject) -> Iterator[Asked]:
     """Yield calls of other lengths and dtypes, of the same instance."""
-    asked, names = subject.asked, {*subject.trial.spelled.names}
+    asked, names = subject.asked, subject.names
     if asked.form == "table":
         yield replace(asked, length=2 * asked.length)
         yield replace(asked, length=max(1, asked.length // 2))
@@ -361,12 +354,4 @@ def _others(subject: EncodingSubject) -> Iterator[Asked]:
         yield from (replace(asked, dtype=dtype) for dtype in subject.dtypes)
 
 
-LAWS: tuple[Law[EncodingSubject], ...] = (
-    formula,
-    lengths,
-    distances,
-    sizes,
-    settings,
-    dtypes,
-    repeated,
-)
+LAWS = (formula, lengths, distances, sizes, settings, dtypes, repeated)

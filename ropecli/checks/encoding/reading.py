@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ from ropecli.units import UNIT
 Values = tuple[Array, Array, Array]
 
 
+class Difference(NamedTuple):
+    """What code may have in place of a part of the formula."""
+
+    said: str = ""  #: A clause; empty if the part is the formula's.
+    released: str | None = None  #: As in `Reading`.
+    value: Any = None  #: The part: a function, or options of one.
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reading:
     """One way to read the formula."""
@@ -26,6 +34,18 @@ class Reading:
     said: str = ""  #: How it differs from the paper's formula, in a clause; empty if it does not.
     released: str | None = None  #: Who releases it so, "OPT, BART"; None if nobody is known to.
     options: Mapping[str, Any] = field(default_factory=dict)  #: By which it can be required.
+
+    @classmethod
+    def of(
+        cls, compute: Callable[[Asked], Values], *differences: Difference, **options: Any
+    ) -> Reading:
+        """Return the reading that has several differences from the formula."""
+        return cls(
+            compute=compute,
+            said=", ".join(each.said for each in differences if each.said),
+            released=released_by(*(each.released for each in differences)),
+            options=options,
+        )
 
     @property
     def is_right(self) -> bool:

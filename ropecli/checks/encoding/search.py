@@ -31,25 +31,6 @@ FEW_RIGHT = 0.3  #: Share of right values from which the nearest reading says so
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trial:
-    """A call that returned something of the right shape."""
-
-    spelled: Spelled
-    framework: str
-    layout: Layout  #: The axes of its results.
-    added: bool  #: Whether the code is added to vectors that it is given.
-    asked: Asked
-    reading: Reading
-    compared: Compared
-
-    @property
-    def rank(self) -> tuple[bool, bool, float]:
-        """How well it is explained: wholly and rightly, wholly, or by a share."""
-        whole = self.compared.share_right == 1
-        return whole and self.reading.is_right, whole, self.compared.share_right
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluator:
     """Calls of one expression, in whatever sizes."""
 
@@ -57,7 +38,6 @@ class Evaluator:
     known: Known
     spelled: Spelled
     framework: str
-    seed: int
     layout: Layout = ()  #: The axes of results, once they are known.
     added: bool = False  #: Whether the code is added to vectors that it is given.
     changed: list[str] = field(default_factory=list)  #: Arguments that were written into.
@@ -96,7 +76,7 @@ class Evaluator:
                 framework=self.framework,
                 values=values,
                 instance=instance,
-                weights=self.seed if self.known.has_weights else None,
+                weights=asked.seed if self.known.weights else None,
             )
         )
         self.changed.extend(words for _, words in answer.changed)
@@ -109,6 +89,22 @@ class Evaluator:
             plain = result.astype(np.float64) - values["x"].astype(np.float64)
             result = plain.astype(np.float32)
         return result, asked, answer.weights
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """A call that returned something of the right shape."""
+
+    evaluator: Evaluator
+    asked: Asked
+    reading: Reading
+    compared: Compared
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """How well it is explained: wholly and rightly, wholly, or by a share."""
+        whole = self.compared.share_right == 1
+        return whole and self.reading.is_right, whole, self.compared.share_right
 
 
 def _with_handed(asked: Asked, known: Known, names: Sequence[str]) -> Asked:
@@ -182,9 +178,7 @@ def trials(
         # A few distances do not show buckets.
         one = replace(asked, queries=149, keys=151, length=151) if long else asked
         one = replace(one, form=spelled.form, settings={**spelled.defaults, **asked.settings})
-        evaluator = Evaluator(
-            caller=caller, known=known, spelled=spelled, framework=framework, seed=asked.seed
-        )
+        evaluator = Evaluator(caller=caller, known=known, spelled=spelled, framework=framework)
         try:
             result, one, weights = evaluator.result(one)
             one, layout = _sized(result, one, {*spelled.names})
@@ -192,32 +186,17 @@ def trials(
         except (ImplementationError, Unsupported) as error:
             errors.append(f"{spelled.text}: {error}")
             continue
-        shown = _shown(result, one, evaluator, layout)
+        shown = _explained(result, one, replace(evaluator, layout=layout))
         if "x" in spelled.names and result.shape == one.x.shape:
-            shown += _added(result, one, evaluator, layout)
+            plain = (result.astype(np.float64) - one.x).astype(np.float32)
+            shown += _explained(plain, one, replace(evaluator, layout=layout, added=True))
         # A call that ran and that nothing explains may not be the one that is meant.
-        shown = [each for each in shown if each.rank[1] or not spelled.guessed]
-        for trial in shown:
+        for trial in (each for each in shown if each.rank[1] or not spelled.guessed):
             if best is None or trial.rank > best.rank:
                 best = trial
             if best.rank[0]:
                 return best, errors
     return best, errors
-
-
-def _shown(result: NDArray[Any], asked: Asked, evaluator: Evaluator, layout: Layout) -> list[Trial]:
-    """Return the call by each reading; none if sequences of a batch are not alike."""
-    try:
-        got = canonical(result, layout, asked)
-    except WrongResult:
-        return []
-    return [*_explained(got, asked, evaluator, layout)]
-
-
-def _added(result: NDArray[Any], asked: Asked, evaluator: Evaluator, layout: Layout) -> list[Trial]:
-    """Return the same of code that is added to the vectors it is given."""
-    plain = (result.astype(np.float64) - asked.x).astype(np.float32)
-    return _shown(plain, asked, replace(evaluator, added=True), layout)
 
 
 def _joined(results: Sequence[NDArray[Any]], asked: Asked) -> NDArray[Any]:
@@ -255,23 +234,18 @@ def _in_turns(every: Sequence[Any]) -> Iterator[Spelled]:
         yield from filter(None, same_rank)
 
 
-def _explained(
-    got: NDArray[Any], asked: Asked, evaluator: Evaluator, layout: Layout
-) -> Iterator[Trial]:
-    """Yield the call by each reading, with queries from 0 and with the last query at the end."""
-    spelled = evaluator.spelled
+def _explained(result: NDArray[Any], asked: Asked, evaluator: Evaluator) -> list[Trial]:
+    """Return the call by each reading, with queries from 0 and with the last query at the end."""
+    try:
+        got = canonical(result, evaluator.layout, asked)
+    except WrongResult:  # such as sequences of a batch that are not alike
+        return []
     aligned = [asked]
-    apart = not {"relative", "m"} & {*spelled.names}
+    apart = not {"relative", "m"} & {*evaluator.spelled.names}
     if asked.queries < asked.keys and apart and asked.form in {"bias", "scores", "buckets"}:
         aligned.append(replace(asked, last=asked.keys - 1))
-    for one in aligned:
-        for reading in evaluator.known.forms[asked.form](got, one):
-            yield Trial(
-                spelled=spelled,
-                framework=evaluator.framework,
-                layout=layout,
-                added=evaluator.added,
-                asked=one,
-                reading=reading,
-                compared=compare(got, reading, one),
-            )
+    return [
+        Trial(evaluator=evaluator, asked=one, reading=reading, compared=compare(got, reading, one))
+        for one in aligned
+        for reading in evaluator.known.forms[asked.form](got, one)
+    ]

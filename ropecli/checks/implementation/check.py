@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, cast, overload
@@ -24,6 +23,7 @@ from ropecli.checks.implementation.calling.find import (
     adapter,
     find_convention,
     keyword_texts,
+    within_budget,
 )
 from ropecli.checks.implementation.calling.run import Caller, Clock, calls_of
 from ropecli.checks.implementation.calling.source import source_of
@@ -173,17 +173,10 @@ def _check(options: Options) -> Verdict:
     if options.save_failure is not None:
         file = failure_file.check_path(options.save_failure, force=options.force)
     texts, objects = keyword_texts(keywords)
-    run = functools.partial(
-        calls_of,
-        source_of(options.target, options.command, options.apply_with, objects, options.device),
-        isolated=options.isolated,
-        timeout=options.timeout,
-        memory=options.memory,
-        echo=options.echo,
-    )
+    source = source_of(options.target, options.command, options.apply_with, objects, options.device)
     clock = Clock(options.budget, options.progress)
     clock.begin("searching how to call it")
-    with _within_budget(clock), run(clock=clock) as caller:
+    with within_budget(clock), calls_of(source, options, clock) as caller:
         dim = arguments.head_dim(options.head_dim, expected) or _own_head_dim(caller)
         expected = expected.of_head_dim(dim)
         texts = _arguments_of_options(caller, options, expected) | texts
@@ -232,7 +225,7 @@ def _check(options: Options) -> Verdict:
         notes = list(caller.notes)
         if file is not None and any(check.passed is False for check in checks):
             caller.restart()  # two processes may not fit into memory
-            with run() as again:
+            with calls_of(source, options) as again:
                 case = Repeated(subject=subject, caller=again).smallest(recorder.kept)
             notes.append(_save(case, file, implementation.description.name, options))
         checks = _fail_refused_batch(checks, arrangements)
@@ -333,19 +326,6 @@ def _require_rows(subject: Subject, checks: Sequence[Check]) -> None:
         f"give {of_axes}the call with `call`, or an adapter",
         adapter(implementation.description, subject.axes),
     )
-
-
-@contextlib.contextmanager
-def _within_budget(clock: Clock) -> Iterator[None]:
-    """Refuse an implementation that is not called and recognised within the budget."""
-    try:
-        yield
-    except OutOfTime:
-        raise CallError(
-            f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}",
-            "raise `budget`, or give the call with `call`",
-            "",
-        ) from None
 
 
 def _judge(

@@ -16,6 +16,7 @@ from ropecli.models.gguf import GgufFile, TensorInfo
 from ropecli.models.keys import (
     CONTEXT,
     FULL,
+    HOLDERS,
     LARGEST_HEAD,
     ORIGINAL,
     ROTARY_KEYS,
@@ -30,8 +31,6 @@ from ropecli.models.settings import Description, Settings
 from ropecli.rotary.frequencies import Table
 from ropecli.rotary.types import canonical, formula, own_parameters
 
-#: Keys that hold the scaling keys of a config.json, in the order in which Transformers looks.
-HOLDERS = ("rope_scaling", "rope_parameters")
 #: Real files have up to five parts and three layer types; more would only take time.
 MOST_PARTS = 32
 MOST_LAYER_TYPES = 32

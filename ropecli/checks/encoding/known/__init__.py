@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ropecli.arrays import Array
@@ -21,9 +21,10 @@ class Known:
     title: str
     equation: str  #: Where it is published.
     forms: Mapping[str, Readings]  #: By what the code returns, one of `FORMS`; likeliest first.
-    settings: Mapping[str, Any]  #: Numbers that its formula has, with those of its paper.
+    #: Numbers that its formula has, with those of its paper.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     #: Weights that it learns, by name, with the words that names of parameters have.
-    weights: Mapping[str, tuple[str, ...]]
+    weights: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def shapes(self, asked: Asked) -> dict[str, tuple[int, ...]]:
         """Return the shapes of its weights in a call."""
@@ -47,11 +48,6 @@ class Known:
             every[name] = rows
         return {name: every[name] for name in self.weights}
 
-    @property
-    def has_weights(self) -> bool:
-        """True if modules of it have parameters that it learns."""
-        return bool(self.weights)
-
 
 #: Names of tables by distance, as parameters have them.
 RELATIVE = ("rel", "table", "emb", "position", "weight", "bias")
@@ -60,8 +56,7 @@ KNOWN: dict[str, Known] = {
         title="ALiBi",
         equation="Press et al. 2022",
         forms={"bias": alibi.bias_readings, "slopes": alibi.slopes_readings},
-        settings=alibi.SETTINGS,
-        weights={},
+        settings={"bias_max": 8.0},
     ),
     "t5": Known(
         title="T5's bias",
@@ -74,28 +69,25 @@ KNOWN: dict[str, Known] = {
         title="sinusoidal",
         equation="4; Vaswani et al. 2017",
         forms={"table": sinusoidal.readings, "grid": sinusoidal.grid_readings},
-        settings=sinusoidal.SETTINGS,
-        weights={},
+        settings={"base": sinusoidal.BASE},
     ),
     "learned": Known(
         title="a learned table",
         equation="3",
         forms={"table": learned.readings},
-        settings=learned.SETTINGS,
         weights={"table": RELATIVE},
     ),
     "kerple": Known(
         title="KERPLE",
         equation="Chi et al. 2022",
         forms={"bias": biases.kerple_readings},
-        settings=biases.SETTINGS,
+        settings={"kind": "log"},
         weights={"r1": ("r1", "bias_p", "p", "a1"), "r2": ("r2", "bias_a", "a", "a2")},
     ),
     "fire": Known(
         title="FIRE",
         equation="Li et al. 2023",
         forms={"bias": biases.fire_readings},
-        settings={},
         weights={
             "c": ("c",),
             "threshold": ("threshold", "l", "init_l"),
@@ -108,52 +100,58 @@ KNOWN: dict[str, Known] = {
     "deberta": Known(
         title="DeBERTa's disentangled scores",
         equation="10; He et al. 2021",
-        forms={"scores": scores.readings_of("deberta"), "buckets": t5.deberta_buckets},
-        settings={**scores.SETTINGS["deberta"], "num_buckets": 32, "max_distance": 128},
+        forms={"scores": scores.deberta, "buckets": t5.deberta_buckets},
+        settings={"clip": 2, "num_buckets": 32, "max_distance": 128},
         weights={
             "position_key": ("pos_key", "position_key", "kr", "rel_k", "k_r"),
             "position_query": ("pos_query", "position_query", "qr", "rel_q", "q_r"),
         },
     ),
-}
-_OF_SCORES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
-    "shaw": (
-        "Shaw's relative positions",
-        "5; Shaw et al. 2018",
-        {"key_positions": (*RELATIVE, "a", "ak", "a_k", "key_positions", "relative_k")},
+    "shaw": Known(
+        title="Shaw's relative positions",
+        equation="5; Shaw et al. 2018",
+        forms={"scores": scores.shaw},
+        settings={"clip": 2},
+        weights={"key_positions": (*RELATIVE, "a", "ak", "a_k", "key_positions", "relative_k")},
     ),
-    "transformer_xl": (
-        "Transformer-XL's scores",
-        "7; Dai et al. 2019",
-        {
+    "transformer_xl": Known(
+        title="Transformer-XL's scores",
+        equation="7; Dai et al. 2019",
+        forms={"scores": scores.transformer_xl, "shift": scores.shift_readings},
+        weights={
             "r": ("r", "rk", "r_head_k", "rel", "pos_emb", "r_k"),
             "u": ("u", "r_w_bias", "bias_u", "pos_bias_u"),
             "v": ("v", "r_r_bias", "bias_v", "pos_bias_v"),
         },
     ),
-    "tupe": (
-        "TUPE's scores",
-        "9; Ke et al. 2021",
-        {
+    "tupe": Known(
+        title="TUPE's scores",
+        equation="9; Ke et al. 2021",
+        forms={"scores": scores.tupe},
+        weights={
             "position_query": ("pq", "pos_q", "position_query", "p_q"),
             "position_key": ("pk", "pos_k", "position_key", "p_k"),
         },
     ),
-    "cope": ("CoPE", "Golovneva et al. 2024", {"position": ("pos_emb", "position", "e", "table")}),
-    "rope": ("RoPE in scores", "16", {}),
-    "pope": ("PoPE", "2509.10534", {"delta": ("delta", "learned_bias", "phase_bias")}),
-    "nope": ("scores without positions", "2", {}),
-}
-KNOWN |= {
-    name: Known(
-        title=title,
-        equation=equation,
-        forms={
-            "scores": scores.readings_of(name),
-            **({"shift": scores.shift_readings} if name == "transformer_xl" else {}),
-        },
-        settings=scores.SETTINGS[name],
-        weights=weights,
-    )
-    for name, (title, equation, weights) in _OF_SCORES.items()
+    "cope": Known(
+        title="CoPE",
+        equation="Golovneva et al. 2024",
+        forms={"scores": scores.cope},
+        settings={"p_max": 4},
+        weights={"position": ("pos_emb", "position", "e", "table")},
+    ),
+    "rope": Known(
+        title="RoPE in scores",
+        equation="16",
+        forms={"scores": scores.rope},
+        settings={"base": 10_000.0},
+    ),
+    "pope": Known(
+        title="PoPE",
+        equation="2509.10534",
+        forms={"scores": scores.pope},
+        settings={"base": 10_000.0},
+        weights={"delta": ("delta", "learned_bias", "phase_bias")},
+    ),
+    "nope": Known(title="scores without positions", equation="2", forms={"scores": scores.nope}),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
 from ropecli.checks.encoding.reading import Reading, Values
 
-SETTINGS: Mapping[str, Any] = {"kind": "log"}
 LEAST = 0.01  #: What KERPLE's released code clamps its parameters to.
 #: Roundings of a logarithm, a product and a clamp, of the bias; of FIRE, of its network too.
 KERPLE, FIRE = 16.0, 64.0
@@ -34,72 +34,69 @@ FORMS: dict[str, tuple[Callable[[Array, Array, Array], Array], str]] = {
 }
 
 
-def kerple_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+def kerple_readings(_got: Array, asked: Asked) -> Iterator[Reading]:
     """Yield the forms of KERPLE's bias."""
-    del got
     wanted = asked.settings.get("kind")
-    for form, (of, said) in FORMS.items():
-        for exchanged in (False, True):
-            for clamped in (True, False):
-                words = [said] if said else []
-                words += ["r1 and r2 are exchanged"] if exchanged else []
-                if form == "power" and wanted is None and not words:
-                    words, released = ["the power form"], "the paper"
-                else:
-                    released = None
-                    if wanted is not None and form in ("log", "power") and form != wanted:
-                        words = [*words, f"the {form} form, expected {wanted}"]
-
-                def compute(
-                    asked: Asked, of: Any = of, turned: bool = exchanged, clamp: bool = clamped
-                ) -> Values:
-                    names = ("r2", "r1") if turned else ("r1", "r2")
-                    both = [asked.weight(name, (asked.heads,)) for name in names]
-                    r1, r2 = (np.reshape(each, (-1, 1, 1)) for each in both)
-                    if clamp:
-                        r1, r2 = np.maximum(r1, LEAST), np.maximum(r2, LEAST)
-                    distance = np.abs(asked.relative)
-                    with np.errstate(all="ignore"):
-                        values = of(r1, r2, distance)
-                    values = np.where(asked.relative > 0, np.nan, values)
-                    # 1 + r2 d is rounded before its logarithm, which may be near 0.
-                    own = KERPLE * (np.abs(values) + np.abs(r1))
-                    return values, own, np.zeros_like(values)
-
-                yield Reading(
-                    compute=compute,
-                    said=", ".join(words),
-                    released=released,
-                    options={"kind": form},
-                )
+    for (form, (of, said)), exchanged, clamped in itertools.product(
+        FORMS.items(), (False, True), (True, False)
+    ):
+        words = [said] if said else []
+        words += ["r1 and r2 are exchanged"] if exchanged else []
+        of_paper = form == "power" and wanted is None and not words
+        if of_paper:
+            words = ["the power form"]
+        elif wanted is not None and form in ("log", "power") and form != wanted:
+            words.append(f"the {form} form, expected {wanted}")
+        yield Reading(
+            compute=partial(_kerple, of, ("r2", "r1") if exchanged else ("r1", "r2"), clamped),
+            said=", ".join(words),
+            released="the paper" if of_paper else None,
+            options={"kind": form},
+        )
 
 
-def fire_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+def _kerple(
+    of: Callable[[Array, Array, Array], Array], names: tuple[str, str], clamped: bool, asked: Asked
+) -> Values:
+    r1, r2 = (asked.weight(name, (asked.heads,)).reshape(-1, 1, 1) for name in names)
+    if clamped:
+        r1, r2 = np.maximum(r1, LEAST), np.maximum(r2, LEAST)
+    with np.errstate(all="ignore"):
+        values = of(r1, r2, np.abs(asked.relative))
+    values = np.where(asked.relative > 0, np.nan, values)
+    # 1 + r2 d is rounded before its logarithm, which may be near 0.
+    own = KERPLE * (np.abs(values) + np.abs(r1))
+    return values, own, np.zeros_like(values)
+
+
+#: Ways of FIRE: what is taken of L and m, the function of both distances, and what is said of it.
+WAYS: dict[str, tuple[Callable[[float, Array], Array], Callable[[Array], Array], str]] = {
+    "": (np.maximum, np.log1p, ""),
+    "min": (np.minimum, np.log1p, "min(L, m) in place of max(L, m)"),
+    "no log": (np.maximum, lambda x: x, "no logarithm is taken"),
+    "base": (np.maximum, lambda x: np.log(np.maximum(x, 1e-6)), "1 is not added inside of ln"),
+    "no threshold": (lambda _, m: m, np.log1p, "the threshold L is not used"),
+    "length": (lambda far, m: 0 * m + far, np.log1p, "m is not used, only the threshold L"),
+}
+
+
+def fire_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
     """Yield FIRE's bias, by a network of two layers on a ratio of logarithms."""
-    del got
-    ways = {
-        "": (np.maximum, np.log1p, ""),
-        "min": (np.minimum, np.log1p, "min(L, m) in place of max(L, m)"),
-        "no log": (np.maximum, lambda x: x, "no logarithm is taken"),
-        "base": (np.maximum, lambda x: np.log(np.maximum(x, 1e-6)), "1 is not added inside of ln"),
-        "no threshold": (lambda _, m: m, np.log1p, "the threshold L is not used"),
-        "length": (lambda far, m: 0 * m + far, np.log1p, "m is not used, only the threshold L"),
-    }
-    for name, (either, psi, said) in ways.items():
+    for name, (either, psi, said) in WAYS.items():
+        yield Reading(compute=partial(_fire, either, psi), said=said, options={"way": name})
 
-        def compute(asked: Asked, either: Any = either, psi: Any = psi) -> Values:
-            c = float(np.ravel(asked.weight("c", (1,)))[0])
-            far = float(np.ravel(asked.weight("threshold", (1,)))[0])
-            with np.errstate(all="ignore"):
-                ratio = psi(c * np.abs(asked.relative)) / psi(c * either(far, asked.m))
-                units = ratio[..., None] * asked.weight("hidden", (1, 8)).reshape(-1)
-                units = np.maximum(units + asked.weight("hidden_bias", (8,)), 0)
-                output = asked.weight("output", (8, asked.heads))
-                values = units @ output + asked.weight("output_bias", (asked.heads,))
-                size = np.abs(units) @ np.abs(output) + np.abs(values)
-            free = (asked.relative > 0)[..., None]
-            both = (np.where(free, np.nan, values), FIRE * size, np.zeros_like(values))
-            values, own, inner = (each.transpose(2, 0, 1) for each in both)
-            return values, own, inner
 
-        yield Reading(compute=compute, said=said, options={"way": name})
+def _fire(
+    either: Callable[[float, Array], Array], psi: Callable[[Array], Array], asked: Asked
+) -> Values:
+    c, far = (float(np.ravel(asked.weight(name, (1,)))[0]) for name in ("c", "threshold"))
+    with np.errstate(all="ignore"):
+        ratio = psi(c * np.abs(asked.relative)) / psi(c * either(far, asked.m))
+        units = ratio[..., None] * asked.weight("hidden", (1, 8)).reshape(-1)
+        units = np.maximum(units + asked.weight("hidden_bias", (8,)), 0)
+        output = asked.weight("output", (8, asked.heads))
+        values = units @ output + asked.weight("output_bias", (asked.heads,))
+        size = np.abs(units) @ np.abs(output) + np.abs(values)
+    values = np.where((asked.relative > 0)[..., None], np.nan, values)
+    values, size = values.transpose(2, 0, 1), size.transpose(2, 0, 1)
+    return values, FIRE * size, np.zeros_like(values)

@@ -5,26 +5,61 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
-from ropecli.checks.encoding.reading import Reading, Values, released_by
+from ropecli.checks.encoding.reading import Difference, Reading, Values, exact
 
-SETTINGS: dict[str, Mapping[str, Any]] = {
-    "shaw": {"clip": 2},
-    "deberta": {"clip": 2},
-    "transformer_xl": {},
-    "tupe": {},
-    "rope": {"base": 10_000.0},
-    "cope": {"p_max": 4},
-    "nope": {},
-    "pope": {"base": 10_000.0},
-}
 #: Parts of a score, each (batch, heads, queries, keys); they are added.
 Parts = Callable[[Asked, Mapping[str, Any]], list[Array]]
+#: Roundings of a sum of products, of the sum of their sizes.
+SUM = 8.0
+ANGLE = 24.0  #: As of sinusoidal tables.
+
+
+def _scores(
+    *ways: Difference, times: int = 1, angles: bool = False
+) -> Callable[[Parts], Callable[[Array, Asked], Iterator[Reading]]]:
+    """Declare the function below as the parts of a score, with the ways to read them.
+
+    Args:
+        *ways: The options of the parts by what is said of them.
+        times: Scores are divided by the root of so many times d.
+        angles: Whether parts have the roundings of angles.
+    """
+    root = f"sqrt({'' if times == 1 else times}d)"
+    divisors = [
+        Difference("", "", lambda dim: math.sqrt(times * dim)),
+        Difference(f"not divided by {root}", "", lambda _: 1.0),
+        Difference(f"divided by d, expected {root}", None, float),
+    ]
+    if times > 1:
+        divisors.append(Difference(f"divided by sqrt(d), expected {root}", None, math.sqrt))
+
+    def declare(parts_of: Parts) -> Callable[[Array, Asked], Iterator[Reading]]:
+        def compute(
+            way: Mapping[str, Any], divisor: Callable[[int], float], asked: Asked
+        ) -> Values:
+            parts, by = parts_of(asked, way), divisor(asked.dim)
+            total = np.sum(np.broadcast_arrays(*parts), axis=0) / by
+            size = sum(np.abs(np.nan_to_num(each)) for each in parts) / by
+            reach = np.abs(asked.q).max() * np.abs(asked.k).max() * asked.dim / by
+            angle = ANGLE * max(asked.queries, asked.keys) if angles else 0.0
+            return total, SUM * (size + reach), angle * (size + reach)
+
+        def readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
+            for way, divisor in itertools.product(ways, divisors):
+                options = {**way.value, "divided": divisor.said}
+                of_way = partial(compute, way.value, divisor.value)
+                yield Reading.of(of_way, way, divisor, **options)
+
+        return readings
+
+    return declare
 
 
 def _dots(q: Array, k: Array) -> Array:
@@ -46,7 +81,16 @@ def _clipped(relative: Array, clip: int) -> Array:
     return np.clip(relative, -clip, clip) + clip
 
 
-def _shaw(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+@_scores(
+    Difference("", "", {}),
+    Difference("distances are query minus key, expected key minus query", None, {"sign": -1}),
+    Difference("distances are 1 more", None, {"shift": 1}),
+    Difference("distances are 1 less", None, {"shift": -1}),
+    Difference("distances are not clipped", None, {"unclipped": True}),
+    Difference("the table is multiplied with keys, expected queries", None, {"of_keys": True}),
+)
+def shaw(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    """A table of distances, clipped, is added to keys (RoFormer Eq. 5)."""
     clip = int(asked.setting("clip", 2))
     table = asked.weight("key_positions", (2 * clip + 1, asked.dim))
     relative = way.get("sign", 1) * asked.relative + way.get("shift", 0)
@@ -60,7 +104,18 @@ def _shaw(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return [_dots(asked.q, asked.k), placed]
 
 
-def _transformer_xl(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+@_scores(
+    Difference("", "", {}),
+    Difference("u and v are exchanged", None, {"exchanged": True}),
+    Difference("distances are 1 more: the shift is one off", None, {"shift": 1}),
+    Difference("distances are 1 less: the shift is one off", None, {"shift": -1}),
+    Difference("rows of r are those of rising distances", None, {"rising": True}),
+    Difference("u is not added", None, {"no u": True}),
+    Difference("v is not added", None, {"no v": True}),
+    Difference("neither u nor v is added", None, {"no u": True, "no v": True}),
+)
+def transformer_xl(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    """Content and position, with the biases u and v of queries (RoFormer Eq. 7)."""
     u = asked.weight("u", (asked.heads, asked.dim))[:, None]
     v = asked.weight("v", (asked.heads, asked.dim))[:, None]
     u, v = (v, u) if way.get("exchanged") else (u, v)
@@ -81,7 +136,17 @@ def _transformer_xl(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return [content, np.where(inside, placed, np.nan)]
 
 
-def _deberta(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+@_scores(
+    Difference("", "", {}),
+    Difference("the last index is delta(j, i)", "the paper", {"printed": True}),
+    Difference("distances are key minus query, expected query minus key", None, {"sign": -1}),
+    Difference("position keys and position queries are exchanged", None, {"exchanged": True}),
+    Difference("the term of content and position is missing", None, {"no c2p": True}),
+    Difference("the term of position and content is missing", None, {"no p2c": True}),
+    times=3,
+)
+def deberta(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    """Content with content, content with position, position with content (RoFormer Eq. 10)."""
     clip = int(asked.setting("clip", 2))
     kr = asked.weight("position_key", (2 * clip, asked.dim))
     qr = asked.weight("position_query", (2 * clip, asked.dim))
@@ -96,7 +161,14 @@ def _deberta(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return parts
 
 
-def _tupe(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+@_scores(
+    Difference("", "", {}),
+    Difference("positions are not used", None, {"content": True}),
+    Difference("content and position are multiplied with each other", None, {"crossed": True}),
+    times=2,
+)
+def tupe(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    """Content with content, and position with position (RoFormer Eq. 9)."""
     most = max(asked.queries, asked.keys)
     shape = (asked.heads, most, asked.dim)
     p = asked.weight("position_query", shape)[..., : asked.queries, :]
@@ -109,7 +181,17 @@ def _tupe(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return parts
 
 
-def _rope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+@_scores(
+    Difference("halves", "GPT-NeoX, Transformers", {"layout": "half"}),
+    Difference("", "", {"layout": "interleaved"}),
+    Difference("keys are turned backwards", None, {"layout": "half", "keys": -1}),
+    Difference("keys are turned backwards", None, {"layout": "interleaved", "keys": -1}),
+    Difference("keys are not turned", None, {"layout": "half", "keys": 0}),
+    Difference("keys are not turned", None, {"layout": "interleaved", "keys": 0}),
+    angles=True,
+)
+def rope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    """Queries and keys turned by their positions (RoFormer Eq. 16)."""
     dim, base = asked.dim, float(asked.setting("base", 10_000.0))
     half = np.arange(dim // 2)
     first, second = (half, dim // 2 + half)
@@ -124,7 +206,15 @@ def _rope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return [np.asarray((turned @ others.conj().swapaxes(-1, -2)).real)]
 
 
-def _cope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+@_scores(
+    Difference("", "", {}),
+    Difference("gates of q.k / sqrt(d)", "the paper's listing", {"listed": True}),
+    Difference("gates of later keys are counted", None, {"unmasked": True}),
+    Difference("gates are counted from the first key on", None, {"forwards": True}),
+    Difference("positions are rounded, not interpolated", None, {"nearest": True}),
+)
+def cope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    """Positions that gates of the keys between add up to (Golovneva et al. 2024)."""
     most = int(asked.setting("p_max", 4))
     logits = _dots(asked.q, asked.k) / (math.sqrt(asked.dim) if way.get("listed") else 1.0)
     seen = asked.n <= asked.m
@@ -145,7 +235,16 @@ def _cope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return [np.where(seen, logits, np.nan), own]
 
 
-def _pope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+@_scores(
+    Difference("", "", {}),
+    Difference("offsets are not clipped to [-2 pi, 0]", None, {"unclipped": True}),
+    Difference("offsets are those of queries, expected keys", None, {"queries": 1}),
+    Difference("two coordinates share each frequency", None, {"pairs": True}),
+    Difference("no softplus is taken", None, {"plain": True}),
+    angles=True,
+)
+def pope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
+    """Sizes of coordinates, each turned by its position (arXiv:2509.10534)."""
     base, dim = float(asked.setting("base", 10_000.0)), asked.dim
     coordinate = np.arange(dim) // 2 * 2 if way.get("pairs") else np.arange(dim)
     theta = base ** (-coordinate / dim)
@@ -160,157 +259,30 @@ def _pope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     return [np.asarray((turned @ others.conj().swapaxes(-1, -2)).real)]
 
 
-#: Of each encoding: its parts, what its scores are divided by, and the ways to read it.
-ENCODINGS: dict[str, tuple[Parts, int, list[tuple[str, Mapping[str, Any], str | None]]]] = {
-    "shaw": (
-        _shaw,
-        1,
-        [
-            ("", {}, ""),
-            ("distances are query minus key, expected key minus query", {"sign": -1}, None),
-            ("distances are 1 more", {"shift": 1}, None),
-            ("distances are 1 less", {"shift": -1}, None),
-            ("distances are not clipped", {"unclipped": True}, None),
-            ("the table is multiplied with keys, expected queries", {"of_keys": True}, None),
-        ],
-    ),
-    "transformer_xl": (
-        _transformer_xl,
-        1,
-        [
-            ("", {}, ""),
-            ("u and v are exchanged", {"exchanged": True}, None),
-            ("distances are 1 more: the shift is one off", {"shift": 1}, None),
-            ("distances are 1 less: the shift is one off", {"shift": -1}, None),
-            ("rows of r are those of rising distances", {"rising": True}, None),
-            ("u is not added", {"no u": True}, None),
-            ("v is not added", {"no v": True}, None),
-            ("neither u nor v is added", {"no u": True, "no v": True}, None),
-        ],
-    ),
-    "deberta": (
-        _deberta,
-        3,
-        [
-            ("", {}, ""),
-            ("the last index is delta(j, i)", {"printed": True}, "the paper"),
-            ("distances are key minus query, expected query minus key", {"sign": -1}, None),
-            ("position keys and position queries are exchanged", {"exchanged": True}, None),
-            ("the term of content and position is missing", {"no c2p": True}, None),
-            ("the term of position and content is missing", {"no p2c": True}, None),
-        ],
-    ),
-    "tupe": (
-        _tupe,
-        2,
-        [
-            ("", {}, ""),
-            ("positions are not used", {"content": True}, None),
-            ("content and position are multiplied with each other", {"crossed": True}, None),
-        ],
-    ),
-    "rope": (
-        _rope,
-        1,
-        [
-            ("halves", {"layout": "half"}, "GPT-NeoX, Transformers"),
-            ("", {"layout": "interleaved"}, ""),
-            ("keys are turned backwards", {"layout": "half", "keys": -1}, None),
-            ("keys are turned backwards", {"layout": "interleaved", "keys": -1}, None),
-            ("keys are not turned", {"layout": "half", "keys": 0}, None),
-            ("keys are not turned", {"layout": "interleaved", "keys": 0}, None),
-        ],
-    ),
-    "cope": (
-        _cope,
-        1,
-        [
-            ("", {}, ""),
-            ("gates of q.k / sqrt(d)", {"listed": True}, "the paper's listing"),
-            ("gates of later keys are counted", {"unmasked": True}, None),
-            ("gates are counted from the first key on", {"forwards": True}, None),
-            ("positions are rounded, not interpolated", {"nearest": True}, None),
-        ],
-    ),
-    "pope": (
-        _pope,
-        1,
-        [
-            ("", {}, ""),
-            ("offsets are not clipped to [-2 pi, 0]", {"unclipped": True}, None),
-            ("offsets are those of queries, expected keys", {"queries": 1}, None),
-            ("two coordinates share each frequency", {"pairs": True}, None),
-            ("no softplus is taken", {"plain": True}, None),
-        ],
-    ),
-    "nope": (lambda asked, _: [_dots(asked.q, asked.k)], 1, [("", {}, "")]),
-}
-#: Roundings of a sum of products, of the sum of their sizes.
-SUM = 8.0
-ANGLE = 24.0  #: As of sinusoidal tables.
+@_scores(Difference("", "", {}))
+def nope(asked: Asked, _way: Mapping[str, Any]) -> list[Array]:
+    """Parts of scores without positions."""
+    return [_dots(asked.q, asked.k)]
 
 
-def readings_of(name: str) -> Callable[[Array, Asked], Iterator[Reading]]:
-    """Return what yields the readings of an encoding of scores."""
-    parts_of, times, ways = ENCODINGS[name]
-
-    def readings(got: Array, asked: Asked) -> Iterator[Reading]:
-        del got
-        of = f"sqrt({'' if times == 1 else times}d)"
-        divisors: list[tuple[Callable[[int], float], str, str | None]] = [
-            (lambda dim: math.sqrt(times * dim), "", ""),
-            (lambda _: 1.0, f"not divided by {of}", ""),
-            (float, f"divided by d, expected {of}", None),
-        ]
-        if times > 1:
-            divisors.append((math.sqrt, f"divided by sqrt(d), expected {of}", None))
-        for (said, way, released), (divisor, words, who) in itertools.product(ways, divisors):
-
-            def compute(
-                asked: Asked,
-                way: Mapping[str, Any] = way,
-                divisor: Callable[[int], float] = divisor,
-            ) -> Values:
-                parts, by = parts_of(asked, way), divisor(asked.dim)
-                total = np.sum(np.broadcast_arrays(*parts), axis=0) / by
-                size = sum(np.abs(np.nan_to_num(each)) for each in parts) / by
-                reach = np.abs(asked.q).max() * np.abs(asked.k).max() * asked.dim / by
-                angle = ANGLE * max(asked.queries, asked.keys) if name in {"rope", "pope"} else 0.0
-                return total, SUM * (size + reach), angle * (size + reach)
-
-            yield Reading(
-                compute=compute,
-                said=", ".join(filter(None, [said, words])),
-                released=released_by(released, who),
-                options={**way, "divided": words},
-            )
-
-    return readings
-
-
-def shift_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+def shift_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
     """Yield what Transformer-XL's shift may do to scores by distance (Dai et al. 2019, App. B)."""
-    del got
-    ways = {"": 0, "the shift is one too far": 1, "the shift is one short": -1}
-    for said, more in ways.items():
+    for said, more in {"": 0, "the shift is one too far": 1, "the shift is one short": -1}.items():
+        yield Reading(compute=partial(_shifted, more), said=said)
+    for said, step in {
+        "columns are in reverse order, and not shifted": -1,
+        "nothing is shifted": 1,
+    }.items():
+        yield Reading(compute=partial(_columns, step), said=said)
 
-        def compute(asked: Asked, more: int = more) -> Values:
-            row, key = np.arange(asked.queries)[:, None], np.arange(asked.keys)
-            column = key + asked.queries - 1 - row + more
-            seen = (key <= row + asked.keys - asked.queries) & (column >= 0) & (column < asked.keys)
-            rows = np.where(seen, column, 0)
-            values = np.where(seen, asked.by_distance[:, :, row, rows], np.nan)
-            return values, np.zeros_like(values), np.zeros_like(values)
 
-        yield Reading(compute=compute, said=said)
+def _shifted(more: int, asked: Asked) -> Values:
+    row, key = np.arange(asked.queries)[:, None], np.arange(asked.keys)
+    column = key + asked.queries - 1 - row + more
+    seen = (key <= row + asked.keys - asked.queries) & (column >= 0) & (column < asked.keys)
+    rows = np.where(seen, column, 0)
+    return exact(np.where(seen, asked.by_distance[:, :, row, rows], np.nan))
 
-    def turned(asked: Asked) -> Values:
-        values = asked.by_distance[..., ::-1]
-        return values, np.zeros_like(values), np.zeros_like(values)
 
-    def untouched(asked: Asked) -> Values:
-        values = asked.by_distance
-        return values, np.zeros_like(values), np.zeros_like(values)
-
-    yield Reading(compute=turned, said="columns are in reverse order, and not shifted")
-    yield Reading(compute=untouched, said="nothing is shifted")
+def _columns(step: int, asked: Asked) -> Values:
+    return exact(asked.by_distance[..., ::step])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,27 +14,29 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
-from ropecli.checks.encoding.reading import Reading, Values, released_by
+from ropecli.checks.encoding.reading import Difference, Reading, Values
 
 BASE = 10_000.0
-#: Columns of sines and cosines, what is said of them, and who releases them so.
-ORDERS: dict[str, tuple[str, str | None]] = {
-    "interleaved": ("", ""),
-    "sin | cos": ("all sines before all cosines", "tensor2tensor, fairseq, Whisper"),
-    "cos | sin": ("all cosines before all sines", "diffusers, MusicGen"),
-    "cos, sin": ("sin and cos are exchanged", None),
+#: Columns of sines and cosines.
+ORDERS: dict[str, Difference] = {
+    "interleaved": Difference("", ""),
+    "sin | cos": Difference("all sines before all cosines", "tensor2tensor, fairseq, Whisper"),
+    "cos | sin": Difference("all cosines before all sines", "diffusers, MusicGen"),
+    "cos, sin": Difference("sin and cos are exchanged"),
 }
 #: What tables are multiplied by, of the dim.
-SIZES: dict[str, Callable[[int], float]] = {
-    "1": lambda dim: 1.0,
-    "1/sqrt(d)": lambda dim: dim**-0.5,
-    "sqrt(2/d)": lambda dim: (2 / dim) ** 0.5,
-    "sqrt(d)": lambda dim: dim**0.5,
+SIZES: dict[str, Difference] = {
+    "1": Difference("", "", lambda dim: 1.0),
+    "1/sqrt(d)": Difference("multiplied by 1/sqrt(d)", "x-transformers", lambda dim: dim**-0.5),
+    "sqrt(2/d)": Difference("multiplied by sqrt(2/d)", "MLX", lambda dim: (2 / dim) ** 0.5),
+    "sqrt(d)": Difference("multiplied by sqrt(d)", None, lambda dim: dim**0.5),
 }
-RELEASED_SIZES = {"1/sqrt(d)": "x-transformers", "sqrt(2/d)": "MLX"}
-OVER_2 = ("exponents are over d - 2", "tensor2tensor, fairseq, Whisper, diffusers, MusicGen")
-LARGE_STEP = 1000.0  #: What diffusion models multiply times from 0 to 1 by.
-STARTS = {1: "DETR", 2: "fairseq, M2M100"}
+OVER_2 = Difference(
+    "exponents are over d - 2", "tensor2tensor, fairseq, Whisper, diffusers, MusicGen"
+)
+#: What diffusion models multiply times from 0 to 1 by: rows do not show frequencies so large.
+LARGE_STEP, OF_LARGE_STEP = 1000.0, "diffusers, Qwen2.5-Omni"
+STARTS: dict[float, str] = {1: "DETR", 2: "fairseq, M2M100"}
 #: Roundings of an angle: 2 of the exponent, times its size ln(10000) where it is exp of it, 4 of
 #: quotient, power and product, and 1 of the sine; together below 24 of the angle.
 ANGLE = 24.0
@@ -118,25 +121,62 @@ def _refine(coarse: Array, z: NDArray[np.complex128], positions: Array) -> Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explained:
-    """The parameters of a formula that a table follows."""
+class Formula:
+    """The parameters of a table."""
 
-    order: str
-    exponent: str  #: What 2t is divided by: "d" or "d - 2".
     base: float
-    start: float
-    step: float
-    size: str  #: What sines and cosines are multiplied by, an expression of d.
-    said: tuple[tuple[str, str | None], ...]  #: Differences, and who releases each.
+    order: str = "interleaved"
+    exponent: str = "d"  #: What 2t is divided by: "d" or "d - 2".
+    start: float = 0
+    step: float = 1
+    size: str = "1"  #: What sines and cosines are multiplied by, an expression of d.
+
+    def reading(self, base: float, padding: tuple[int, ...] = ()) -> Reading:
+        """Return the reading of it, with what differs from the definition.
+
+        Args:
+            base: That of the definition.
+            padding: Positions whose rows are 0, at most one.
+        """
+        of_step = OF_LARGE_STEP if self.step == LARGE_STEP else None
+        differences = {
+            ORDERS[self.order]: True,
+            OVER_2: self.exponent != "d",
+            Difference(f"base {self.base:.6g}, expected {base:g}"): self.base != base,
+            Difference(f"positions are multiplied by {self.step:.6g}", of_step): self.step != 1,
+            Difference(f"positions start at {self.start:g}", STARTS.get(self.start)): self.start,
+            SIZES.get(self.size) or Difference(f"multiplied by {self.size}"): True,
+            Difference(
+                f"row {', '.join(map(str, padding))} is zero, for padding", "fairseq"
+            ): padding,
+        }
+        return Reading.of(
+            partial(self._values, base, padding),
+            *(each for each, differs in differences.items() if differs),
+            base=self.base,
+            order=self.order,
+            exponent=self.exponent,
+            start=self.start,
+        )
+
+    def _values(self, base: float, padding: tuple[int, ...], asked: Asked) -> Values:
+        wanted = float(asked.setting("base", base)) if self.base == base else self.base
+        inv_freq = self.step * theta(asked.dim, self.exponent, wanted)
+        known = SIZES.get(self.size)
+        size = float(self.size) if known is None else known.value(asked.dim)
+        positions = asked.positions + self.start
+        values, own, inner = table(positions, asked.dim, self.order, inv_freq, size=size)
+        values[np.isin(asked.positions, padding)] = 0.0
+        return values, own, inner
 
 
-def explain(found: Sinusoids, base: float = BASE) -> Iterator[Explained]:
-    """Yield the formulas that measured frequencies follow, those with the shortest base first.
+def explain(found: Sinusoids, base: float = BASE) -> list[Formula]:
+    """Return the formulas that measured frequencies follow, those with the shortest base first.
 
     One base over d and another one over d - 2 are nearly the same, so numbers must decide.
     """
-    pairs = len(found.inv_freq)
-    dim, measured = 2 * pairs, found.inv_freq
+    measured = found.inv_freq
+    dim = 2 * len(measured)
     fits = [
         (exponent, each, step)
         for each in _bases(measured, base)
@@ -145,47 +185,15 @@ def explain(found: Sinusoids, base: float = BASE) -> Iterator[Explained]:
         if each > 0 and _alike(step * theta(dim, exponent, each), measured)
     ]
     fits.sort(key=lambda fit: (fit[1] != base, len(f"{fit[1]:.6e}".split("e")[0].rstrip("0"))))
-    for exponent, each, step in fits:
-        yield _explained(found, exponent, each, step, base)
-
-
-def _explained(
-    found: Sinusoids, exponent: str, found_base: float, step: float, base: float
-) -> Explained:
-    """Return a formula with what is said of it."""
-    pairs = len(found.inv_freq)
-    dim = 2 * pairs
-    start = (
-        round(2 * found.start) / 2
-        if abs(found.start - round(2 * found.start) / 2) < 0.02
-        else found.start
-    )
-    size = next(
-        (text for text, of in SIZES.items() if abs(found.size - of(dim)) < CLOSE * of(dim)),
-        f"{found.size:.9g}",
-    )
-    said = [ORDERS[found.order]] if found.order != "interleaved" else []
-    if exponent != "d" and pairs > 1:
-        said.append(OVER_2)
-    if found_base != base and pairs > 1:
-        said.append((f"base {found_base:.6g}, expected {base:g}", None))
-    if step != 1.0:
-        said.append((f"positions are multiplied by {step:.6g}", None))
-    if start:
-        said.append(
-            (f"positions start at {start:g}", STARTS.get(int(start) if start == int(start) else -1))
-        )
-    if size != "1":
-        said.append((f"multiplied by {size}", RELEASED_SIZES.get(size)))
-    return Explained(
-        order=found.order,
-        exponent=exponent,
-        base=found_base,
-        start=start,
-        step=step,
-        size=size,
-        said=tuple(said),
-    )
+    nearest = round(2 * found.start) / 2
+    start = nearest if abs(found.start - nearest) < 0.02 else found.start
+    sizes = {text: known.value(dim) for text, known in SIZES.items()}
+    alike = (text for text, size in sizes.items() if abs(found.size - size) < CLOSE * size)
+    size = next(alike, f"{found.size:.9g}")
+    return [
+        Formula(base=each, order=found.order, exponent=exponent, start=start, step=step, size=size)
+        for exponent, each, step in fits
+    ]
 
 
 def _bases(measured: Array, base: float) -> list[float]:
@@ -214,153 +222,103 @@ def _alike(formula: Array, measured: Array) -> bool:
 def readings(got: Array, asked: Asked) -> Iterator[Reading]:
     """Yield the definition, then what a table's own numbers show."""
     base = float(asked.setting("base", BASE))
-    yield _reading(
-        Explained(order="interleaved", exponent="d", base=base, start=0, step=1, size="1", said=()),
-        base,
-        0,
-    )
+    yield Formula(base=base).reading(base)
     blank = np.flatnonzero((got == 0).all(axis=1))
     kept = np.setdiff1d(np.arange(len(got)), blank)
     if len(blank) > 1 or len(kept) < 3:
         return
     for found in measure(got[kept], asked.positions[kept].astype(np.float64)):
-        every = [*explain(found, base)]
-        for explained in every:
-            yield _reading(explained, base, len(blank), asked.positions[blank])
-        if not every:
-            yield from _odd(found)
-    # Of steps so large, rows do not show the frequencies.
+        formulas = explain(found, base)
+        yield from (each.reading(base, tuple(asked.positions[blank])) for each in formulas)
+        if not formulas:
+            yield _odd(found)
     for order, exponent in itertools.product(ORDERS, ("d", "d - 2")):
-        said: list[tuple[str, str | None]] = []
-        said += [ORDERS[order]] if order != "interleaved" else []
-        said += [OVER_2] if exponent != "d" else []
-        said.append((f"positions are multiplied by {LARGE_STEP:g}", "diffusers, Qwen2.5-Omni"))
-        of_order = Explained(
-            order=order,
-            exponent=exponent,
-            base=base,
-            start=0,
-            step=LARGE_STEP,
-            size="1",
-            said=tuple(said),
-        )
-        yield _reading(of_order, base, 0)
+        yield Formula(base=base, order=order, exponent=exponent, step=LARGE_STEP).reading(base)
 
 
-def _reading(each: Explained, base: float, blank: int, row: Any = ()) -> Reading:
-    """Return the reading of a formula."""
-
-    def compute(asked: Asked) -> Values:
-        positions = asked.positions + each.start
-        wanted = float(asked.setting("base", each.base)) if each.base == base else each.base
-        inv_freq = each.step * theta(asked.dim, each.exponent, wanted)
-        size = SIZES[each.size](asked.dim) if each.size in SIZES else float(each.size)
-        values, own, inner = table(positions, asked.dim, each.order, inv_freq, size=size)
-        for at in row if blank else ():
-            values[asked.positions == at] = 0.0
-        return values, own, inner
-
-    said = [*each.said]
-    if blank:
-        said.append((f"row {int(row[0])} is zero, for padding", "fairseq"))
-    return Reading(
-        compute=compute,
-        said=", ".join(words for words, _ in said),
-        released=released_by(*(who for _, who in said)),
-        options={
-            "base": each.base,
-            "order": each.order,
-            "exponent": each.exponent,
-            "start": each.start,
-        },
-    )
-
-
-def _odd(found: Sinusoids) -> Iterator[Reading]:
-    """Yield a reading of frequencies that follow no formula."""
-    theta_of, dim = found.inv_freq, 2 * len(found.inv_freq)
-    twice = len(theta_of) > 2 and np.allclose(theta_of[0::2][: len(theta_of) // 2], theta_of[1::2])
+def _odd(found: Sinusoids) -> Reading:
+    """Return a reading of frequencies that follow no formula."""
+    measured, dim = found.inv_freq, 2 * len(found.inv_freq)
+    twice = len(measured) > 2 and np.allclose(measured[0::2][: len(measured) // 2], measured[1::2])
     expected = theta(dim, "d", BASE)
-    unlike = int(np.argmax(~(np.abs(theta_of - expected) <= CLOSE * expected)))
-    said = (
-        "every frequency stands twice"
-        if twice
-        else f"frequency {unlike} is {theta_of[unlike]:.6g}, expected {expected[unlike]:.6g}"
-    )
+    unlike = int(np.argmax(~(np.abs(measured - expected) <= CLOSE * expected)))
+    said = f"frequency {unlike} is {measured[unlike]:.6g}, expected {expected[unlike]:.6g}"
 
     def compute(asked: Asked) -> Values:
         if asked.dim != dim:
             return (np.full((asked.length, asked.dim), np.nan),) * 3
-        return table(asked.positions + found.start, dim, found.order, theta_of, size=found.size)
+        return table(asked.positions + found.start, dim, found.order, measured, size=found.size)
 
-    yield Reading(compute=compute, said=said)
+    return Reading(compute=compute, said="every frequency stands twice" if twice else said)
 
 
 #: Positions that the last row and column of a grid may have.
 ENDS = {"": 0.0, "16": 16.0, "2 pi": 2 * math.pi}
 
 
-def grid_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
-    """Yield tables of a grid: which half of the columns has the row, and each half's formula."""
-    # On a square, rows first is also columns first with tokens that go down: the last thing tried.
-    for down, ends, order, exponent, start, first, stacked in itertools.product(
-        (False, True),
-        ENDS,
-        ("sin | cos", "interleaved", "cos | sin"),
-        ("d", "d - 2"),
-        (0, 1),
-        ("columns", "rows"),
-        (False, True),
-    ):
-        yield _grid_reading(first, order, exponent, start, ends, stacked=stacked, down=down)
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The parameters of a table of a grid: a formula for each half of the columns."""
 
+    first: str  #: What the first half has: "rows" or "columns".
+    order: str  #: Of each half.
+    exponent: str
+    start: int
+    ends: str  #: A name of `ENDS`.
+    stacked: bool  #: Whether sines of both axes come before cosines of both.
+    down: bool  #: Whether tokens go down the columns.
 
-def _grid_reading(
-    first: str, order: str, exponent: str, start: int, ends: str, *, stacked: bool, down: bool
-) -> Reading:
-    def compute(asked: Asked) -> Values:
-        lines, across = np.indices((asked.height, asked.width)).astype(float) + start
-        if ends:
-            lines, across = lines * ENDS[ends] / asked.height, across * ENDS[ends] / asked.width
-        if down:  # tokens go down the columns
+    def reading(self) -> Reading:
+        """Return the reading of it."""
+        rows, detr = self.first == "rows", "DETR" if self.order == "interleaved" else None
+        of_ends = "DETR" if "pi" in self.ends else "diffusers"
+        differences = {
+            Difference("rows first", "AIMv2"): rows,
+            Difference("columns first", "MAE"): not rows,
+            Difference(f"order {self.order}", detr): self.order != "sin | cos",
+            Difference("exponents are over d - 2"): self.exponent != "d",
+            Difference(f"positions start at {self.start}", "DETR"): self.start,
+            Difference(f"positions end at {self.ends}", of_ends): self.ends,
+            Difference("sines of both axes before cosines", "timm"): self.stacked,
+            Difference("tokens go down the columns", "OmDet-Turbo"): self.down,
+        }
+        found = [each for each, differs in differences.items() if differs]
+        return Reading.of(self._values, *found, **vars(self))
+
+    def _values(self, asked: Asked) -> Values:
+        lines, across = np.indices((asked.height, asked.width)).astype(float) + self.start
+        if self.ends:
+            end = ENDS[self.ends]
+            lines, across = lines * end / asked.height, across * end / asked.width
+        if self.down:
             lines, across = lines.T, across.T
-        places = {"rows": lines.ravel(), "columns": across.ravel()}
         half, base = asked.dim // 2, float(asked.setting("base", BASE))
-        parts = [
-            table(places[each], half, order, theta(half, exponent, base))
-            for each in (first, "rows" if first == "columns" else "columns")
-        ]
+        places = [across, lines] if self.first == "columns" else [lines, across]
+        inv_freq = theta(half, self.exponent, base)
+        parts = [table(each.ravel(), half, self.order, inv_freq) for each in places]
         values, own, inner = (np.hstack(each) for each in zip(*parts, strict=True))
-        if stacked:  # sines of both axes, then cosines of both
+        if self.stacked:
             quarter = np.arange(half // 2)
             turned = [quarter, half + quarter, half // 2 + quarter, half + half // 2 + quarter]
             at = np.concatenate(turned)
             values, own, inner = values[:, at], own[:, at], inner[:, at]
         return values, own, inner
 
-    said: list[tuple[str, str | None]] = []
-    said += [("columns first", "MAE") if first == "columns" else ("rows first", "AIMv2")]
-    if order != "sin | cos":
-        said.append((f"order {order}", "DETR" if order == "interleaved" else None))
-    said += [("exponents are over d - 2", None)] if exponent != "d" else []
-    said += [(f"positions start at {start}", "DETR")] if start else []
-    said += [(f"positions end at {ends}", "DETR" if "pi" in ends else "diffusers")] * bool(ends)
-    said += [("sines of both axes before cosines", "timm")] if stacked else []
-    said += [("tokens go down the columns", "OmDet-Turbo")] if down else []
-    return Reading(
-        compute=compute,
-        said=", ".join(words for words, _ in said),
-        released=released_by(*(who for _, who in said)),
-        options={
-            "first": first,
-            "order": order,
-            "exponent": exponent,
-            "start": start,
-            "ends": ends,
-            "stacked": stacked,
-            "down": down,
-        },
-    )
+
+#: What is tried of each parameter of a grid, the last one varying fastest. On a square, rows first
+#: is also columns first with tokens that go down, which is the last thing tried.
+GRIDS: dict[str, tuple[Any, ...]] = {
+    "down": (False, True),
+    "ends": tuple(ENDS),
+    "order": ("sin | cos", "interleaved", "cos | sin"),
+    "exponent": ("d", "d - 2"),
+    "start": (0, 1),
+    "first": ("columns", "rows"),
+    "stacked": (False, True),
+}
 
 
-SETTINGS: Mapping[str, Any] = {"base": BASE}
+def grid_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
+    """Yield tables of a grid: which half of the columns has the row, and each half's formula."""
+    for values in itertools.product(*GRIDS.values()):
+        yield Grid(**dict(zip(GRIDS, values, strict=True))).reading()

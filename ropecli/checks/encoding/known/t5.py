@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ropecli.arrays import Array
 from ropecli.checks.encoding.asked import Asked
-from ropecli.checks.encoding.reading import Reading, Values, exact, rounded
+from ropecli.checks.encoding.reading import Difference, Reading, Values, exact, rounded
 
-SETTINGS: Mapping[str, Any] = {"num_buckets": 32, "max_distance": 128, "bidirectional": True}
+SETTINGS: dict[str, Any] = {"num_buckets": 32, "max_distance": 128, "bidirectional": True}
 #: A share of the logarithm this near to a whole number may be rounded to either side in float32.
 EDGE = 2.0**-17
 #: A bias times sqrt(d) is released, and a bias that is doubled is not one of head dim 4.
@@ -70,7 +71,7 @@ def undecided(
         return (distance > near) & (np.abs(share - np.round(share)) < EDGE * (count - near))
 
 
-#: Ways to read the rule: what is said of them.
+#: Ways to read the rule, by arguments of `buckets`.
 RULES: dict[str, tuple[dict[str, Any], str]] = {
     "": ({}, ""),
     "late": ({"late": 1}, "borders are one late"),
@@ -86,55 +87,28 @@ RULES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def bucket_readings(got: Array, asked: Asked) -> Iterator[Reading]:
+def bucket_readings(_got: Array, asked: Asked) -> Iterator[Reading]:
     """Yield the rules of buckets."""
-    del got
     for options, said in _rules(asked):
-        yield Reading(
-            compute=lambda asked, options=options: _free_edges(asked, options),  # type: ignore[misc]
-            said=said,
-            options=options,
-        )
+        yield Reading(compute=partial(_exact_buckets, options), said=said, options=options)
 
 
 def bias_readings(got: Array, asked: Asked) -> Iterator[Reading]:
-    """Yield the biases of the rules, by the code's table of a value for each bucket and head."""
-
-    def bias(asked: Asked, options: Mapping[str, Any]) -> Values:
-        count = int(_setting(asked, options, "num_buckets"))
-        table = asked.weight("bias", (count, asked.heads))
-        rows = _buckets(asked, options)
-        free = np.isnan(rows) | (rows >= len(table)) | (rows < 0)
-        values = table[np.where(free, 0, rows).astype(int)].transpose(2, 0, 1)
-        return rounded(np.where(free, np.nan, values), 2.0)
-
+    """Yield the biases of the rules, and the bias times a number that all values share."""
     for options, said in _rules(asked):
-        yield Reading(
-            compute=lambda asked, options=options: bias(asked, options),  # type: ignore[misc]
-            said=said,
-            options=options,
-        )
-    yield from _scaled(got, asked, bias)
-
-
-def _scaled(got: Array, asked: Asked, bias: Any) -> Iterator[Reading]:
-    """Yield the bias times a number, where all values have the same one."""
-    plain, _, _ = bias(asked, {"rule": "", "bidirectional": asked.setting("bidirectional", True)})
+        yield Reading(compute=partial(_bias, options), said=said, options=options)
+    options = {"rule": ""}
+    plain, *_ = _bias(options, asked)
     if got.shape != plain.shape or not np.isfinite(got).all():
         return
     factor = float(np.nanmedian(got / plain))
-    of_dim = abs(factor**2 - round(factor**2)) < 1e-3
-    if factor in (0.0, 1.0):
-        return
-
-    def compute(asked: Asked) -> Values:
-        options = {"rule": "", "bidirectional": asked.setting("bidirectional", True)}
-        values, own, inner = bias(asked, options)
-        return factor * values, 2 * factor * own, inner
-
-    words = f"the bias is multiplied by {factor:.6g}"
-    where = "x-transformers" if of_dim and factor**2 >= LEAST_DIM else None
-    yield Reading(compute=compute, said=words, released=where)
+    if factor not in (0.0, 1.0):
+        of_dim = abs(factor**2 - round(factor**2)) < 1e-3 and factor**2 >= LEAST_DIM
+        yield Reading(
+            compute=partial(_scaled, factor, options),
+            said=f"the bias is multiplied by {factor:.6g}",
+            released="x-transformers" if of_dim else None,
+        )
 
 
 def _rules(asked: Asked) -> Iterator[tuple[dict[str, Any], str]]:
@@ -143,16 +117,11 @@ def _rules(asked: Asked) -> Iterator[tuple[dict[str, Any], str]]:
     known = "bidirectional" in asked.settings
     other = "bidirectional" if not both else "causal"
     for direction, (name, (_, said)) in itertools.product((both, not both), RULES.items()):
-        turned = direction != both
-        words = [f"buckets are {other}"] if turned and known else []
-        yield {"rule": name, "bidirectional": direction}, ", ".join([*words, *filter(None, [said])])
-    for key, factor in (
-        ("max_distance", 2),
-        ("max_distance", 0.5),
-        ("num_buckets", 2),
-        ("num_buckets", 0.5),
-    ):
-        value = int(asked.setting(key, SETTINGS[key]) * factor)
+        turned = f"buckets are {other}" if direction != both and known else ""
+        options = {"rule": name, "bidirectional": direction}
+        yield options, ", ".join(filter(None, [turned, said]))
+    for key, factor in itertools.product(("max_distance", "num_buckets"), (2, 0.5)):
+        value = int(_setting(asked, {}, key) * factor)
         yield {"rule": "", "bidirectional": both, key: value}, f"{key} {value}"
 
 
@@ -162,42 +131,58 @@ def _setting(asked: Asked, options: Mapping[str, Any], name: str) -> Any:
 
 def _buckets(asked: Asked, options: Mapping[str, Any]) -> Array:
     """Return the buckets by a reading; NaN where rounding decides."""
-    count, longest = (_setting(asked, options, name) for name in ("num_buckets", "max_distance"))
-    both = bool(options["bidirectional"])
+    count, longest, both = (_setting(asked, options, name) for name in SETTINGS)
     more, _ = RULES[options["rule"]]
     rows = buckets(asked.relative, int(count), longest, bidirectional=both, **more)
     free = undecided(asked.relative, int(count), longest, bidirectional=both)
     return np.where(free, np.nan, rows)
 
 
-def _free_edges(asked: Asked, options: Mapping[str, Any]) -> Values:
+def _exact_buckets(options: Mapping[str, Any], asked: Asked) -> Values:
     return exact(_buckets(asked, options))
 
 
-def deberta_buckets(got: Array, asked: Asked) -> Iterator[Reading]:
+def _bias(options: Mapping[str, Any], asked: Asked) -> Values:
+    """Return the bias by the code's table of a value for each bucket and head."""
+    count = int(_setting(asked, options, "num_buckets"))
+    table = asked.weight("bias", (count, asked.heads))
+    rows = _buckets(asked, options)
+    free = np.isnan(rows) | (rows >= len(table)) | (rows < 0)
+    values = table[np.where(free, 0, rows).astype(int)].transpose(2, 0, 1)
+    return rounded(np.where(free, np.nan, values), 2.0)
+
+
+def _scaled(factor: float, options: Mapping[str, Any], asked: Asked) -> Values:
+    values, own, inner = _bias(options, asked)
+    return factor * values, 2 * factor * own, inner
+
+
+def deberta_buckets(_got: Array, _asked: Asked) -> Iterator[Reading]:
     """Yield DeBERTa v2's buckets of query minus key (He et al. 2021, its released code)."""
-    del got
-    for sign, said in ((1, ""), (-1, "distances are key minus query, expected query minus key")):
-        for rounding, words in ((np.ceil, ""), (np.floor, "logarithms are rounded down")):
-
-            def compute(asked: Asked, sign: int = sign, rounding: Any = rounding) -> Values:
-                count = int(asked.setting("num_buckets", 32))
-                longest = float(asked.setting("max_distance", 128))
-                relative = -sign * asked.relative
-                if count <= 1 or longest <= 1:  # as released for models without buckets
-                    return exact(relative)
-                middle, distance = count // 2, np.abs(relative)
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    share = np.log(distance / middle) / math.log((longest - 1) / middle)
-                    steps = share * (middle - 1)
-                    free = (distance > middle) & (np.abs(steps - np.round(steps)) < EDGE * middle)
-                    far = np.sign(relative) * (rounding(steps) + middle)
-                rows = np.where(distance <= middle, relative, far)
-                return exact(np.where(free, np.nan, rows))
-
-            yield Reading(compute=compute, said=", ".join(filter(None, [said, words])))
+    turned = Difference("distances are key minus query, expected query minus key", None, -1)
+    down = Difference("logarithms are rounded down", None, np.floor)
+    for sign, rounding in itertools.product(
+        (Difference("", None, 1), turned), (Difference("", None, np.ceil), down)
+    ):
+        yield Reading.of(partial(_deberta, sign.value, rounding.value), sign, rounding)
     yield Reading(
         compute=lambda asked: exact(-asked.relative),
         said="distances themselves, without buckets",
         released="DeBERTa",
     )
+
+
+def _deberta(sign: int, rounding: Callable[[Array], Array], asked: Asked) -> Values:
+    count = int(asked.setting("num_buckets", 32))
+    longest = float(asked.setting("max_distance", 128))
+    relative = -sign * asked.relative
+    if count <= 1 or longest <= 1:  # as released for models without buckets
+        return exact(relative)
+    middle, distance = count // 2, np.abs(relative)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.log(distance / middle) / math.log((longest - 1) / middle)
+        steps = share * (middle - 1)
+        free = (distance > middle) & (np.abs(steps - np.round(steps)) < EDGE * middle)
+        far = np.sign(relative) * (rounding(steps) + middle)
+    rows = np.where(distance <= middle, relative, far)
+    return exact(np.where(free, np.nan, rows))

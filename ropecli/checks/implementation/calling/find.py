@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ropecli.checks.implementation.call import ImplementationError
+from ropecli.checks.implementation.call import ImplementationError, OutOfTime
 from ropecli.checks.implementation.calling.describe import Description, Parameter
 from ropecli.checks.implementation.calling.discover import (
     RAISED,
@@ -18,6 +18,7 @@ from ropecli.checks.implementation.calling.discover import (
     Search,
     Trial,
 )
+from ropecli.checks.implementation.calling.run import Clock
 from ropecli.checks.implementation.calling.vocabulary import roles
 from ropecli.checks.implementation.convention import (
     FORMS,
@@ -59,6 +60,19 @@ class Verbatim(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+@contextlib.contextmanager
+def within_budget(clock: Clock) -> Iterator[None]:
+    """Refuse an implementation that is not called and recognised within the budget."""
+    try:
+        yield
+    except OutOfTime:
+        raise CallError(
+            f"no verdict within the budget of {clock.budget:g} s, still {clock.doing}",
+            "raise `budget`, or give the call with `call`",
+            "",
+        ) from None
 
 
 def keyword_texts(init: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

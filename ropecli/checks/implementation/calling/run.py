@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from ropecli.checks.implementation.calling.engine import Engine
 from ropecli.checks.implementation.calling.foreign import describe_exception
 from ropecli.checks.implementation.calling.isolate import IN_WORKER, Ended, Printed, Process
 from ropecli.checks.implementation.calling.source import Here, Source
-from ropecli.checks.implementation.options import TIMEOUT
+from ropecli.checks.implementation.options import TIMEOUT, Options
 from ropecli.numbers import positive
 
 LOAD_TIMEOUT_FACTOR = 5  #: Times the timeout for loading the implementation.
@@ -327,17 +328,25 @@ class Caller:
 
 
 @contextlib.contextmanager
-def calls_of(source: Source, *, isolated: bool, **options: Any) -> Iterator[Caller]:
+def calls_of(source: Source, options: Options, clock: Clock | None = None) -> Iterator[Caller]:
     """Make calls in a process of their own; here if they must be, or if it can't be pickled."""
-    if not isolated or IN_WORKER in os.environ:
+    make = partial(
+        Caller,
+        source,
+        clock=clock,
+        timeout=options.timeout,
+        memory=options.memory,
+        echo=options.echo,
+    )
+    if not options.isolated or IN_WORKER in os.environ:
         before = [*sys.path]
         try:  # undo what loading it changes here for all
             with np.errstate():
-                yield Caller(source, isolated=False, **options)
+                yield make(isolated=False)
         finally:
             sys.path[:] = before
         return
-    caller = Caller(source, **options)
+    caller = make()
     try:
         if isinstance(source, Here):
             caller.send(source)

@@ -101,11 +101,11 @@ def small_base(entry: Subject, base: float, dim: int, context: int) -> Iterator[
     table = entry.table(sequence_length=context)
     if dim < 4 or base <= 1 or not sees_context(entry) or table is None:
         return
-    slowest, unscaled = min(table.inv_freq), entry.rope_type == "default"
-    if context * slowest > 2 * math.pi or (unscaled and base <= _USUAL and context > _LONG):
+    theta, unscaled = min(table.inv_freq), entry.rope_type == "default"
+    if context * theta > 2 * math.pi or (unscaled and base <= _USUAL and context > _LONG):
         scaled = "" if unscaled else ", scaled,"
         message = f"With base {base:.10g}{scaled} the slowest of {len(table.inv_freq)} pairs "
-        message += f"completes a turn after {2 * math.pi / slowest:,.0f} positions, and the "
+        message += f"completes a turn after {2 * math.pi / theta:,.0f} positions, and the "
         message += f"context is {shown(context)}."
         yield Match(entry.key_in_use("rope_theta"), message)
 
@@ -135,8 +135,7 @@ def base_holds_less(
     is_text = entry.text or entry.of == "gguf"
     if not is_text or settings.rope_type != "default" or settings.geometry["head_dim"] != dim:
         return
-    slowest = 2 * math.pi * base ** ((dim - 2) / dim)
-    if base <= 1 or not sees_context(entry) or (dim >= 4 and context > slowest):
+    if base <= 1 or not sees_context(entry) or (dim >= 4 and context > slowest(base, dim)):
         return
     held = _held(plain(base, dim), context // _BEYOND)
     if held is not None and context > _BEYOND * held and not (base <= _USUAL and context > _LONG):
@@ -218,6 +217,11 @@ def _base_key(entry: Subject) -> str:
     """Return the key of a base: among the scaling keys in the new form, at the top in the old."""
     is_new = entry.holder == "rope_parameters"
     return entry.key("rope_theta") if is_new else entry.outer_key("rope_theta")
+
+
+def slowest(base: float, dim: int) -> float:
+    """Return the slowest wavelength of unscaled pairs."""
+    return float(2 * math.pi * base ** ((dim - 2) / dim))
 
 
 def sees_context(entry: Subject) -> bool:

@@ -12,16 +12,10 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
-from ropecli.models.keys import FULL, ORIGINAL, SHARE, names_of
-from ropecli.models.lint.readings import (
-    FIRST,
-    difference,
-    join_stacks,
-    same,
-    without_it,
-)
+from ropecli.models.keys import FULL, HOLDERS, ORIGINAL, SHARE, names_of
+from ropecli.models.lint.readings import FIRST, difference, join_stacks, same, without_it
 from ropecli.models.lint.rule import Match, PartRule
-from ropecli.models.lint.subjects import HOLDERS, Subject
+from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, shown, value_or_none
 from ropecli.models.lint.vocabulary import COMMON, ELSEWHERE, FOREIGN, TOP, of_any_type, of_type
 from ropecli.models.model import Layer, Model

@@ -9,7 +9,7 @@ from typing import Any
 from ropecli.models.gguf import converter
 from ropecli.models.gguf.architectures import facts_of, mode_of
 from ropecli.models.lint.rule import GgufRule, Match
-from ropecli.models.lint.rules.base import sees_context
+from ropecli.models.lint.rules.base import sees_context, slowest
 from ropecli.models.lint.subjects import Subject
 from ropecli.models.lint.values import number, numbers, shown, value_or_none, whole
 from ropecli.models.stacks.llama_cpp import LLAMA_CPP
@@ -32,7 +32,7 @@ _FREQS = "rope_freqs.weight"
 _LISTS = ("rope_factors_long.weight", "rope_factors_short.weight")
 _PHI3 = ("phi3", "phimoe")  #: Long ones have LongRoPE's tensors, and no scaling type.
 _EXT_FACTOR = "rope.scaling.yarn_ext_factor"
-_NARROW = {1: "F16", 30: "BF16"}
+_NARROW = {1: ("F16", 2**-12), 30: ("BF16", 2**-9)}  #: Types, and what they may be off by.
 _LLAMA3_LOW, _LLAMA3_HIGH, _LLAMA3_ORIGINAL = 1.0, 4.0, 8192  #: Of every model with the tensor.
 _SAME_BASE = 0.01  #: Relative; divisors are float32.
 
@@ -276,16 +276,11 @@ def small_base(header: Subject, base: float, dim: int, context: int) -> Iterator
     """An unscaled rotation of all blocks, and a `context_length` above its slowest wavelength."""
     if not sees_context(header) or dim < 4 or base <= 1 or _missing_lists(header):
         return
-    slowest = _slowest(base, dim)
-    if header.layers[0].rope_type == "default" and context > slowest:
+    turn = slowest(base, dim)
+    if header.layers[0].rope_type == "default" and context > turn:
         message = f"With base {shown(base)} the slowest of {dim // 2} pairs completes a turn after "
-        message += f"{slowest:,.0f} positions, and the context is {shown(context)}."
+        message += f"{turn:,.0f} positions, and the context is {shown(context)}."
         yield Match(header.key("rope.freq_base"), message)
-
-
-def _slowest(base: float, dim: int) -> float:
-    """Return the slowest wavelength."""
-    return float(2 * math.pi * base ** ((dim - 2) / dim))
 
 
 @GgufRule(
@@ -449,7 +444,7 @@ def narrow_divisors(header: Subject) -> Iterator[Match]:
     """A tensor `rope_freqs.weight` or `rope_factors_*.weight` of type F16 or BF16."""
     for name, info in header.tensors.items():
         if name.startswith(("rope_freqs", "rope_factors")) and info.type in _NARROW:
-            kind, error = _NARROW[info.type], 2**-9 if info.type == 30 else 2**-12
+            kind, error = _NARROW[info.type]
             reach = f" and angles at position {shown(header.context)}" if header.context else ""
             yield Match(name, f"{kind} is off by up to {error:.2%} of a frequency{reach}.")
 
@@ -480,7 +475,7 @@ def _missing_lists(header: Subject) -> list[str]:
     context, base, dim = header.context or 0, header.base, header.dim
     long = header.rope_type == "longrope"
     if header.path in _PHI3 and header.rope_type is None and base and dim:
-        long = context > (header.original or _slowest(base, dim))
+        long = context > (header.original or slowest(base, dim))
     return [name for name in _LISTS if long and name not in header.tensors]
 
 
