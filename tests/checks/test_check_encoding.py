@@ -57,6 +57,7 @@ CAUSES = [
     ("alibi", "heads are reversed", "slopes are in reverse order"),
     ("slopes", "all heads are the first", "all heads have the first head's slope"),
     ("t5", "weights: doubled", "the bias is multiplied by 2"),
+    ("t5", "weights: negated", "the bias is multiplied by -1"),
     ("buckets", "the sign is turned", "distances are query minus key, expected key minus query"),
     ("buckets", "the last bucket is never used", "the last bucket is never used"),
     ("log_buckets", "the sign is turned", "distances are key minus query, expected query minus"),

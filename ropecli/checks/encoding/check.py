@@ -178,10 +178,11 @@ def _sizes(options: Options, name: str, required: Mapping[str, Any]) -> Asked:
 
 def _not_called(description: Description, name: str, errors: Sequence[str]) -> CallError:
     """Return why no call returned anything of the encoding's shape."""
-    forms = " or ".join(KNOWN[name].forms)
+    one = ("bias", "grid", "table")
+    forms = " or ".join(f"a {form}" if form in one else form for form in KNOWN[name].forms)
     why = f"; the first call: {errors[0]}" if errors else ": names of its parameters say too little"
     return CallError(
-        f"no call of {description.name} returns a {forms} of encoding {name}{why}",
+        f"no call of {description.name} returns {forms} of encoding {name}{why}",
         "give the call with `call`, such as 'f(length, dim)'; docs/encodings.md has the names",
         "",
     )

@@ -154,7 +154,7 @@ def _bias(options: Mapping[str, Any], asked: Asked) -> Values:
 
 def _scaled(factor: float, options: Mapping[str, Any], asked: Asked) -> Values:
     values, own, inner = _bias(options, asked)
-    return factor * values, 2 * factor * own, inner
+    return factor * values, 2 * abs(factor) * own, inner
 
 
 def deberta_buckets(_got: Array, _asked: Asked) -> Iterator[Reading]:
