@@ -40,14 +40,17 @@ class IdsOptions(OutputOptions):
     def _content(
         self, result: PositionIds, parameters: dict[str, Any], options: dict[str, Any]
     ) -> bytes:
+        import numpy as np
+
+        from ropecli.checks.positions.recover import SHOWN
         from ropecli.render.save import npy
 
         if self._suffix != ".npy":
             return super()._content(result, parameters, options)
         if result.error is None or result.got is None:
             return npy(result.ids)
-        whole_numbers = (result.got == result.got.round()).all()
-        return npy(result.got.astype("int64") if whole_numbers else result.got)
+        shown = np.where(result.error < SHOWN, result.got, np.nan)
+        return npy(shown.astype("int64") if (shown == shown.round()).all() else shown)
 
 
 @command(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.positions.check import PositionIds, describe
+from ropecli.checks.positions.recover import SHOWN
 from ropecli.render import Table, View, fields
 from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs
@@ -115,7 +116,7 @@ def _answer(result: PositionIds) -> str:
     right = f"{result.tokens - uncertain:,} of {all_of_them} are right, "
     right += f"{uncertain:,} {'is' if uncertain == 1 else 'are'} not shown"
     if result.axes and result.error is not None:
-        shown = _by_axis(result, np.isfinite(result.error))
+        shown = _by_axis(result, result.error < SHOWN)
         by_axis = (f"{axis} in {each[result.counted].sum():,}" for axis, each in shown.items())
         right = f"right where shown ({', '.join(by_axis)} of {all_of_them})"
     noise = f"by vectors with a noise of {result.noise:.1g} radians"
@@ -168,8 +169,10 @@ def _meaning(result: PositionIds) -> list[str]:
 
 
 def _certainty(result: PositionIds, error: NDArray[np.float64]) -> str:
-    known = error[np.isfinite(error)]
-    said = [f"Positions are known to {known.max():.2g}"] if known.size else []
+    shown, about = error[error < SHOWN], error[(error >= SHOWN) & np.isfinite(error)]
+    said = [f"Positions are known to {shown.max():.2g}"] if shown.size else []
+    if about.size:
+        said.append(f"What is not shown is known to {about.max():.2g}, and wrong beyond that")
     if result.unexplained:
         said.append("Which RoPE rotated the others? `ropecli identify BEFORE AFTER`")
     elif result.uncertain:

@@ -42,7 +42,7 @@ def cause_of(
     rows = wrong.any(axis=1)
     everywhere, named, by_document = list[str](), list[str](), dict[int, str]()
     faulty = np.unique(document[wrong])
-    for sentence, ids in _mistakes(expected, asked, part):
+    for sentence, ids in _mistakes(expected, asked, part, axes):
         apart = counted & differ(got, ids, error)
         if not apart[rows].any():
             (named if apart.any() else everywhere).append(sentence)
@@ -93,7 +93,7 @@ def differ(a: NDArray[Any], b: NDArray[Any], error: Array | float = 0.0) -> Mask
 
 
 def _mistakes(
-    expected: NDArray[Any], asked: Held, part: Part
+    expected: NDArray[Any], asked: Held, part: Part, axes: tuple[str, ...]
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield mistakes and their ids, those that say more first."""
     index = part.index(asked)
@@ -102,6 +102,9 @@ def _mistakes(
         yield sentence, ids[index]
     if (expected != 0).any():
         yield "all of them are 0, as if nothing were rotated", np.zeros_like(expected)
+    for axis, name in enumerate(axes):
+        if expected[..., axis].any():
+            yield f"{name} is 0 in all of them", expected * (np.arange(len(axes)) != axis)
     if len(expected) > 1 and expected.ndim == 2:
         every = np.arange(expected.size).reshape(expected.shape)
         yield "rows continue the count of the row before", every
@@ -182,6 +185,7 @@ def _same_difference(
     off, error = (each.reshape(*wrong.shape, -1)[wrong] for each in (apart, error))
     shown = [each[np.isfinite(each)] for each in off.T]
     steps = np.array([np.median(each) if each.size else 0 for each in shown])
+    steps[(np.abs(np.nan_to_num(off)) <= error).all(axis=0)] = 0
     moved = np.flatnonzero(steps)
     if (np.abs(off - steps) > error).any() or np.ptp(steps[moved]):
         return None

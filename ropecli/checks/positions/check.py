@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ropecli.arrays import Index, Mask, as_array
 from ropecli.checks.positions.causes import cause_of, differ
 from ropecli.checks.positions.parts import DIVIDED, WHOLE, Chunk, Part, Share, parts_of
-from ropecli.checks.positions.recover import RecoveredPositions
+from ropecli.checks.positions.recover import SHOWN, RecoveredPositions
 from ropecli.checks.positions.rows import (
     Documents,
     Held,
@@ -53,7 +53,7 @@ class PositionIds(Drawable, view="positions"):
     documents: Documents  #: In the order of rows and tokens.
     wrong_in: NDArray[np.int64]  #: Tokens of each document whose id is wrong.
     cause: str | None  #: What went wrong, with the first wrong id; None if nothing, or not known.
-    error: NDArray[np.float64] | None = None  #: Of recovered positions; not finite where not shown.
+    error: NDArray[np.float64] | None = None  #: Of recovered positions; not below 0.5: not shown.
     noise: float | None = None  #: Of the vectors that positions were recovered from, in radians.
     all_shown: bool = False  #: True if a position that is not shown fails.
     called_with: int | None = None  #: Tokens of a model's calls, of which some were looked at.
@@ -86,7 +86,7 @@ class PositionIds(Drawable, view="positions"):
     @property
     def uncertain(self) -> int | None:
         """Tokens whose position the vectors do not show on some axis, none of it wrong; or None."""
-        return None if self.error is None else self._count(~np.isfinite(self.error))
+        return None if self.error is None else self._count(~(self.error < SHOWN))
 
     @property
     def unexplained(self) -> int | None:
@@ -254,11 +254,6 @@ def _first_that_fits(
 
     The reading is named where it is not the only one that makes a difference.
     """
-    if isinstance(ids, RecoveredPositions) and np.isinf(ids.error).all():
-        raise ArgumentError(
-            f"the vectors show no position: their angles have a noise of {ids.noise:.1g} radians",
-            "look among fewer positions, or at more heads",
-        )
     found: list[PositionIds] = []
     refused: ArgumentError | None = None
     for part, (asked, name) in product(parts, rows):
@@ -270,6 +265,13 @@ def _first_that_fits(
         except ArgumentError as refusal:
             refused = refusal
             continue
+        is_seen = made.error is None or (made.error < SHOWN).any()
+        if not (is_seen or made.wrong or made.unexplained):
+            raise ArgumentError(
+                f"the vectors show no position: their angles have a noise of {made.noise:.1g} "
+                "radians",
+                "look among fewer positions, or at more heads",
+            )
         said = [f"{_DIVIDED[divide]} is divided"] if divide and not asked.is_one else []
         reading = ", and ".join(said + ([name] if name else [])) or None
         found.append(replace(made, reading=reading, notes=notes, all_shown=all_shown))
@@ -321,8 +323,13 @@ def judge(
     if got is None or not found.wrong:
         return found
     error = np.broadcast_to(error, got.shape)
-    shown = np.isfinite(error).reshape(*counted.shape, -1)
-    some, every = (np.where(each, number, -1) for each in (shown.any(axis=2), shown.all(axis=2)))
+    some, every = (
+        np.where(each, number, -1)
+        for each in (
+            np.isfinite(error).reshape(*counted.shape, -1).any(axis=2),
+            (error < SHOWN).reshape(*counted.shape, -1).all(axis=2),
+        )
+    )
     cause = cause_of(got, expected, some, asked, part, axes, error)
     return replace(
         found,
