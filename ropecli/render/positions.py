@@ -68,7 +68,7 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
     hints: list[str] = []
     if result.got is None:
         hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
-    elif result.assumed:
+    elif result.assumed and result.passed:
         hints = screen.offer(f"Say what the rows hold, to judge them: {_what_to_say(result)}")
     elif result.wrong:
         hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
@@ -99,7 +99,7 @@ def _answer(result: PositionIds) -> str:
         held += f"; {result.tokens:,} of {result.called_with:,} tokens looked at"
     if result.got is None:
         return f"{_made(result)}: {held}"
-    if result.assumed:
+    if result.assumed and result.passed:
         return _runs(result)
     all_of_them = quantity(result.tokens, "id" if result.error is None else "position")
     uncertain, unexplained = result.uncertain or 0, result.unexplained or 0
@@ -124,33 +124,66 @@ def _answer(result: PositionIds) -> str:
 
 
 def _runs(result: PositionIds) -> str:
-    """Return where ids begin again with 0, which may be where documents begin."""
+    """Return what ids show, and the rows for which they are right."""
     rows, count = len(result.counted), len(result.documents.row)
     padding = result.counted.size - result.tokens
-    padded = f", and the {padding:,} tokens of 0 or 1 around them are padding" if padding else ""
-    first = int(result.expected.flat[0])
+    are = f"{quantity(padding, 'token')} around them {'is' if padding == 1 else 'are'}"
+    more = f", and the {are} padding" if padding else ""
+    more += f"; {result.uncertain:,} not shown" if result.uncertain else ""
     tokens = quantity(result.tokens, "id" if result.error is None else "position")
-    if first and not padding:
-        return f"{tokens} that count from {first:,}: right if this is a chunk from there on"
-    if count == rows:
+    if result.reading:
+        return f"{tokens}: right if this is {result.reading}"
+    if _axes_differ(result):
+        return f"{tokens} that differ between axes: right if images explain them{more}"
+    starts, verb = _first_ids(result), "counts" if result.tokens == 1 else "count"
+    begins = result.documents.start.tolist()
+    where = f"at tokens {_few(begins)}" if rows == 1 else f"where they do, in {rows:,} rows"
+    if count == rows and not any(starts):
         each = "the row is" if rows == 1 else "each row is"
-        held = f"{tokens} that count from 0 in {quantity(rows, 'row')}"
-        return f"{held}: right if {each} one document{padded}"
-    begins = [f"{each:,}" for each in result.documents.start[:MOST_DOCUMENTS].tolist()]
-    where = f"at tokens {', '.join(begins)}" + (", ..." if count > len(begins) else "")
-    there = where if rows == 1 else f"where they do, in {rows:,} rows"
-    return f"{count:,} runs that start at 0: packed right if documents begin {there}{padded}"
+        held = f"{tokens} that {verb} from 0 in {quantity(rows, 'row')}"
+        return f"{held}: right if {each} one document{more}"
+    if count == rows:
+        distinct = list(dict.fromkeys(starts))
+        this = "this is" if len(distinct) == 1 else "each row is"
+        held = f"{tokens} that {verb} from {_few(distinct)}"
+        return f"{held}: right if {this} a chunk from there on{more}"
+    if any(starts):
+        at = next(filter(None, starts))
+        chunk = f"{count:,} runs that start at 0, but for the first, at {at:,}"
+        return f"{chunk}: right if this is a chunk of a packed row with documents {where}{more}"
+    return f"{count:,} runs that start at 0: packed right if documents begin {where}{more}"
+
+
+def _first_ids(result: PositionIds) -> list[int]:
+    """Return the id with which each document begins."""
+    row, start, _ = result.documents
+    return [int(each) for each in result.expected[row, start].reshape(len(row), -1)[:, 0]]
+
+
+def _axes_differ(result: PositionIds) -> bool:
+    return result.expected.ndim > 2 and bool(np.ptp(result.expected, axis=2).any())
+
+
+def _few(numbers: list[int]) -> str:
+    """Return the first numbers of a list."""
+    more = ", ..." if len(numbers) > MOST_DOCUMENTS else ""
+    return ", ".join(f"{each:,}" for each in numbers[:MOST_DOCUMENTS]) + more
 
 
 def _what_to_say(result: PositionIds) -> str:
     """Return the option that says what was assumed, with its value where it is short enough."""
+    if result.reading:
+        return "--context-parallel N --rank R --scheme SCHEME"
+    if _axes_differ(result):
+        return "--grid T,H,W --text N,N"
     if result.tokens < result.counted.size:
         return "--mask FILE"
-    if first := int(result.expected.flat[0]):
-        return f"--chunk {first}"
-    lengths = result.documents.length.tolist()
-    few = len(lengths) <= MOST_DOCUMENTS and len(result.counted) == 1
-    return "--lengths " + (",".join(map(str, lengths)) if few else "N,N,...")
+    starts, lengths = _first_ids(result), result.documents.length.tolist()
+    if len(lengths) == len(result.counted) and any(starts):
+        return f"--chunk {starts[0]}" if len(set(starts)) == 1 else "--chunk N, a row at a time"
+    few = len(lengths) <= MOST_DOCUMENTS and len(result.counted) == 1 and not any(starts)
+    said = "--lengths " + (",".join(map(str, lengths)) if few else "N,N,...")
+    return f"{said} --chunk FROM,TO" if any(starts) else said
 
 
 def _meaning(result: PositionIds) -> list[str]:

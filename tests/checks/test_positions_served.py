@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -161,8 +162,61 @@ def test_ids_alone_are_asked_about() -> None:
     assert chunk.assumed
     assert "6 ids that count from 2: right if this is a chunk from there on" in str(chunk)
     assert not ropecli.positions([0, 1, 3, 4]).assumed
-    assert not ropecli.positions([[7, 8], [8, 9]]).assumed
+    decoded = ropecli.positions([[17], [3], [9]])
+    assert decoded.assumed
+    assert "3 ids that count from 17, 3, 9: right if each row is a chunk" in str(decoded)
+    packed = ropecli.positions([3, 4, 0, 1, 2])
+    assert packed.assumed
+    assert "2 runs that start at 0, but for the first, at 3: right if this is a chunk" in str(
+        packed
+    )
     assert not ropecli.positions(PACKED, lengths=LENGTHS).assumed
+
+
+@pytest.mark.parametrize("scheme", ["zigzag", "striped"])
+@pytest.mark.parametrize(("rank", "ranks"), [(0, 2), (1, 3), (3, 4)])
+def test_ids_of_a_rank_alone_are_asked_about(scheme: str, rank: int, ranks: int) -> None:
+    share: dict[str, Any] = {"context_parallel": ranks, "rank": rank, "scheme": scheme}
+    ids = ropecli.positions(lengths=[8 * ranks], **share).ids
+    found = ropecli.positions(ids)
+    assert found.assumed
+    if scheme == "zigzag" and rank == ranks - 1:
+        assert "8 ids that count from" in str(found)  # its two chunks are neighbours
+    else:
+        assert found.reading == f"rank {rank} of {ranks} of a row ({scheme})"
+    ids[-1] += 1
+    assert not ropecli.positions(ids).assumed
+
+
+@pytest.mark.parametrize("dtype", ["float32", ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        (PACKED, "3 runs that start at 0: packed right if documents begin at tokens 0, 5, 8"),
+        (None, "11 positions that differ between axes: right if images explain them"),
+    ],
+)
+def test_vectors_of_several_axes_are_asked_about(points: Any, says: str, dtype: Any) -> None:
+    """Right vectors of M-RoPE do not fail because nobody says what the rows hold."""
+    rope = ropecli.rope("default", head_dim=128, rope_theta=1e6, mrope_section=[16, 24, 24])
+    ids = ropecli.positions(**IMAGE).ids.T if points is None else np.tile(points, (3, 1)).T
+    x = np.random.default_rng(0).standard_normal((4, len(ids), 128)).astype(dtype)
+    found = ropecli.recover_positions(rope, x, ropecli.rotate(x, rope, ids))
+    judged = ropecli.positions(found)
+    assert judged.assumed
+    assert judged.passed
+    assert str(judged).startswith(says)
+    strict = ropecli.positions(found, all_shown=True)
+    assert strict.passed is (dtype == "float32")
+    assert str(strict).startswith("FAIL  right where shown") is not strict.passed
+
+
+def test_vectors_that_nothing_explains_fail_in_rows_that_nobody_described() -> None:
+    rope, x = ropecli.Rotary(head_dim=64), np.random.default_rng(0).standard_normal((16, 64))
+    y = ropecli.rotate(x, rope, np.array(PACKED))
+    y[3] = y[3, ::-1]
+    judged = ropecli.positions(ropecli.recover_positions(rope, x, y))
+    assert str(judged).startswith("FAIL  no position explains the vectors of 1 of 16 positions")
 
 
 def test_vectors_of_a_packed_row_are_asked_about() -> None:
@@ -186,16 +240,22 @@ def test_vectors_of_a_packed_row_are_asked_about() -> None:
         ([0, 1, 2, 1, 1], [True, True, True, False, False]),
         ([0, 1, 0, 1, 0], [True] * 5),
         ([0], [True]),
+        ([-1, -1, 0, 1, 2], [False, False, True, True, True]),
+        ([0, 0, 1, 2, 2, 2], [False, True, True, True, False, False]),  # verl's clipped sum
+        ([1, 2, 3], [True] * 3),
     ],
 )
 def test_what_pads_rows_is_not_a_mistake(ids: list[int], counted: list[bool]) -> None:
     found = ropecli.positions(ids)
     assert found.assumed
     assert found.counted.tolist() == [counted]
-    assert (not all(counted)) is ("of 0 or 1 around them are padding" in str(found))
+    assert (not all(counted)) is ("tokens around them are padding" in str(found))
 
 
-@pytest.mark.parametrize("ids", [[0, 0, 0], [1, 1], [0, 1, 1, 2], [0, 1, 2, 9, 9], [3, 1, 2]])
+@pytest.mark.parametrize(
+    "ids",
+    [[0, 0, 0], [1, 1, 1], [0, 1, 1, 2], [0, 1, 2, 9, 9], [3, 1, 2], [-1, -1]],
+)
 def test_ids_that_no_rows_have_fail(ids: list[int]) -> None:
     found = ropecli.positions(ids)
     assert not found.passed

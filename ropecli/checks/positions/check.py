@@ -10,14 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import Index, Mask, as_array
+from ropecli.arrays import Array, Index, Mask, as_array
 from ropecli.checks.positions.causes import cause_of, differ
-from ropecli.checks.positions.parts import DIVIDED, WHOLE, Chunk, Part, Share, parts_of
+from ropecli.checks.positions.parts import (
+    DIVIDED,
+    WHOLE,
+    Chunk,
+    Part,
+    Share,
+    parts_of,
+    share_of,
+)
 from ropecli.checks.positions.recover import SHOWN, RecoveredPositions
 from ropecli.checks.positions.rows import (
     Documents,
     Held,
     Rows,
+    Seen,
     documents_of,
     of_runs,
     one_document,
@@ -230,10 +239,10 @@ def positions(
             f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
         )
     count, held = (1, *shape)[-2:]
-    if parts == [WHOLE] and (numbers := _whole_ids(ids)) is not None:
-        runs = of_runs(numbers)
-        if runs is not None:
-            return replace(judge(ids, runs, Chunk(start=runs.start)), assumed=True)
+    if parts == [WHOLE]:
+        seen, reading = _as_seen(ids)
+        if seen is not None:
+            return replace(judge(ids, seen), assumed=True, reading=reading, all_shown=all_shown)
     start = parts[0].start if isinstance(parts[0], Chunk) else 0
     asked = one_document(count, parts[0].row_length(held), start)
     notes = ("assumed: each row is one document",)
@@ -381,14 +390,36 @@ def _shape(ids: ArrayLike | RecoveredPositions) -> tuple[int, ...]:
     return as_array("ids", ids).shape
 
 
-def _whole_ids(ids: ArrayLike | RecoveredPositions) -> Index | None:
-    """Return ids as (rows, tokens); None of recovered ones that are not all whole."""
-    if not isinstance(ids, RecoveredPositions):
-        return np.atleast_2d(whole("ids", ids))
-    numbers = ids.by_row[0]
-    if ids.axes > 1 or (numbers != np.round(numbers)).any():
-        return None
-    return numbers.astype(np.int64)
+def _as_seen(ids: ArrayLike | RecoveredPositions) -> tuple[Seen | None, str | None]:
+    """Return rows for which ids are right, and the rank that has them; None if there are none."""
+    if isinstance(ids, RecoveredPositions):
+        text = _text_of(ids)
+        if text is None and ids.axes > 1:
+            document = np.zeros(_shape(ids)[:2], np.int64)
+            return Seen(document=document, numbers=np.nan_to_num(ids.by_row[0])), None
+        if text is None or (text != np.round(text)).any():
+            return None, None
+        numbers = text.astype(np.int64)
+    else:
+        numbers = np.atleast_2d(whole("ids", ids))
+    seen = of_runs(numbers)
+    if seen is None and (share := share_of(numbers)) is not None:
+        return Seen(document=np.zeros_like(numbers), numbers=numbers), share
+    return seen, None
+
+
+def _text_of(ids: RecoveredPositions) -> Array | None:
+    """Return recovered positions that are the same on all axes, (rows, tokens); None of others.
+
+    A token that is not shown counts on from the last one that is.
+    """
+    values, error = (each.reshape(*_shape(ids)[:2], -1) for each in ids.by_row)
+    shown, token = error < SHOWN, np.arange(values.shape[1])
+    known = shown.any(axis=2)
+    near = np.maximum.accumulate(np.where(known, token, known.argmax(axis=1)[:, None]), axis=1)
+    text = np.take_along_axis(values, shown.argmax(axis=2)[..., None], axis=2)[..., 0]
+    text = np.take_along_axis(text, near, axis=1) + token - near
+    return None if (np.abs(values - text[..., None]) > error).any() else text
 
 
 def _match_shapes(ids: ArrayLike, expected: Index) -> tuple[NDArray[Any], Index]:
