@@ -194,7 +194,7 @@ def positions(
         "grids": [_numbers("--grid", each) for each in grid] if grid else None,
         "mrope": mrope,
         "text": _rows_of_numbers("--text", text) or (),
-        "seconds": 1.0 if seconds is None else _seconds(seconds),
+        "seconds": None if seconds is None else _seconds(seconds),
         "stack": stack,
         "config": config,
         "context_parallel": context_parallel,

@@ -350,7 +350,23 @@ def test_missing_keys_have_the_default_of_the_class() -> None:
     """4 in Qwen2.5-VL's class, where released files say 2."""
     made = ropecli.positions(grids=[[2, 2, 2]], mrope="qwen2.5-vl", config={"vision_config": {}})
     assert made.ids[0].tolist() == [0, 4]
-    assert made.notes == ()
+    assert made.notes == ("assumed: 1 second between steps in time, as no seconds are given",)
+
+
+def test_ids_in_a_second_that_nobody_says_fail_nothing() -> None:
+    """Released files say 2, and a file without the key has the 4 of its class."""
+    video = {**VIDEO, "grids": [[3, 2, 4]], "seconds": 1.5}
+    for rate, reading in ((2, None), (4, "4 ids in a second")):
+        config = {"vision_config": {"tokens_per_second": rate}}
+        ids = ropecli.positions(**video, config=config).ids
+        found = ropecli.positions(ids, **video)
+        assert found.passed
+        assert found.reading == reading
+        assert found.notes == ("assumed: 2 or 4 ids in a second, as no configuration says it",)
+        other = {"vision_config": {"tokens_per_second": 6 - rate}}
+        cause = str(ropecli.positions(ids, **video, config=other).cause)
+        assert f"a second has {rate} ids, not {6 - rate}" in cause
+        assert not ropecli.positions(ids + np.eye(3, ids.shape[1], 4, int), **video).passed
 
 
 def test_seconds_without_effect_are_said() -> None:
@@ -368,6 +384,17 @@ def test_engines_count_on_after_a_video() -> None:
     assert not ropecli.positions(served, **video, stack="transformers").passed
     assert not ropecli.positions(right, **video, stack="transformers-4").passed
     assert ropecli.positions(right, **video).reading is None
+
+
+def test_the_size_of_ids_says_how_many_axes_they_have() -> None:
+    """4 tokens of 3 axes are not 3 tokens of 4 axes."""
+    asked: dict[str, Any] = {"grids": [[1, 4, 2]], "text": [1, 1], "mrope": "qwen2-vl"}
+    ids = ropecli.positions(**asked).ids
+    assert ids.shape == (3, 4)
+    for each in (ids, ids.T, ids[:, None]):
+        assert ropecli.positions(each, **asked).passed
+    with pytest.raises(ArgumentError, match=r"ids of shape \(4, 4\) have their axes first or last"):
+        ropecli.positions(np.stack([np.arange(4), *ids]), **asked)
 
 
 def test_a_fourth_axis_is_the_text_or_zeros() -> None:

@@ -139,7 +139,7 @@ def positions(
     grids: Sequence[Sequence[int]] | None = None,
     mrope: str | None = None,
     text: Sequence[int] | Sequence[Sequence[int]] = (),
-    seconds: float | Sequence[float] = 1.0,
+    seconds: float | Sequence[float] | None = None,
     config: dict[str, Any] | None = None,
     stack: str | None = None,
     context_parallel: int | None = None,
@@ -175,7 +175,8 @@ def positions(
             `FAMILIES` in `ropecli.checks.positions.vision`.
         text: Tokens of text before the first grid, after it, and so on; several documents have a
             list each.
-        seconds: Seconds between two steps in time of a video, or a number for each grid.
+        seconds: Seconds between two steps in time of a video, 1 by default, or a number for each
+            grid.
         config: The model's config.json, whose vision_config says how patches are merged.
         stack: Whose count is expected: transformers, transformers-4, vllm or llama.cpp.
         context_parallel: Ranks that share each row.
@@ -201,7 +202,7 @@ def positions(
         ),
         ("mrope", mrope is not None, "grids", grids),
         ("text", text, "grids", grids),
-        ("seconds", seconds != 1, "grids", grids),
+        ("seconds", seconds is not None, "grids", grids),
         ("stack", stack is not None, "grids", grids),
         ("rank", rank is not None, "context_parallel", context_parallel),
         ("scheme", scheme != SCHEME, "context_parallel", context_parallel),
@@ -222,8 +223,8 @@ def positions(
     )
     if grids is not None:
         made = vision(grids, mrope, asked, text=text, seconds=seconds, config=config, stack=stack)
-        readings = made.readings(stack, None if ids is None else _shape(ids))
-        notes = made.notes(given_seconds=seconds != 1, has_config=config is not None)
+        readings = made.readings(stack, () if ids is None else _shape(ids))
+        notes = made.notes(given_seconds=seconds is not None, judged=ids is not None)
         return _first_that_fits(ids, readings, parts, notes, all_shown)
     if asked is not None:
         notes = asked.notes() if mask is not None and tokens is None else ()
@@ -272,7 +273,7 @@ def _first_that_fits(
         try:
             made = judge(ids, asked, part)
         except ArgumentError as refusal:
-            refused = refusal
+            refused = refused or refusal
             continue
         is_seen = made.error is None or (made.error < SHOWN).any()
         if not (is_seen or made.wrong or made.unexplained):
