@@ -313,6 +313,10 @@ def test_documents_may_be_numbered_from_0() -> None:
     )
     assert ropecli.positions(mask=[0, 0, 1, 1]).notes == ()
     assert ropecli.positions(mask=[0, 1, 2, 0]).notes == ()
+    note = ropecli.positions(mask=[0, 0, 1, 1, 2]).notes
+    assert ropecli.positions([0, 1, 2, 0, 1], mask=[0, 0, 0, 1, 1]).notes == note
+    assert ropecli.positions([0, 0, 0, 0, 1], mask=[0, 0, 0, 1, 1]).notes == ()
+    assert ropecli.positions([0, 0, 1], mask=[0, 1, 1]).notes == ()
     hole = ropecli.positions([0, 1, 5, 0, 9], seq_idx=[4, 4, -1, 5, 5])
     assert hole.wrong_in.tolist() == [0, 1]
 

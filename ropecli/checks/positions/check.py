@@ -227,7 +227,9 @@ def positions(
         notes = made.notes(given_seconds=seconds is not None, judged=ids is not None)
         return _first_that_fits(ids, readings, parts, notes, all_shown)
     if asked is not None:
-        notes = asked.notes() if mask is not None and tokens is None else ()
+        notes = ()
+        if mask is not None and tokens is None:
+            notes = asked.notes_on_mask(_whole_ids(ids))
         return _first_that_fits(ids, [(asked, None)], parts, notes, all_shown)
     if ids is None:
         raise ArgumentError(
@@ -389,6 +391,13 @@ def _shape(ids: ArrayLike | RecoveredPositions) -> tuple[int, ...]:
     if isinstance(ids, RecoveredPositions):
         return ids.by_row[0].shape
     return as_array("ids", ids).shape
+
+
+def _whole_ids(ids: ArrayLike | RecoveredPositions | None) -> Index | None:
+    """Return ids as (rows, tokens); None of vectors, or of none."""
+    if ids is None or isinstance(ids, RecoveredPositions):
+        return None
+    return np.atleast_2d(whole("ids", ids))
 
 
 def _as_seen(ids: ArrayLike | RecoveredPositions) -> tuple[Seen | None, str | None]:

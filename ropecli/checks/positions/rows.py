@@ -50,10 +50,16 @@ class Rows:
         row, start = np.divmod(token[first], self.document.shape[1])
         return Documents(row, start, length)
 
-    def notes(self) -> tuple[str, ...]:
-        """Return what a 0 may mean in a mask that numbers documents."""
+    def notes_on_mask(self, ids: Index | None = None) -> tuple[str, ...]:
+        """Return what a 0 may mean in a mask that numbers documents, or where ids count in it."""
         padded = self.document < 0
-        if not padded[:, 0].any() or padded[:, -1].any() or self.document.max() < 1:
+        if not padded[:, 0].any() or padded[:, -1].any():
+            return ()
+        front = np.logical_and.accumulate(padded, axis=1)
+        counted = False
+        if ids is not None and ids.shape == front.shape and front[:, 1].any():
+            counted = not (ids - np.arange(front.shape[1]))[front].any()
+        if not counted and self.document.max() < 1:
             return ()
         return ("0 in the mask is padding; documents that are numbered from 0 are seq_idx",)
 
