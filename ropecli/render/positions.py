@@ -179,11 +179,12 @@ def _what_to_say(result: PositionIds) -> str:
     if result.tokens < result.counted.size:
         return "--mask FILE"
     starts, lengths = _first_ids(result), result.documents.length.tolist()
-    if len(lengths) == len(result.counted) and any(starts):
-        return f"--chunk {starts[0]}" if len(set(starts)) == 1 else "--chunk N, a row at a time"
+    chunk = f"--chunk {max(starts)}" if len(set(starts)) == 1 else "--chunk FROM"
+    if any(starts) and len(lengths) == len(result.counted):
+        return chunk
     few = len(lengths) <= MOST_DOCUMENTS and len(result.counted) == 1 and not any(starts)
     said = "--lengths " + (",".join(map(str, lengths)) if few else "N,N,...")
-    return f"{said} --chunk FROM,TO" if any(starts) else said
+    return f"{said} {chunk}" if any(starts) else said
 
 
 def _meaning(result: PositionIds) -> list[str]:

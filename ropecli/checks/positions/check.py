@@ -335,13 +335,9 @@ def judge(
     if got is None or not found.wrong:
         return found
     error = np.broadcast_to(error, got.shape)
-    some, every = (
-        np.where(each, number, -1)
-        for each in (
-            np.isfinite(error).reshape(*counted.shape, -1).any(axis=2),
-            (error < SHOWN).reshape(*counted.shape, -1).all(axis=2),
-        )
-    )
+    by_axis = error.reshape(*counted.shape, -1)
+    some = np.where(np.isfinite(by_axis).any(axis=2), number, -1)
+    every = np.where((by_axis < SHOWN).all(axis=2), number, -1)
     cause = cause_of(got, expected, some, asked, part, axes, error)
     return replace(
         found,
@@ -402,16 +398,16 @@ def _whole_ids(ids: ArrayLike | RecoveredPositions | None) -> Index | None:
 
 def _as_seen(ids: ArrayLike | RecoveredPositions) -> tuple[Seen | None, str | None]:
     """Return rows for which ids are right, and the rank that has them; None if there are none."""
+    numbers = _whole_ids(ids)
     if isinstance(ids, RecoveredPositions):
         text = _text_of(ids)
         if text is None and ids.axes > 1:
             document = np.zeros(_shape(ids)[:2], np.int64)
             return Seen(document=document, numbers=np.nan_to_num(ids.by_row[0])), None
-        if text is None or (text != np.round(text)).any():
-            return None, None
-        numbers = text.astype(np.int64)
-    else:
-        numbers = np.atleast_2d(whole("ids", ids))
+        if text is not None and (text == np.round(text)).all():
+            numbers = text.astype(np.int64)
+    if numbers is None:
+        return None, None
     seen = of_runs(numbers)
     if seen is None and (share := share_of(numbers)) is not None:
         return Seen(document=np.zeros_like(numbers), numbers=numbers), share
