@@ -50,6 +50,14 @@ def test_documents_that_count_on_are_named_where_each_is_divided() -> None:
     )
 
 
+def test_the_reading_that_has_a_cause_is_named() -> None:
+    share: dict[str, Any] = {"context_parallel": 4, "rank": 1, "scheme": "zigzag"}
+    one = ropecli.positions(lengths=[96], **share).ids
+    found = ropecli.positions(one, lengths=[16, 32, 48], **share)
+    assert str(found.cause).startswith("documents continue the count of the one before")
+    assert found.reading == "the row is divided"
+
+
 def test_documents_that_do_not_divide_leave_the_row() -> None:
     found = ropecli.positions(lengths=[5, 3], **RANK)
     assert found.ids.tolist() == [0, 1, 1, 2]

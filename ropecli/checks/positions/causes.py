@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array, Index, Mask
 from ropecli.checks.positions.parts import Part
+from ropecli.checks.positions.recover import SHOWN
 from ropecli.checks.positions.rows import Held, count_tokens
 
 #: Dtypes that ids may have been kept in.
@@ -190,7 +191,8 @@ def _same_difference(
     if (np.abs(off - steps) > error).any() or np.ptp(steps[moved]):
         return None
     step = float(steps[moved[0]])
-    size = "one" if abs(step) == 1 else f"{abs(step):,.15g}"
+    about = "about " if (error[:, moved % error.shape[1]] >= SHOWN).any() else ""
+    size = "one" if abs(step) == 1 else f"{about}{abs(step):,.15g}"
     sense = "too large" if step > 0 else "too small"
     on = f" in {', '.join(axes[axis] for axis in moved)}" if len(moved) < off.shape[1] else ""
     return f"off by {size}{on}{_where(wrong)}, {sense}"

@@ -262,9 +262,10 @@ def _first_that_fits(
     notes: tuple[str, ...],
     all_shown: bool,
 ) -> PositionIds:
-    """Judge ids by each reading of the rows and of the part, until one fits; else by the first.
+    """Judge ids by each reading of the rows and of the part, until one fits.
 
-    The reading is named where it is not the only one that makes a difference.
+    If none does, it is the first by which a known mistake gives the ids, or the first of all. The
+    reading is named where it is not the only one that makes a difference.
     """
     found: list[PositionIds] = []
     refused: ArgumentError | None = None
@@ -292,7 +293,7 @@ def _first_that_fits(
     if not found:
         assert refused is not None
         raise refused
-    return found[0]
+    return next((each for each in found if each.cause), found[0])
 
 
 _DIVIDED = {"documents": "each document", "row": "the row"}
@@ -371,7 +372,11 @@ def describe(found: PositionIds) -> str:
         f"{each:,}" if isinstance(each, int) else f"{each:,.9g}"
         for each in (wrong.expected, wrong.got)
     )
-    return f"expected {right} at {', '.join(words)}, got {got}"
+    error = (
+        np.zeros(1) if found.error is None else np.atleast_1d(found.error[wrong.row, wrong.token])
+    )
+    about = "about " if error[min(wrong.axis, len(error) - 1)] >= SHOWN else ""
+    return f"expected {right} at {', '.join(words)}, got {about}{got}"
 
 
 def axis_names(asked: Held, expected: NDArray[Any]) -> tuple[str, ...]:
