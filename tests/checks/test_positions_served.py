@@ -219,6 +219,21 @@ def test_vectors_of_several_axes_are_asked_about(points: Any, says: str, dtype: 
     assert str(strict).startswith("FAIL  right where shown") is not strict.passed
 
 
+def test_vectors_of_padding_that_are_0_are_asked_about() -> None:
+    rope, x = ropecli.Rotary(head_dim=64), np.random.default_rng(0).standard_normal((1, 4, 9, 64))
+    x[:, :, :3] = 0
+    y = ropecli.rotate(x, rope, np.maximum(np.arange(9) - 3, 0))
+    judged = ropecli.positions(ropecli.recover_positions(rope, x, y))
+    assert judged.assumed
+    assert judged.counted.tolist() == [[False] * 3 + [True] * 6]
+
+
+def test_fractions_that_are_cut_are_named() -> None:
+    asked: dict[str, Any] = {"grids": [[3, 4, 4]], "mrope": "qwen3-omni", "seconds": 0.33}
+    found = ropecli.positions(np.floor(ropecli.positions(**asked).ids), **asked)
+    assert str(found.cause).startswith("fractions of ids are cut")
+
+
 def test_vectors_that_nothing_explains_fail_in_rows_that_nobody_described() -> None:
     rope, x = ropecli.Rotary(head_dim=64), np.random.default_rng(0).standard_normal((16, 64))
     y = ropecli.rotate(x, rope, np.array(PACKED))

@@ -110,9 +110,13 @@ def _mistakes(
         every = np.arange(expected.size).reshape(expected.shape)
         yield "rows continue the count of the row before", every
     yield "ids are counted from 1, not from 0", expected + 1
+    if expected.dtype.kind == "f":
+        yield "fractions of ids are cut", np.floor(expected)
     for dtype in map(np.dtype, SMALL):
         with np.errstate(over="ignore"):
             kept = expected.astype(dtype).astype(np.float64)
+        if dtype.kind in "iu" and (kept == np.floor(expected)).all():
+            continue
         verb = "overflow" if dtype.kind in "iu" else "were rounded to"
         yield f"ids {verb} {dtype.name}", kept
 

@@ -422,14 +422,14 @@ def _as_seen(ids: ArrayLike | RecoveredPositions) -> tuple[Seen | None, str | No
 def _text_of(ids: RecoveredPositions) -> Array | None:
     """Return recovered positions that are the same on all axes, (rows, tokens); None of others.
 
-    A token that is not shown counts on from the last one that is.
+    A token that is not shown counts on from the last one that is, and in front is padding, -1.
     """
     values, error = (each.reshape(*_shape(ids)[:2], -1) for each in ids.by_row)
     shown, token = error < SHOWN, np.arange(values.shape[1])
     known = shown.any(axis=2)
     near = np.maximum.accumulate(np.where(known, token, known.argmax(axis=1)[:, None]), axis=1)
     text = np.take_along_axis(values, shown.argmax(axis=2)[..., None], axis=2)[..., 0]
-    text = np.take_along_axis(text, near, axis=1) + token - near
+    text = np.maximum(np.take_along_axis(text, near, axis=1) + token - near, -1)
     return None if (np.abs(values - text[..., None]) > error).any() else text
 
 
