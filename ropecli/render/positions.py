@@ -69,7 +69,7 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
     if result.got is None:
         hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
     elif result.assumed and result.passed:
-        hints = screen.offer(f"Say what the rows hold, to judge them: {_what_to_say(result)}")
+        hints = screen.offer(f"Say what the rows hold, to judge them: {_asked(result)[1]}")
     elif result.wrong:
         hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
     certainty = [] if result.error is None else [_certainty(result, result.error)]
@@ -100,7 +100,7 @@ def _answer(result: PositionIds) -> str:
     if result.got is None:
         return f"{_made(result)}: {held}"
     if result.assumed and result.passed:
-        return _runs(result)
+        return _asked(result)[0]
     all_of_them = quantity(result.tokens, "id" if result.error is None else "position")
     uncertain, unexplained = result.uncertain or 0, result.unexplained or 0
     wrong = f"{result.wrong:,} of {all_of_them} {'is' if result.wrong == 1 else 'are'} wrong"
@@ -123,68 +123,45 @@ def _answer(result: PositionIds) -> str:
     return f"{'PASS' if result.passed else 'FAIL'}  {right} {noise}: {held}"
 
 
-def _runs(result: PositionIds) -> str:
-    """Return what ids show, and the rows for which they are right."""
-    rows, count = len(result.counted), len(result.documents.row)
-    padding = result.counted.size - result.tokens
+def _asked(result: PositionIds) -> tuple[str, str]:
+    """Return what ids show with the rows for which they are right, and the option for these."""
+    rows, padding = len(result.counted), result.counted.size - result.tokens
     are = f"{quantity(padding, 'token')} around them {'is' if padding == 1 else 'are'}"
     more = f", and the {are} padding" if padding else ""
     more += f"; {result.uncertain:,} not shown" if result.uncertain else ""
     tokens = quantity(result.tokens, "id" if result.error is None else "position")
     if result.reading:
-        return f"{tokens}: right if this is {result.reading}"
-    if _axes_differ(result):
-        return f"{tokens} that differ between axes: right if images explain them{more}"
-    starts, verb = _first_ids(result), "counts" if result.tokens == 1 else "count"
-    begins = result.documents.start.tolist()
-    where = f"at tokens {_few(begins)}" if rows == 1 else f"where they do, in {rows:,} rows"
-    if count == rows and not any(starts):
+        option = "--context-parallel N --rank R --scheme SCHEME"
+        return f"{tokens}: right if this is {result.reading}", option
+    ids = result.expected.reshape(*result.counted.shape, -1)
+    if np.ptp(ids, axis=2).any():
+        images = "that differ between axes: right if images explain them"
+        return f"{tokens} {images}{more}", "--grid T,H,W --text N,N"
+    row, begins, lengths = result.documents
+    starts, count = ids[row, begins, 0].astype(int), len(row)
+    chunk = f"--chunk {starts[0]}" if count and np.ptp(starts) == 0 else "--chunk FROM"
+    option = f"--lengths {_few(lengths)}" if rows == 1 else "--lengths N,N,..."
+    where = f"at tokens {_few(begins, ', ')}" if rows == 1 else f"where they do, in {rows:,} rows"
+    held = f"{tokens} that {'counts' if result.tokens == 1 else 'count'} from"
+    if count == rows and not starts.any():
         each = "the row is" if rows == 1 else "each row is"
-        held = f"{tokens} that {verb} from 0 in {quantity(rows, 'row')}"
-        return f"{held}: right if {each} one document{more}"
-    if count == rows:
-        distinct = list(dict.fromkeys(starts))
-        this = "this is" if len(distinct) == 1 else "each row is"
-        held = f"{tokens} that {verb} from {_few(distinct)}"
-        return f"{held}: right if {this} a chunk from there on{more}"
-    if any(starts):
-        at = next(filter(None, starts))
-        chunk = f"{count:,} runs that start at 0, but for the first, at {at:,}"
-        return f"{chunk}: right if this is a chunk of a packed row with documents {where}{more}"
-    return f"{count:,} runs that start at 0: packed right if documents begin {where}{more}"
+        text = f"{held} 0 in {quantity(rows, 'row')}: right if {each} one document"
+    elif count == rows:
+        this, option = "each row is" if np.ptp(starts) else "this is", chunk
+        text = f"{held} {_few(np.unique(starts), ', ')}: right if {this} a chunk from there on"
+    elif starts.any():
+        text = f"{count:,} runs that start at 0, but for the first, at {starts[starts > 0][0]:,}"
+        text += f": right if this is a chunk of a packed row with documents {where}"
+        option = f"--lengths N,N,... {chunk}"
+    else:
+        text = f"{count:,} runs that start at 0: packed right if documents begin {where}"
+    return text + more, "--mask FILE" if padding else option
 
 
-def _first_ids(result: PositionIds) -> list[int]:
-    """Return the id with which each document begins."""
-    row, start, _ = result.documents
-    return [int(each) for each in result.expected[row, start].reshape(len(row), -1)[:, 0]]
-
-
-def _axes_differ(result: PositionIds) -> bool:
-    return result.expected.ndim > 2 and bool(np.ptp(result.expected, axis=2).any())
-
-
-def _few(numbers: list[int]) -> str:
-    """Return the first numbers of a list."""
-    more = ", ..." if len(numbers) > MOST_DOCUMENTS else ""
-    return ", ".join(f"{each:,}" for each in numbers[:MOST_DOCUMENTS]) + more
-
-
-def _what_to_say(result: PositionIds) -> str:
-    """Return the option that says what was assumed, with its value where it is short enough."""
-    if result.reading:
-        return "--context-parallel N --rank R --scheme SCHEME"
-    if _axes_differ(result):
-        return "--grid T,H,W --text N,N"
-    if result.tokens < result.counted.size:
-        return "--mask FILE"
-    starts, lengths = _first_ids(result), result.documents.length.tolist()
-    chunk = f"--chunk {max(starts)}" if len(set(starts)) == 1 else "--chunk FROM"
-    if any(starts) and len(lengths) == len(result.counted):
-        return chunk
-    few = len(lengths) <= MOST_DOCUMENTS and len(result.counted) == 1 and not any(starts)
-    said = "--lengths " + (",".join(map(str, lengths)) if few else "N,N,...")
-    return f"{said} {chunk}" if any(starts) else said
+def _few(numbers: NDArray[np.int64], mark: str = ",") -> str:
+    """Return the first numbers of some."""
+    first = [f"{each:,}" if mark == ", " else f"{each}" for each in numbers[:MOST_DOCUMENTS]]
+    return mark.join(first + ["..."] * (len(numbers) > MOST_DOCUMENTS))
 
 
 def _meaning(result: PositionIds) -> list[str]:

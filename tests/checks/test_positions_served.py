@@ -172,7 +172,7 @@ def test_ids_alone_are_asked_about() -> None:
     assert not ropecli.positions([0, 1, 3, 4]).assumed
     decoded = ropecli.positions([[17], [3], [9]])
     assert decoded.assumed
-    assert "3 ids that count from 17, 3, 9: right if each row is a chunk" in str(decoded)
+    assert "3 ids that count from 3, 9, 17: right if each row is a chunk" in str(decoded)
     packed = ropecli.positions([3, 4, 0, 1, 2])
     assert packed.assumed
     assert "2 runs that start at 0, but for the first, at 3: right if this is a chunk" in str(
