@@ -15,6 +15,8 @@ from ropecli.cli.options import EncodingOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ropecli.checks.positions.check import PositionIds
     from ropecli.cli.encoding import NamedRotary
 
@@ -47,10 +49,10 @@ class IdsOptions(OutputOptions):
 
         if self._suffix != ".npy":
             return super()._content(result, parameters, options)
-        if result.error is None or result.got is None:
-            return npy(result.ids)
-        shown = np.where(result.error < SHOWN, result.got, np.nan)
-        return npy(shown.astype("int64") if (shown == shown.round()).all() else shown)
+        ids: NDArray[Any] = result.ids
+        if result.error is not None and result.got is not None:
+            ids = np.where(result.error < SHOWN, result.got, np.nan)
+        return npy(ids.astype("int64") if (ids == ids.round()).all() else ids)
 
 
 @command(

@@ -82,7 +82,8 @@ def _made(result: PositionIds) -> str:
     ids = result.expected[result.counted]
     if ids.size and ids.size <= FEW and not result.axes:
         return ",".join(map(str, ids.tolist()))
-    span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
+    form = "," if ids.dtype.kind == "i" else ",.9g"
+    span = f"from {ids.min():{form}} to {ids.max():{form}}" if ids.size else "of nothing"
     return f"{quantity(result.tokens, 'position id')} {span}"
 
 
