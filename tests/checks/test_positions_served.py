@@ -411,6 +411,7 @@ def test_engines_count_on_after_a_video() -> None:
     assert not ropecli.positions(served, **video, stack="transformers").passed
     assert not ropecli.positions(right, **video, stack="transformers-4").passed
     assert ropecli.positions(right, **video).reading is None
+    assert "; as vllm counts" in str(ropecli.positions(served, **video, stack="vllm"))
 
 
 def test_the_size_of_ids_says_how_many_axes_they_have() -> None:

@@ -67,7 +67,7 @@ class PositionIds(Drawable, view="positions"):
     all_shown: bool = False  #: True if a position that is not shown fails.
     called_with: int | None = None  #: Tokens of a model's calls, of which some were looked at.
     assumed: bool = False  #: Documents begin where ids are 0, since nothing says where they do.
-    reading: str | None = None  #: How ranks or engines count, where only ids show it.
+    reading: str | None = None  #: How ranks or engines count, as given or as only ids show it.
     scores_change: bool | None = None  #: Whether distances inside documents are wrong.
     notes: tuple[str, ...] = ()  #: What was assumed, and what had no effect.
 

@@ -128,7 +128,7 @@ class Vision(Rows):
             del forms["llama.cpp"]
         ends = (*shape[:1], *shape[-1:])
         fitting = [form for form in forms if len(FORMS[form]) in ends] or [*forms][:1]
-        counts = {self.largest: ""}
+        counts = {self.largest: f"as {stack} counts" if stack else ""}
         if stack is None and self._has_video:
             counts.setdefault(
                 True, "text goes on from the largest id, as in vLLM and Transformers 4"
