@@ -414,6 +414,18 @@ def test_engines_count_on_after_a_video() -> None:
     assert "; as vllm counts" in str(ropecli.positions(served, **video, stack="vllm"))
 
 
+def test_text_has_the_same_ids_on_all_axes() -> None:
+    """As models with M-RoPE are handed a batch without images."""
+    asked: dict[str, Any] = {"mask": [[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]]}
+    ids = np.tile(ropecli.positions(**asked).ids, (3, 1, 1))
+    assert ropecli.positions(ids, **asked).passed
+    assert ropecli.positions(ids[:, :1], lengths=[1, 1, 3]).wrong == 0
+    ids[1, 0] = np.arange(5)
+    found = ropecli.positions(ids, **asked)
+    assert str(found.cause).startswith("off by 2 in height from token 2 on, too large")
+    assert found.wrong_in.tolist() == [3, 0]
+
+
 def test_the_size_of_ids_says_how_many_axes_they_have() -> None:
     """4 tokens of 3 axes are not 3 tokens of 4 axes."""
     asked: dict[str, Any] = {"grids": [[1, 4, 2]], "text": [1, 1], "mrope": "qwen2-vl"}

@@ -159,10 +159,11 @@ def positions(
     both ways, and `reading` is the one that ids show.
 
     Args:
-        ids: Position ids, whole numbers of any dtype, (tokens,) or (rows, tokens); of grids
-            (axes, tokens), (axes, rows, tokens), or with the axes last. A fourth axis is the text's
-            count, first, as in Transformers, or zeros, last, as in llama.cpp. What
-            `recover_positions` returns is wrong where it is off by more than its error.
+        ids: Position ids, whole numbers of any dtype, (tokens,), (rows, tokens), or of text on
+            several axes (axes, rows, tokens); of grids also (axes, tokens), or with the axes last.
+            A fourth axis is the text's count, first, as in Transformers, or zeros, last, as in
+            llama.cpp. What `recover_positions` returns is wrong where it is off by more than its
+            error.
         lengths: Tokens of each document of one packed row, or a list of them for each row.
         cu_seqlens: The same as cumulative lengths, [0, 5, 8, 16].
         row_length: Tokens of each row of lengths or cu_seqlens, with the padding at its end.
@@ -315,6 +316,8 @@ def judge(
         if got.shape != expected.shape:
             raise ArgumentError(f"positions must have shape {expected.shape}, got {got.shape}")
     elif ids is not None:
+        if expected.ndim == 2 and _shape(ids)[1:] == expected.shape:
+            expected = np.repeat(expected[..., None], _shape(ids)[0], axis=-1)
         got, expected = _match_shapes(ids, expected)
     if got is not None:
         is_wrong = counted & differ(got, expected, error)
