@@ -69,6 +69,8 @@ FORMS = ("as it is", "kept in float32", "int8 per token", "int8 per channel", "n
     st.sampled_from([8, 300, 32_768]),
 )
 @example(485351227, "axial", 64, "float16", "noise", 1, 8)  # once 0.9994 within 0.0005
+@example(1150400080, "one", 64, "float16", "noise", 1, 300)  # once a row of no position
+@example(3670205437, "sections", 128, "float32", "int8 per token", 1, 32_768)
 @example(1483602280, "axial", 32, "float32", "int8 per channel", 1, 8)
 def test_certain_positions_are_right_in_all_data(
     seed: int, family: str, dim: int, dtype: str, form: str, heads: int, furthest: int
@@ -105,6 +107,25 @@ def test_noise_is_that_of_the_file() -> None:
     assert 0.5e-3 < wide.noise < 8e-3
     assert (np.abs(wide.positions - points) <= wide.error).all()
     assert recover_positions(rope, x, y).noise >= 2.0**-9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
+@pytest.mark.parametrize("text", [0, 60])
+def test_vectors_of_interleaved_axes_are_not_those_of_sections(dtype: Any, text: int) -> None:
+    """What another rotation leaves of most rows is not their noise."""
+    own, other = (
+        ropecli.rope("default", head_dim=128, rope_theta=1e6, **parameters)
+        for parameters in (
+            {"mrope_section": [16, 24, 24]},
+            {"mrope_section": [24, 20, 20], "mrope_interleaved": True},
+        )
+    )
+    image: dict[str, Any] = {"grids": [[1, 16, 24]], "text": [30, text], "mrope": "qwen2-vl"}
+    points = ropecli.positions(**image).ids.T
+    x = np.random.default_rng(0).standard_normal((4, len(points), 128)).astype(dtype)
+    for rope, passed in ((own, True), (other, False)):
+        found = recover_positions(own, x, rotated_by_code(x, rope, points))
+        assert ropecli.positions(found, **image).passed is passed
 
 
 def test_an_axis_that_is_not_shown_leaves_the_others() -> None:

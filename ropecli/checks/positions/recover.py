@@ -4,9 +4,10 @@ The angle of a pair gives the position modulo its wavelength, so that the slowes
 candidates within the longest context. Pair by pair, from slow to fast, each candidate becomes more
 precise, and the one that fits all pairs best is the position.
 
-What the best candidates of all rows leave of the angles is the noise of the file, whatever made it:
-its dtype, a smaller one before it, or a quantised cache. From it follow the error of each position
-and which candidates fit. A position is certain if one candidate alone does.
+What the best candidates leave of the angles is the noise of the file, whatever made it: its dtype,
+a smaller one before it, or a quantised cache. Rows and axes that leave far more are those of
+another rotation. From the noise follow the error of each position and which candidates fit. A
+position is certain if one candidate alone does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ SHOWN = 0.5  #: Error below which one whole number alone may be the position.
 FAINT = 1e9  #: Standard error of the angle of a vector that is 0.
 MISFIT = 9.0  #: A row that leaves so many times what may be left is not this rotation's.
 ODDS = 36.0  #: Twice the logarithm of the odds against a position, beyond which it is ruled out.
-OUTLYING = 100.0  #: A row that leaves so many times the median of squares shows no noise.
+BEST = 0.1  #: Share of the rows and axes that leave least, which show the noise:
+OUTLYING = 1e3  #: one that leaves so many times their squares is another rotation's.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,7 +213,9 @@ class _Fit:
         turned = (error[:, :-1] * inv_freq[1:] < np.pi).all(axis=1)
         most = _most(len(inv_freq))
         known = self.alone & turned & (self.square <= most)
-        misfit = (turned | (level >= NOISIEST)) & (self.square > MISFIT * most)
+        misfit = self.square > MISFIT * most
+        # Of noise that nothing measures, a few rows may have more; most do not.
+        misfit &= turned | bool(level >= NOISIEST and np.mean(misfit) > 0.5)
         return np.where(known, error[:, -1], np.where(misfit, np.nan, np.inf))
 
 
@@ -320,9 +324,11 @@ def _noise(fits: Sequence[_Fit], spreads: Sequence[Array], least: float) -> dict
         np.concatenate([getattr(fit, name) for fit in measures], axis=1)
         for name in ("angle", "left", "rounding", "share")
     )
-    total, measured = np.square(left * (share > 0)).sum(axis=1), share.sum(axis=1) > LEAST
-    used = measured & (total <= OUTLYING * np.median(total[measured]))
-    shown = (share > 0) & used[:, None]
+    free = np.stack([fit.freedom for fit in measures], axis=1)
+    squares = [np.square(fit.left * (fit.share > 0)).sum(axis=1) for fit in measures]
+    mean, measured = np.stack(squares, axis=1) / np.maximum(free, LEAST), free > LEAST
+    used = measured & (mean <= OUTLYING * np.quantile(mean[measured], BEST))
+    shown = (share > 0) & np.repeat(used, [len(fit.pairs) for fit in measures], axis=1)
     pairs = np.concatenate([fit.pairs for fit in measures])
     angle, left, rounding = (np.square(each[shown]) for each in (angle, left, rounding))
     found = [
