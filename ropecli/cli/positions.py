@@ -15,6 +15,8 @@ from ropecli.cli.options import EncodingOptions, OutputOptions
 from ropecli.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ropecli.checks.positions.check import PositionIds
     from ropecli.cli.encoding import NamedRotary
 
@@ -40,14 +42,17 @@ class IdsOptions(OutputOptions):
     def _content(
         self, result: PositionIds, parameters: dict[str, Any], options: dict[str, Any]
     ) -> bytes:
+        import numpy as np
+
+        from ropecli.checks.positions.recover import SHOWN
         from ropecli.render.save import npy
 
         if self._suffix != ".npy":
             return super()._content(result, parameters, options)
-        if result.error is None or result.got is None:
-            return npy(result.ids)
-        whole_numbers = (result.got == result.got.round()).all()
-        return npy(result.got.astype("int64") if whole_numbers else result.got)
+        ids: NDArray[Any] = result.ids
+        if result.error is not None and result.got is not None:
+            ids = np.where(result.error < SHOWN, result.got, np.nan)
+        return npy(ids.astype("int64") if (ids == ids.round()).all() else ids)
 
 
 @command(
@@ -191,7 +196,7 @@ def positions(
         "grids": [_numbers("--grid", image) for image in grid] if grid else None,
         "mrope": mrope,
         "text": _rows_of_numbers("--text", text) or (),
-        "seconds": 1.0 if seconds is None else _seconds(seconds),
+        "seconds": None if seconds is None else _seconds(seconds),
         "stack": stack,
         "config": config,
         "context_parallel": context_parallel,

@@ -48,6 +48,7 @@ INPUT_NORMS = (
 #: Parts of a model that are not its text layers.
 _OTHER = re.compile(r"(^|[._])(vision|visual|audio|mtp|cross|encoder_attn)")
 _INDEX = re.compile(r"[0-9]{1,9}")
+_SHARD = re.compile(r".*-[0-9]+(-of-([0-9]{1,9}))")  #: The name of one shard of several.
 _LATENT = "kv_a_proj"  #: Of multi-head latent attention.
 THREADS = 4  #: Heads at a time: some are read while others are computed.
 
@@ -216,6 +217,10 @@ def _files(path: Path, listed: Mapping[str, str]) -> list[Path]:
     files = files or sorted(path.glob(f"model*{SUFFIX}")) or sorted(path.glob(f"*{SUFFIX}"))
     if not files:
         raise FileError(f"{path} has no file that ends in {SUFFIX}")
+    for file in files:
+        shard = _SHARD.fullmatch(file.stem)
+        if shard and len([each for each in files if each.stem.endswith(shard[1])]) < int(shard[2]):
+            raise FileError(f"{path} must have all {int(shard[2]):,} shards of {file.name}")
     return files
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ropecli.checks.positions.check import PositionIds, describe
+from ropecli.checks.positions.recover import SHOWN
 from ropecli.render import Table, View, fields
 from ropecli.render import figure as style
 from ropecli.render.console import Screen, paragraphs
@@ -67,8 +68,8 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
     hints: list[str] = []
     if result.got is None:
         hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
-    elif result.assumed:
-        hints = screen.offer(f"Say what the rows hold, to judge them: {_what_to_say(result)}")
+    elif result.assumed and result.passed:
+        hints = screen.offer(f"Say what the rows hold, to judge them: {_asked(result)[1]}")
     elif result.wrong:
         hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
     certainty = [] if result.error is None else [_certainty(result, result.error)]
@@ -81,7 +82,8 @@ def _made(result: PositionIds) -> str:
     ids = result.expected[result.counted]
     if ids.size and ids.size <= FEW and not result.axes:
         return ",".join(map(str, ids.tolist()))
-    span = f"from {ids.min():,} to {ids.max():,}" if ids.size else "of nothing"
+    form = "," if ids.dtype.kind == "i" else ",.9g"
+    span = f"from {ids.min():{form}} to {ids.max():{form}}" if ids.size else "of nothing"
     return f"{quantity(result.tokens, 'position id')} {span}"
 
 
@@ -98,8 +100,8 @@ def _answer(result: PositionIds) -> str:
         held += f"; {result.tokens:,} of {result.called_with:,} tokens looked at"
     if result.got is None:
         return f"{_made(result)}: {held}"
-    if result.assumed:
-        return _runs(result)
+    if result.assumed and result.passed:
+        return _asked(result)[0]
     all_of_them = quantity(result.tokens, "id" if result.error is None else "position")
     uncertain, unexplained = result.uncertain or 0, result.unexplained or 0
     wrong = f"{result.wrong:,} of {all_of_them} {'is' if result.wrong == 1 else 'are'} wrong"
@@ -115,41 +117,52 @@ def _answer(result: PositionIds) -> str:
     right = f"{result.tokens - uncertain:,} of {all_of_them} are right, "
     right += f"{uncertain:,} {'is' if uncertain == 1 else 'are'} not shown"
     if result.axes and result.error is not None:
-        shown = _by_axis(result, np.isfinite(result.error))
-        by_axis = (f"{axis} in {number[result.counted].sum():,}" for axis, number in shown.items())
+        shown = _by_axis(result, result.error < SHOWN)
+        by_axis = (f"{axis} in {each[result.counted].sum():,}" for axis, each in shown.items())
         right = f"right where shown ({', '.join(by_axis)} of {all_of_them})"
     noise = f"by vectors with a noise of {result.noise:.1g} radians"
     return f"{'PASS' if result.passed else 'FAIL'}  {right} {noise}: {held}"
 
 
-def _runs(result: PositionIds) -> str:
-    """Return where ids begin again with 0, which may be where documents begin."""
-    rows, count = len(result.counted), len(result.documents.row)
-    padding = result.counted.size - result.tokens
-    padded = f", and the {padding:,} tokens of 0 or 1 around them are padding" if padding else ""
-    first = int(result.expected.flat[0])
+def _asked(result: PositionIds) -> tuple[str, str]:
+    """Return what ids show with the rows for which they are right, and the option for these."""
+    rows, padding = len(result.counted), result.counted.size - result.tokens
+    are = f"{quantity(padding, 'token')} around them {'is' if padding == 1 else 'are'}"
+    more = f", and the {are} padding" if padding else ""
+    more += f"; {result.uncertain:,} not shown" if result.uncertain else ""
     tokens = quantity(result.tokens, "id" if result.error is None else "position")
-    if first and not padding:
-        return f"{tokens} that count from {first:,}: right if this is a chunk from there on"
-    if count == rows:
-        subject = "the row is" if rows == 1 else "each row is"
-        held = f"{tokens} that count from 0 in {quantity(rows, 'row')}"
-        return f"{held}: right if {subject} one document{padded}"
-    begins = [f"{start:,}" for start in result.documents.start[:MOST_DOCUMENTS].tolist()]
-    where = f"at tokens {', '.join(begins)}" + (", ..." if count > len(begins) else "")
-    there = where if rows == 1 else f"where they do, in {rows:,} rows"
-    return f"{count:,} runs that start at 0: packed right if documents begin {there}{padded}"
+    if result.reading:
+        option = "--context-parallel N --rank R --scheme SCHEME"
+        return f"{tokens}: right if this is {result.reading}", option
+    ids = result.expected.reshape(*result.counted.shape, -1)
+    if np.ptp(ids, axis=2).any():
+        images = "that differ between axes: right if images explain them"
+        return f"{tokens} {images}{more}", "--grid T,H,W --text N,N"
+    row, begins, lengths = result.documents
+    starts, count = ids[row, begins, 0].astype(int), len(row)
+    chunk = f"--chunk {starts[0]}" if count and np.ptp(starts) == 0 else "--chunk FROM"
+    option = f"--lengths {_few(lengths)}" if rows == 1 else "--lengths N,N,..."
+    where = f"at tokens {_few(begins, ', ')}" if rows == 1 else f"where they do, in {rows:,} rows"
+    held = f"{tokens} that {'counts' if result.tokens == 1 else 'count'} from"
+    if count == rows and not starts.any():
+        each = "the row is" if rows == 1 else "each row is"
+        text = f"{held} 0 in {quantity(rows, 'row')}: right if {each} one document"
+    elif count == rows:
+        this, option = "each row is" if np.ptp(starts) else "this is", chunk
+        text = f"{held} {_few(np.unique(starts), ', ')}: right if {this} a chunk from there on"
+    elif starts.any():
+        text = f"{count:,} runs that start at 0, but for the first, at {starts[starts > 0][0]:,}"
+        text += f": right if this is a chunk of a packed row with documents {where}"
+        option = f"--lengths N,N,... {chunk}"
+    else:
+        text = f"{count:,} runs that start at 0: packed right if documents begin {where}"
+    return text + more, "--mask FILE" if padding else option
 
 
-def _what_to_say(result: PositionIds) -> str:
-    """Return the option that says what was assumed, with its value where it is short enough."""
-    if result.tokens < result.counted.size:
-        return "--mask FILE"
-    if first := int(result.expected.flat[0]):
-        return f"--chunk {first}"
-    lengths = result.documents.length.tolist()
-    few = len(lengths) <= MOST_DOCUMENTS and len(result.counted) == 1
-    return "--lengths " + (",".join(map(str, lengths)) if few else "N,N,...")
+def _few(numbers: NDArray[np.int64], mark: str = ",") -> str:
+    """Return the first numbers of some."""
+    first = [f"{each:,}" if mark == ", " else f"{each}" for each in numbers[:MOST_DOCUMENTS]]
+    return mark.join(first + ["..."] * (len(numbers) > MOST_DOCUMENTS))
 
 
 def _meaning(result: PositionIds) -> list[str]:
@@ -168,8 +181,10 @@ def _meaning(result: PositionIds) -> list[str]:
 
 
 def _certainty(result: PositionIds, error: NDArray[np.float64]) -> str:
-    known = error[np.isfinite(error)]
-    said = [f"Positions are known to {known.max():.2g}"] if known.size else []
+    shown, about = error[error < SHOWN], error[(error >= SHOWN) & np.isfinite(error)]
+    said = [f"Positions are known to {shown.max():.2g}"] if shown.size else []
+    if about.size:
+        said.append(f"What is not shown is known to {about.max():.2g}, and wrong beyond that")
     if result.unexplained:
         said.append("Which RoPE rotated the others? `ropecli identify BEFORE AFTER`")
     elif result.uncertain:

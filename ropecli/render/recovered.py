@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ropecli.checks.positions.recover import SHOWN
 from ropecli.render import Table, View
 from ropecli.render.console import Screen
 
@@ -28,15 +29,16 @@ def table(result: RecoveredPositions) -> Table:
 
 def page(result: RecoveredPositions, _: Screen) -> list[str]:
     """Return how certain the positions are, and the first of them."""
-    known = np.isfinite(result.error).reshape(-1, result.axes)
+    shown = result.error < SHOWN
+    known = shown.reshape(-1, result.axes)
     answer = f"{len(known) - result.uncertain:,} of {len(known):,} positions recovered"
     if result.uncertain and result.axes > 1:
         by_axis = (f"axis {axis} of {count:,}" for axis, count in enumerate(known.sum(axis=0)))
         answer += f" on all axes, {', '.join(by_axis)}"
     if known.any():
-        answer += f", known to {result.error[np.isfinite(result.error)].max():.2g}"
-    first = result.positions.reshape(-1, result.axes)[:MOST]
-    listed = ", ".join(" ".join(f"{value:.15g}" for value in row) for row in first)
+        answer += f", known to {result.error[shown].max():.2g}"
+    first = np.where(shown, result.positions, np.nan).reshape(-1, result.axes)[:MOST]
+    listed = ", ".join(" ".join(f"{each:.15g}" for each in row) for row in first)
     return [answer, "", listed + (", ..." if len(known) > MOST else "")]
 
 

@@ -154,7 +154,11 @@ MISTAKES: list[tuple[str, Any, dict[str, Any]]] = [
     ),
     ("ids were rounded to float16", np.arange(3000).astype(np.float16), {"lengths": [3000]}),
     ("all of them are 0, as if nothing were rotated", np.zeros(9, int), {"lengths": [9]}),
-    ("rows continue the count of the row before", np.arange(8).reshape(2, 4), {}),
+    (
+        "rows continue the count of the row before",
+        np.arange(8).reshape(2, 4),
+        {"mask": np.ones((2, 4), int)},
+    ),
     ("ids overflow int8", np.arange(200).astype(np.int8), {"lengths": [200]}),
     ("ids overflow uint8", np.arange(300).astype(np.uint8), {"lengths": [300]}),
     ("ids overflow int16", np.arange(40_000).astype(np.int16), {"lengths": [40_000]}),

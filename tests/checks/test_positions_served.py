@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,6 +48,14 @@ def test_documents_that_count_on_are_named_where_each_is_divided() -> None:
     assert found.cause == (
         "documents continue the count of the one before: expected 0 at token 2, got 4"
     )
+
+
+def test_the_reading_that_has_a_cause_is_named() -> None:
+    share: dict[str, Any] = {"context_parallel": 4, "rank": 1, "scheme": "zigzag"}
+    one = ropecli.positions(lengths=[96], **share).ids
+    found = ropecli.positions(one, lengths=[16, 32, 48], **share)
+    assert str(found.cause).startswith("documents continue the count of the one before")
+    assert found.reading == "the row is divided"
 
 
 def test_documents_that_do_not_divide_leave_the_row() -> None:
@@ -161,8 +170,76 @@ def test_ids_alone_are_asked_about() -> None:
     assert chunk.assumed
     assert "6 ids that count from 2: right if this is a chunk from there on" in str(chunk)
     assert not ropecli.positions([0, 1, 3, 4]).assumed
-    assert not ropecli.positions([[7, 8], [8, 9]]).assumed
+    decoded = ropecli.positions([[17], [3], [9]])
+    assert decoded.assumed
+    assert "3 ids that count from 3, 9, 17: right if each row is a chunk" in str(decoded)
+    packed = ropecli.positions([3, 4, 0, 1, 2])
+    assert packed.assumed
+    assert "2 runs that start at 0, but for the first, at 3: right if this is a chunk" in str(
+        packed
+    )
     assert not ropecli.positions(PACKED, lengths=LENGTHS).assumed
+
+
+@pytest.mark.parametrize("scheme", ["zigzag", "striped"])
+@pytest.mark.parametrize(("rank", "ranks"), [(0, 2), (1, 3), (3, 4)])
+def test_ids_of_a_rank_alone_are_asked_about(scheme: str, rank: int, ranks: int) -> None:
+    share: dict[str, Any] = {"context_parallel": ranks, "rank": rank, "scheme": scheme}
+    ids = ropecli.positions(lengths=[8 * ranks], **share).ids
+    found = ropecli.positions(ids)
+    assert found.assumed
+    if scheme == "zigzag" and rank == ranks - 1:
+        assert "8 ids that count from" in str(found)  # its two chunks are neighbours
+    else:
+        assert found.reading == f"rank {rank} of {ranks} of a row ({scheme})"
+    ids[-1] += 1
+    assert not ropecli.positions(ids).assumed
+
+
+@pytest.mark.parametrize("dtype", ["float32", ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        (PACKED, "3 runs that start at 0: packed right if documents begin at tokens 0, 5, 8"),
+        (None, "11 positions that differ between axes: right if images explain them"),
+    ],
+)
+def test_vectors_of_several_axes_are_asked_about(points: Any, says: str, dtype: Any) -> None:
+    """Right vectors of M-RoPE do not fail because nobody says what the rows hold."""
+    rope = ropecli.rope("default", head_dim=128, rope_theta=1e6, mrope_section=[16, 24, 24])
+    ids = ropecli.positions(**IMAGE).ids.T if points is None else np.tile(points, (3, 1)).T
+    x = np.random.default_rng(0).standard_normal((4, len(ids), 128)).astype(dtype)
+    found = ropecli.recover_positions(rope, x, ropecli.rotate(x, rope, ids))
+    judged = ropecli.positions(found)
+    assert judged.assumed
+    assert judged.passed
+    assert str(judged).startswith(says)
+    strict = ropecli.positions(found, all_shown=True)
+    assert strict.passed is (dtype == "float32")
+    assert str(strict).startswith("FAIL  right where shown") is not strict.passed
+
+
+def test_vectors_of_padding_that_are_0_are_asked_about() -> None:
+    rope, x = ropecli.Rotary(head_dim=64), np.random.default_rng(0).standard_normal((1, 4, 9, 64))
+    x[:, :, :3] = 0
+    y = ropecli.rotate(x, rope, np.maximum(np.arange(9) - 3, 0))
+    judged = ropecli.positions(ropecli.recover_positions(rope, x, y))
+    assert judged.assumed
+    assert judged.counted.tolist() == [[False] * 3 + [True] * 6]
+
+
+def test_fractions_that_are_cut_are_named() -> None:
+    asked: dict[str, Any] = {"grids": [[3, 4, 4]], "mrope": "qwen3-omni", "seconds": 0.33}
+    found = ropecli.positions(np.floor(ropecli.positions(**asked).ids), **asked)
+    assert str(found.cause).startswith("fractions of ids are cut")
+
+
+def test_vectors_that_nothing_explains_fail_in_rows_that_nobody_described() -> None:
+    rope, x = ropecli.Rotary(head_dim=64), np.random.default_rng(0).standard_normal((16, 64))
+    y = ropecli.rotate(x, rope, np.array(PACKED))
+    y[3] = y[3, ::-1]
+    judged = ropecli.positions(ropecli.recover_positions(rope, x, y))
+    assert str(judged).startswith("FAIL  no position explains the vectors of 1 of 16 positions")
 
 
 def test_vectors_of_a_packed_row_are_asked_about() -> None:
@@ -186,16 +263,22 @@ def test_vectors_of_a_packed_row_are_asked_about() -> None:
         ([0, 1, 2, 1, 1], [True, True, True, False, False]),
         ([0, 1, 0, 1, 0], [True] * 5),
         ([0], [True]),
+        ([-1, -1, 0, 1, 2], [False, False, True, True, True]),
+        ([0, 0, 1, 2, 2, 2], [False, True, True, True, False, False]),  # verl's clipped sum
+        ([1, 2, 3], [True] * 3),
     ],
 )
 def test_what_pads_rows_is_not_a_mistake(ids: list[int], counted: list[bool]) -> None:
     found = ropecli.positions(ids)
     assert found.assumed
     assert found.counted.tolist() == [counted]
-    assert (not all(counted)) is ("of 0 or 1 around them are padding" in str(found))
+    assert (not all(counted)) is ("tokens around them are padding" in str(found))
 
 
-@pytest.mark.parametrize("ids", [[0, 0, 0], [1, 1], [0, 1, 1, 2], [0, 1, 2, 9, 9], [3, 1, 2]])
+@pytest.mark.parametrize(
+    "ids",
+    [[0, 0, 0], [1, 1, 1], [0, 1, 1, 2], [0, 1, 2, 9, 9], [3, 1, 2], [-1, -1]],
+)
 def test_ids_that_no_rows_have_fail(ids: list[int]) -> None:
     found = ropecli.positions(ids)
     assert not found.passed
@@ -253,6 +336,10 @@ def test_documents_may_be_numbered_from_0() -> None:
     )
     assert ropecli.positions(mask=[0, 0, 1, 1]).notes == ()
     assert ropecli.positions(mask=[0, 1, 2, 0]).notes == ()
+    note = ropecli.positions(mask=[0, 0, 1, 1, 2]).notes
+    assert ropecli.positions([0, 1, 2, 0, 1], mask=[0, 0, 0, 1, 1]).notes == note
+    assert ropecli.positions([0, 0, 0, 0, 1], mask=[0, 0, 0, 1, 1]).notes == ()
+    assert ropecli.positions([0, 0, 1], mask=[0, 1, 1]).notes == ()
     hole = ropecli.positions([0, 1, 5, 0, 9], seq_idx=[4, 4, -1, 5, 5])
     assert hole.wrong_in.tolist() == [0, 1]
 
@@ -290,7 +377,23 @@ def test_missing_keys_have_the_default_of_the_class() -> None:
     """4 in Qwen2.5-VL's class, where released files say 2."""
     made = ropecli.positions(grids=[[2, 2, 2]], mrope="qwen2.5-vl", config={"vision_config": {}})
     assert made.ids[0].tolist() == [0, 4]
-    assert made.notes == ()
+    assert made.notes == ("assumed: 1 second between steps in time, as no seconds are given",)
+
+
+def test_ids_in_a_second_that_nobody_says_fail_nothing() -> None:
+    """Released files say 2, and a file without the key has the 4 of its class."""
+    video = {**VIDEO, "grids": [[3, 2, 4]], "seconds": 1.5}
+    for rate, reading in ((2, None), (4, "4 ids in a second")):
+        config = {"vision_config": {"tokens_per_second": rate}}
+        ids = ropecli.positions(**video, config=config).ids
+        found = ropecli.positions(ids, **video)
+        assert found.passed
+        assert found.reading == reading
+        assert found.notes == ("assumed: 2 or 4 ids in a second, as no configuration says it",)
+        other = {"vision_config": {"tokens_per_second": 6 - rate}}
+        cause = str(ropecli.positions(ids, **video, config=other).cause)
+        assert f"a second has {rate} ids, not {6 - rate}" in cause
+        assert not ropecli.positions(ids + np.eye(3, ids.shape[1], 4, int), **video).passed
 
 
 def test_seconds_without_effect_are_said() -> None:
@@ -308,6 +411,30 @@ def test_engines_count_on_after_a_video() -> None:
     assert not ropecli.positions(served, **video, stack="transformers").passed
     assert not ropecli.positions(right, **video, stack="transformers-4").passed
     assert ropecli.positions(right, **video).reading is None
+    assert "; as vllm counts" in str(ropecli.positions(served, **video, stack="vllm"))
+
+
+def test_text_has_the_same_ids_on_all_axes() -> None:
+    """As models with M-RoPE are handed a batch without images."""
+    asked: dict[str, Any] = {"mask": [[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]]}
+    ids = np.tile(ropecli.positions(**asked).ids, (3, 1, 1))
+    assert ropecli.positions(ids, **asked).passed
+    assert ropecli.positions(ids[:, :1], lengths=[1, 1, 3]).wrong == 0
+    ids[1, 0] = np.arange(5)
+    found = ropecli.positions(ids, **asked)
+    assert str(found.cause).startswith("off by 2 in height from token 2 on, too large")
+    assert found.wrong_in.tolist() == [3, 0]
+
+
+def test_the_size_of_ids_says_how_many_axes_they_have() -> None:
+    """4 tokens of 3 axes are not 3 tokens of 4 axes."""
+    asked: dict[str, Any] = {"grids": [[1, 4, 2]], "text": [1, 1], "mrope": "qwen2-vl"}
+    ids = ropecli.positions(**asked).ids
+    assert ids.shape == (3, 4)
+    for each in (ids, ids.T, ids[:, None]):
+        assert ropecli.positions(each, **asked).passed
+    with pytest.raises(ArgumentError, match=r"ids of shape \(4, 4\) have their axes first or last"):
+        ropecli.positions(np.stack([np.arange(4), *ids]), **asked)
 
 
 def test_a_fourth_axis_is_the_text_or_zeros() -> None:

@@ -122,11 +122,11 @@ def test_wrong_positions_on_several_axes_are_named(axes: int, where: str) -> Non
     points[9:, 1] += axes == 3
     x = np.random.default_rng(1).standard_normal((16, 64))
     found = recover_positions(rope, x, rotate(x, rope, points))
-    judged = ropecli.positions(found)
+    judged = ropecli.positions(found, lengths=[16])
     assert str(judged.cause).startswith(f"off by one in {where} from token 9 on, too large")
     assert len(judged.table()) == 2 + 3 * axes
     assert judged.figure().axes
-    same = ropecli.positions(recover_positions(rope, x, x))
+    same = ropecli.positions(recover_positions(rope, x, x), lengths=[16])
     assert str(same.cause).startswith("all of them are 0")
 
 

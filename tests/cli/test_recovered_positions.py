@@ -51,6 +51,13 @@ def test_whole_positions_are_written_as_integers(here: Path) -> None:
     assert np.load(here / "quarters.npy").dtype == np.float64
 
 
+def test_whole_ids_of_a_family_with_fractions_are_written_as_integers(here: Path) -> None:
+    for seconds, kind in (("1", np.int64), ("0.33", np.float32)):
+        command = ("positions", "--grid", "2,4,4", "--mrope", "qwen3-omni", "--seconds", seconds)
+        read_json(*command, "-o", f"{seconds}.npy")
+        assert np.load(here / f"{seconds}.npy").dtype == kind
+
+
 def test_an_assumed_encoding_fails_nothing(here: Path) -> None:
     command = save(here, np.arange(100, 140))
     said = assert_refused(*command)

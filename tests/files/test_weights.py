@@ -199,6 +199,16 @@ def test_a_shard_that_the_index_lists_must_be_there(tmp_path: Path) -> None:
         of_shards(tmp_path)
 
 
+def test_names_of_shards_say_how_many_there_are(tmp_path: Path) -> None:
+    """Where the index is gone, too."""
+    for number, tensors in enumerate(SHARDS.values(), 1):
+        (tmp_path / f"model-{number:05}-of-00002.safetensors").write_bytes(serialize(tensors))
+    assert of_shards(tmp_path).layers == (0,)
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(FileError, match="must have all 2 shards of model-00001-of-00002"):
+        of_shards(tmp_path)
+
+
 def test_a_tensor_that_the_index_lists_must_be_there(tmp_path: Path) -> None:
     write_shards(tmp_path, **{f"{ATTENTION}q_norm.weight": "model-1.safetensors"})
     with pytest.raises(FileError, match=r"lists \S+q_norm\.weight in model-1\.safetensors, which"):

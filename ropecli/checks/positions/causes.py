@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import Array, Index, Mask
 from ropecli.checks.positions.parts import Part
+from ropecli.checks.positions.recover import SHOWN
 from ropecli.checks.positions.rows import Held, count_tokens
 
 #: Dtypes that ids may have been kept in.
@@ -42,7 +43,7 @@ def cause_of(
     rows = wrong.any(axis=1)
     everywhere, named, by_document = list[str](), list[str](), dict[int, str]()
     faulty = np.unique(document[wrong])
-    for sentence, ids in _mistakes(expected, asked, part):
+    for sentence, ids in _mistakes(expected, asked, part, axes):
         apart = counted & differ(got, ids, error)
         if not apart[rows].any():
             (named if apart.any() else everywhere).append(sentence)
@@ -93,7 +94,7 @@ def differ(a: NDArray[Any], b: NDArray[Any], error: Array | float = 0.0) -> Mask
 
 
 def _mistakes(
-    expected: NDArray[Any], asked: Held, part: Part
+    expected: NDArray[Any], asked: Held, part: Part, axes: tuple[str, ...]
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield mistakes and their ids, those that say more first."""
     index = part.index(asked)
@@ -102,13 +103,20 @@ def _mistakes(
         yield sentence, ids[index]
     if (expected != 0).any():
         yield "all of them are 0, as if nothing were rotated", np.zeros_like(expected)
+    for axis, name in enumerate(axes):
+        if expected[..., axis].any():
+            yield f"{name} is 0 in all of them", expected * (np.arange(len(axes)) != axis)
     if len(expected) > 1 and expected.ndim == 2:
         every = np.arange(expected.size).reshape(expected.shape)
         yield "rows continue the count of the row before", every
     yield "ids are counted from 1, not from 0", expected + 1
+    if expected.dtype.kind == "f":
+        yield "fractions of ids are cut", np.floor(expected)
     for dtype in map(np.dtype, SMALL):
         with np.errstate(over="ignore"):
             kept = expected.astype(dtype).astype(np.float64)
+        if dtype.kind in "iu" and (kept == np.floor(expected)).all():
+            continue
         verb = "overflow" if dtype.kind in "iu" else "were rounded to"
         yield f"ids {verb} {dtype.name}", kept
 
@@ -182,11 +190,13 @@ def _same_difference(
     off, error = (each.reshape(*wrong.shape, -1)[wrong] for each in (apart, error))
     shown = [each[np.isfinite(each)] for each in off.T]
     steps = np.array([np.median(each) if each.size else 0 for each in shown])
+    steps[(np.abs(np.nan_to_num(off)) <= error).all(axis=0)] = 0
     moved = np.flatnonzero(steps)
     if (np.abs(off - steps) > error).any() or np.ptp(steps[moved]):
         return None
     step = float(steps[moved[0]])
-    size = "one" if abs(step) == 1 else f"{abs(step):,.15g}"
+    about = "about " if (error[:, moved % error.shape[1]] >= SHOWN).any() else ""
+    size = "one" if abs(step) == 1 else f"{about}{abs(step):,.15g}"
     sense = "too large" if step > 0 else "too small"
     on = f" in {', '.join(axes[axis] for axis in moved)}" if len(moved) < off.shape[1] else ""
     return f"off by {size}{on}{_where(wrong)}, {sense}"

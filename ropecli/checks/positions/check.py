@@ -10,14 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import Index, Mask, as_array
+from ropecli.arrays import Array, Index, Mask, as_array
 from ropecli.checks.positions.causes import cause_of, differ
-from ropecli.checks.positions.parts import DIVIDED, WHOLE, Chunk, Part, Share, parts_of
-from ropecli.checks.positions.recover import RecoveredPositions
+from ropecli.checks.positions.parts import (
+    DIVIDED,
+    WHOLE,
+    Chunk,
+    Part,
+    Share,
+    parts_of,
+    share_of,
+)
+from ropecli.checks.positions.recover import SHOWN, RecoveredPositions
 from ropecli.checks.positions.rows import (
     Documents,
     Held,
     Rows,
+    Seen,
     documents_of,
     of_runs,
     one_document,
@@ -53,12 +62,12 @@ class PositionIds(Drawable, view="positions"):
     documents: Documents  #: In the order of rows and tokens.
     wrong_in: NDArray[np.int64]  #: Tokens of each document whose id is wrong.
     cause: str | None  #: What went wrong, with the first wrong id; None if nothing, or not known.
-    error: NDArray[np.float64] | None = None  #: Of recovered positions; not finite where not shown.
+    error: NDArray[np.float64] | None = None  #: Of recovered positions; not below 0.5: not shown.
     noise: float | None = None  #: Of the vectors that positions were recovered from, in radians.
     all_shown: bool = False  #: True if a position that is not shown fails.
     called_with: int | None = None  #: Tokens of a model's calls, of which some were looked at.
     assumed: bool = False  #: Documents begin where ids are 0, since nothing says where they do.
-    reading: str | None = None  #: How ranks or engines count, where only ids show it.
+    reading: str | None = None  #: How ranks or engines count, as given or as only ids show it.
     scores_change: bool | None = None  #: Whether distances inside documents are wrong.
     notes: tuple[str, ...] = ()  #: What was assumed, and what had no effect.
 
@@ -86,7 +95,7 @@ class PositionIds(Drawable, view="positions"):
     @property
     def uncertain(self) -> int | None:
         """Tokens whose position the vectors do not show on some axis, none of it wrong; or None."""
-        return None if self.error is None else self._count(~np.isfinite(self.error))
+        return None if self.error is None else self._count(~(self.error < SHOWN))
 
     @property
     def unexplained(self) -> int | None:
@@ -130,7 +139,7 @@ def positions(
     grids: Sequence[Sequence[int]] | None = None,
     mrope: str | None = None,
     text: Sequence[int] | Sequence[Sequence[int]] = (),
-    seconds: float | Sequence[float] = 1.0,
+    seconds: float | Sequence[float] | None = None,
     config: dict[str, Any] | None = None,
     stack: str | None = None,
     context_parallel: int | None = None,
@@ -150,10 +159,11 @@ def positions(
     both ways, and `reading` is the one that ids show.
 
     Args:
-        ids: Position ids, whole numbers of any dtype, (tokens,) or (rows, tokens); of grids
-            (axes, tokens), (axes, rows, tokens), or with the axes last. A fourth axis is the text's
-            count, first, as in Transformers, or zeros, last, as in llama.cpp. What
-            `recover_positions` returns is wrong where it is off by more than its error.
+        ids: Position ids, whole numbers of any dtype, (tokens,), (rows, tokens), or of text on
+            several axes (axes, rows, tokens); of grids also (axes, tokens), or with the axes last.
+            A fourth axis is the text's count, first, as in Transformers, or zeros, last, as in
+            llama.cpp. What `recover_positions` returns is wrong where it is off by more than its
+            error.
         lengths: Tokens of each document of one packed row, or a list of them for each row.
         cu_seqlens: The same as cumulative lengths, [0, 5, 8, 16].
         row_length: Tokens of each row of lengths or cu_seqlens, with the padding at its end.
@@ -166,7 +176,8 @@ def positions(
             `FAMILIES` in `ropecli.checks.positions.vision`.
         text: Tokens of text before the first grid, after it, and so on; several documents have a
             list each.
-        seconds: Seconds between two steps in time of a video, or a number for each grid.
+        seconds: Seconds between two steps in time of a video, 1 by default, or a number for each
+            grid.
         config: The model's config.json, whose vision_config says how patches are merged.
         stack: Whose count is expected: transformers, transformers-4, vllm or llama.cpp.
         context_parallel: Ranks that share each row.
@@ -192,7 +203,7 @@ def positions(
         ),
         ("mrope", mrope is not None, "grids", grids),
         ("text", text, "grids", grids),
-        ("seconds", seconds != 1, "grids", grids),
+        ("seconds", seconds is not None, "grids", grids),
         ("stack", stack is not None, "grids", grids),
         ("rank", rank is not None, "context_parallel", context_parallel),
         ("scheme", scheme != SCHEME, "context_parallel", context_parallel),
@@ -213,11 +224,13 @@ def positions(
     )
     if grids is not None:
         made = vision(grids, mrope, asked, text=text, seconds=seconds, config=config, stack=stack)
-        readings = made.readings(stack, None if ids is None else _shape(ids))
-        notes = made.notes(given_seconds=seconds != 1, has_config=config is not None)
+        readings = made.readings(stack, () if ids is None else _shape(ids))
+        notes = made.notes(given_seconds=seconds is not None, judged=ids is not None)
         return _first_that_fits(ids, readings, parts, notes, all_shown)
     if asked is not None:
-        notes = asked.notes() if mask is not None and tokens is None else ()
+        notes = ()
+        if mask is not None and tokens is None:
+            notes = asked.notes_on_mask(_whole_ids(ids))
         return _first_that_fits(ids, [(asked, None)], parts, notes, all_shown)
     if ids is None:
         raise ArgumentError(
@@ -230,10 +243,10 @@ def positions(
             f"ids must have shape (tokens,) or (rows, tokens) without grids, got {shape}"
         )
     count, held = (1, *shape)[-2:]
-    if parts == [WHOLE] and (numbers := _whole_ids(ids)) is not None:
-        runs = of_runs(numbers)
-        if runs is not None:
-            return replace(judge(ids, runs, Chunk(start=runs.start)), assumed=True)
+    if parts == [WHOLE]:
+        seen, reading = _as_seen(ids)
+        if seen is not None:
+            return replace(judge(ids, seen), assumed=True, reading=reading, all_shown=all_shown)
     start = parts[0].start if isinstance(parts[0], Chunk) else 0
     asked = one_document(count, parts[0].row_length(held), start)
     notes = ("assumed: each row is one document",)
@@ -250,15 +263,11 @@ def _first_that_fits(
     notes: tuple[str, ...],
     all_shown: bool,
 ) -> PositionIds:
-    """Judge ids by each reading of the rows and of the part, until one fits; else by the first.
+    """Judge ids by each reading of the rows and of the part, until one fits.
 
-    The reading is named where it is not the only one that makes a difference.
+    If none does, it is the first by which a known mistake gives the ids, or the first of all. The
+    reading is named where it is not the only one that makes a difference.
     """
-    if isinstance(ids, RecoveredPositions) and np.isinf(ids.error).all():
-        raise ArgumentError(
-            f"the vectors show no position: their angles have a noise of {ids.noise:.1g} radians",
-            "look among fewer positions, or at more heads",
-        )
     found: list[PositionIds] = []
     refused: ArgumentError | None = None
     for part, (asked, name) in product(parts, rows):
@@ -268,8 +277,15 @@ def _first_that_fits(
         try:
             made = judge(ids, asked, part)
         except ArgumentError as refusal:
-            refused = refusal
+            refused = refused or refusal
             continue
+        is_seen = made.error is None or (made.error < SHOWN).any()
+        if not (is_seen or made.wrong or made.unexplained):
+            raise ArgumentError(
+                f"the vectors show no position: their angles have a noise of {made.noise:.1g} "
+                "radians",
+                "look among fewer positions, or at more heads",
+            )
         said = [f"{_DIVIDED[divide]} is divided"] if divide and not asked.is_one else []
         reading = ", and ".join(said + ([name] if name else [])) or None
         found.append(replace(made, reading=reading, notes=notes, all_shown=all_shown))
@@ -278,7 +294,7 @@ def _first_that_fits(
     if not found:
         assert refused is not None
         raise refused
-    return found[0]
+    return next((each for each in found if each.cause), found[0])
 
 
 _DIVIDED = {"documents": "each document", "row": "the row"}
@@ -300,6 +316,8 @@ def judge(
         if got.shape != expected.shape:
             raise ArgumentError(f"positions must have shape {expected.shape}, got {got.shape}")
     elif ids is not None:
+        if expected.ndim == 2 and _shape(ids)[1:] == expected.shape:
+            expected = np.repeat(expected[..., None], _shape(ids)[0], axis=-1)
         got, expected = _match_shapes(ids, expected)
     if got is not None:
         is_wrong = counted & differ(got, expected, error)
@@ -321,8 +339,9 @@ def judge(
     if got is None or not found.wrong:
         return found
     error = np.broadcast_to(error, got.shape)
-    shown = np.isfinite(error).reshape(*counted.shape, -1)
-    some, every = (np.where(each, number, -1) for each in (shown.any(axis=2), shown.all(axis=2)))
+    by_axis = error.reshape(*counted.shape, -1)
+    some = np.where(np.isfinite(by_axis).any(axis=2), number, -1)
+    every = np.where((by_axis < SHOWN).all(axis=2), number, -1)
     cause = cause_of(got, expected, some, asked, part, axes, error)
     return replace(
         found,
@@ -356,7 +375,11 @@ def describe(found: PositionIds) -> str:
         f"{each:,}" if isinstance(each, int) else f"{each:,.9g}"
         for each in (wrong.expected, wrong.got)
     )
-    return f"expected {right} at {', '.join(words)}, got {got}"
+    error = (
+        np.zeros(1) if found.error is None else np.atleast_1d(found.error[wrong.row, wrong.token])
+    )
+    about = "about " if error[min(wrong.axis, len(error) - 1)] >= SHOWN else ""
+    return f"expected {right} at {', '.join(words)}, got {about}{got}"
 
 
 def axis_names(asked: Held, expected: NDArray[Any]) -> tuple[str, ...]:
@@ -374,14 +397,43 @@ def _shape(ids: ArrayLike | RecoveredPositions) -> tuple[int, ...]:
     return as_array("ids", ids).shape
 
 
-def _whole_ids(ids: ArrayLike | RecoveredPositions) -> Index | None:
-    """Return ids as (rows, tokens); None of recovered ones that are not all whole."""
-    if not isinstance(ids, RecoveredPositions):
-        return np.atleast_2d(whole("ids", ids))
-    numbers = ids.by_row[0]
-    if ids.axes > 1 or (numbers != np.round(numbers)).any():
+def _whole_ids(ids: ArrayLike | RecoveredPositions | None) -> Index | None:
+    """Return ids as (rows, tokens); None of vectors, or of none."""
+    if ids is None or isinstance(ids, RecoveredPositions):
         return None
-    return numbers.astype(np.int64)
+    return np.atleast_2d(whole("ids", ids))
+
+
+def _as_seen(ids: ArrayLike | RecoveredPositions) -> tuple[Seen | None, str | None]:
+    """Return rows for which ids are right, and the rank that has them; None if there are none."""
+    numbers = _whole_ids(ids)
+    if isinstance(ids, RecoveredPositions):
+        text = _text_of(ids)
+        if text is None and ids.axes > 1:
+            document = np.zeros(_shape(ids)[:2], np.int64)
+            return Seen(document=document, numbers=np.nan_to_num(ids.by_row[0])), None
+        if text is not None and (text == np.round(text)).all():
+            numbers = text.astype(np.int64)
+    if numbers is None:
+        return None, None
+    seen = of_runs(numbers)
+    if seen is None and (share := share_of(numbers)) is not None:
+        return Seen(document=np.zeros_like(numbers), numbers=numbers), share
+    return seen, None
+
+
+def _text_of(ids: RecoveredPositions) -> Array | None:
+    """Return recovered positions that are the same on all axes, (rows, tokens); None of others.
+
+    A token that is not shown counts on from the last one that is, and in front is padding, -1.
+    """
+    values, error = (each.reshape(*_shape(ids)[:2], -1) for each in ids.by_row)
+    shown, token = error < SHOWN, np.arange(values.shape[1])
+    known = shown.any(axis=2)
+    near = np.maximum.accumulate(np.where(known, token, known.argmax(axis=1)[:, None]), axis=1)
+    text = np.take_along_axis(values, shown.argmax(axis=2)[..., None], axis=2)[..., 0]
+    text = np.maximum(np.take_along_axis(text, near, axis=1) + token - near, -1)
+    return None if (np.abs(values - text[..., None]) > error).any() else text
 
 
 def _match_shapes(ids: ArrayLike, expected: Index) -> tuple[NDArray[Any], Index]:

@@ -170,3 +170,20 @@ def parts_of(
         Share(ranks=count, rank=number, scheme=scheme, divide=each)
         for each in ([one_of("divide", divide, DIVIDED)] if divide else by_scheme)
     ]
+
+
+def share_of(ids: Index) -> str | None:
+    """Return the share of a row that a rank has if its ids are these, (rows, tokens), in words."""
+    count = ids.shape[1]
+    size, (a, b) = count // 2, ids[0, [0, count // 2]].tolist()
+    if count < 2 or a < 0 or (ids != ids[0]).any():
+        return None
+    step, (rank, early) = int(ids[0, 1]) - a, divmod(a, size)
+    if step > 1 and a < step and (np.diff(ids[0]) == step).all():
+        return f"rank {a:,} of {step:,} of a row (striped)"
+    ranks, odd = divmod(b // size + rank + 1, 2)
+    is_run = np.diff(ids[0]) == 1
+    is_run[size - 1] = True
+    if not (early or odd or b % size or count % 2) and rank < ranks and is_run.all():
+        return f"rank {rank:,} of {ranks:,} of a row (zigzag)"
+    return None

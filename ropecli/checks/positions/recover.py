@@ -4,9 +4,10 @@ The angle of a pair gives the position modulo its wavelength, so that the slowes
 candidates within the longest context. Pair by pair, from slow to fast, each candidate becomes more
 precise, and the one that fits all pairs best is the position.
 
-What the best candidates of all rows leave of the angles is the noise of the file, whatever made it:
-its dtype, a smaller one before it, or a quantised cache. From it follow the error of each position
-and which candidates fit. A position is certain if one candidate alone does.
+What the best candidates leave of the angles is the noise of the file, whatever made it: its dtype,
+a smaller one before it, or a quantised cache. Rows and axes that leave far more are those of
+another rotation. From the noise follow the error of each position and which candidates fit. A
+position is certain if one candidate alone does.
 """
 
 from __future__ import annotations
@@ -37,20 +38,23 @@ SIGMAS = 5.0  #: Standard deviations within which a position, or what it leaves,
 NOISIEST = 0.1
 STEPS = 256  #: Levels of noise that are tried.
 LEAST = 1e-3  #: Share of an angle that counts as nothing.
+SHOWN = 0.5  #: Error below which one whole number alone may be the position.
 FAINT = 1e9  #: Standard error of the angle of a vector that is 0.
 MISFIT = 9.0  #: A row that leaves so many times what may be left is not this rotation's.
 ODDS = 36.0  #: Twice the logarithm of the odds against a position, beyond which it is ruled out.
-OUTLYING = 100.0  #: A row that leaves so many times the median of squares shows no noise.
+BEST = 0.1  #: Share of the rows and axes that leave least, which show the noise:
+OUTLYING = 1e3  #: one that leaves so many times their squares is another rotation's.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecoveredPositions(Result, view="recovered"):
     """Positions that vectors were rotated by.
 
-    Errors are infinite where several positions explain the vectors, and NaN where none does.
+    Errors are infinite where positions far apart explain the vectors, and NaN where none does. A
+    position is shown if its error is below `SHOWN`, and known about where it is not.
     """
 
-    positions: NDArray[np.float64]  #: (tokens,) or (rows, tokens), with axes last; NaN: not shown.
+    positions: NDArray[np.float64]  #: (tokens,) or (rows, tokens), with axes last; NaN: unknown.
     error: NDArray[np.float64]  #: How far each may be off, in the same shape.
     axes: int  #: Coordinates of a position.
     noise: float  #: Standard error of the angles of all vectors, in radians.
@@ -58,8 +62,8 @@ class RecoveredPositions(Result, view="recovered"):
     @property
     def uncertain(self) -> int:
         """Positions that the vectors do not show on some axis."""
-        unknown = ~np.isfinite(self.error).reshape(-1, self.axes)
-        return int(np.count_nonzero(unknown.any(axis=1)))
+        shown = (self.error < SHOWN).reshape(-1, self.axes)
+        return int(np.count_nonzero(~shown.all(axis=1)))
 
     @property
     def by_row(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -114,7 +118,7 @@ def recover_positions(
     for axis, fit in _fit_axes(rope, angle, sigma, limit).items():
         positions[:, axis], error[:, axis] = fit.position, fit.error(most)
     away = np.abs(positions - np.round(positions))
-    is_whole = away <= error
+    is_whole = away <= 2 * error  # most are, and noise has longer tails than a normal one
     positions = np.where(is_whole, np.round(positions) + 0.0, positions)
     shape = (*x.shape[:-3], x.shape[-2], *([rope.axes] if rope.axes > 1 else []))
     return RecoveredPositions(
@@ -208,8 +212,10 @@ class _Fit:
         # The slower pairs must give the turn of the next one.
         turned = (error[:, :-1] * inv_freq[1:] < np.pi).all(axis=1)
         most = _most(len(inv_freq))
-        known = self.alone & turned & (self.square <= most) & (error[:, -1] < 0.5)
-        misfit = (turned | (level >= NOISIEST)) & (self.square > MISFIT * most)
+        known = self.alone & turned & (self.square <= most)
+        misfit = self.square > MISFIT * most
+        # Of noise that nothing measures, a few rows may have more; most do not.
+        misfit &= turned | bool(level >= NOISIEST and np.mean(misfit) > 0.5)
         return np.where(known, error[:, -1], np.where(misfit, np.nan, np.inf))
 
 
@@ -280,7 +286,9 @@ def _best_positions(
     least = loss.min(axis=1, keepdims=True)
     best = np.where(np.isfinite(least), loss, square).argmin(axis=1)[:, None]
     position = np.take_along_axis(candidates, best, axis=1)
-    others = np.abs(candidates - position) >= 0.5
+    # Candidates of other turns that come as near as the angles allow are the same position.
+    reach = SIGMAS / np.sqrt(np.take_along_axis(total_weight, best, axis=1))
+    others = np.abs(candidates - position) >= np.maximum(SHOWN, reach)
     return {
         "left": _left(position * inv_freq, angle),
         "rounding": drift * np.abs(position),
@@ -316,9 +324,11 @@ def _noise(fits: Sequence[_Fit], spreads: Sequence[Array], least: float) -> dict
         np.concatenate([getattr(fit, name) for fit in measures], axis=1)
         for name in ("angle", "left", "rounding", "share")
     )
-    total, measured = np.square(left * (share > 0)).sum(axis=1), share.sum(axis=1) > LEAST
-    used = measured & (total <= OUTLYING * np.median(total[measured]))
-    shown = (share > 0) & used[:, None]
+    free = np.stack([fit.freedom for fit in measures], axis=1)
+    squares = [np.square(fit.left * (fit.share > 0)).sum(axis=1) for fit in measures]
+    mean, measured = np.stack(squares, axis=1) / np.maximum(free, LEAST), free > LEAST
+    used = measured & (mean <= OUTLYING * np.quantile(mean[measured], BEST))
+    shown = (share > 0) & np.repeat(used, [len(fit.pairs) for fit in measures], axis=1)
     pairs = np.concatenate([fit.pairs for fit in measures])
     angle, left, rounding = (np.square(each[shown]) for each in (angle, left, rounding))
     found = [

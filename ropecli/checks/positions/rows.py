@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ropecli.arrays import Index, as_array
+from ropecli.arrays import Index, Mask, as_array
 from ropecli.errors import ArgumentError, ArgumentTypeError
 from ropecli.numbers import at_least, integer
 
@@ -50,10 +50,16 @@ class Rows:
         row, start = np.divmod(token[first], self.document.shape[1])
         return Documents(row, start, length)
 
-    def notes(self) -> tuple[str, ...]:
-        """Return what a 0 may mean in a mask that numbers documents."""
+    def notes_on_mask(self, ids: Index | None = None) -> tuple[str, ...]:
+        """Return what a 0 may mean in a mask that numbers documents, or where ids count in it."""
         padded = self.document < 0
-        if not padded[:, 0].any() or padded[:, -1].any() or self.document.max() < 1:
+        if not padded[:, 0].any() or padded[:, -1].any():
+            return ()
+        front = np.logical_and.accumulate(padded, axis=1)
+        counted = False
+        if ids is not None and ids.shape == front.shape and front[:, 1].any():
+            counted = not (ids - np.arange(front.shape[1]))[front].any()
+        if not counted and self.document.max() < 1:
             return ()
         return ("0 in the mask is padding; documents that are numbered from 0 are seq_idx",)
 
@@ -78,6 +84,18 @@ class Rows:
             late = np.concatenate([document[:, :1], document[:, :-1]], axis=1)
             yield "the count restarts one token late", count_tokens(late)
         yield "tokens are counted from the end", count_tokens(document[:, ::-1])[:, ::-1]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen(Rows):
+    """Rows that nobody described, as their own ids show them."""
+
+    numbers: NDArray[Any]  #: The ids, (rows, tokens), or with axes that differ.
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """The ids themselves."""
+        return self.numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -244,31 +262,44 @@ def of_tokens(tokens: ArrayLike, separator: int | None, mask: ArrayLike | None) 
     return Rows(document=np.where(held, number, -1), separated=True)
 
 
-def of_runs(ids: NDArray[Any]) -> Rows | None:
-    """Return what rows hold if ids are right, (rows, tokens); None if they are right in no rows.
+def of_runs(ids: NDArray[Any]) -> Seen | None:
+    """Return what rows hold if ids are right, (rows, tokens); None if no rows have such ids.
 
-    Documents begin where ids are 0, all rows are one chunk, or 0 and 1 fill rows that are padded.
+    Documents begin where ids are 0, but for the first of a row, which a chunk or a rank may have
+    from anywhere on. Padding has -1, 0 or 1, as of collators, or the last id before it again, as
+    the running sum of a mask.
     """
     begins = np.ones(ids.shape, np.bool_)
     begins[:, 1:] = ids[:, 1:] != ids[:, :-1] + 1
-    start = int(ids.flat[0])
-    if start > 0 and not begins[:, 1:].any() and (ids[:, 0] == start).all():
-        return one_document(len(ids), ids.shape[1], start)
     padding = np.zeros_like(begins)
-    for fill in (0, 1):  # of collators, and of Transformers' own count by the mask
+    for fill in (-1, 0, 1):
         filled = ids == fill
-        before = np.logical_and.accumulate(filled, axis=1)
-        behind = np.logical_and.accumulate(filled[:, ::-1], axis=1)[:, ::-1]
+        before = _until_false(filled)
         if fill == 0:  # the last one in front is the first of a document
             before[:, :-1] &= before[:, 1:]
             before[:, -1] = False
+        else:
+            before &= np.take_along_axis(ids, before.argmin(axis=1)[:, None], axis=1) == 0
+        behind = _until_false(filled[:, ::-1])[:, ::-1]
         behind[:, 0] = False
         several = behind.sum(axis=1, keepdims=True) > 1
-        padding |= before | (behind & several)
-    document = np.where(padding, -1, np.cumsum(begins & ~padding, axis=1) - 1)
-    if padding.all(axis=1).any() or ids[begins & ~padding].any():
+        padding |= before | (behind & (several | (fill < 0)))
+    # An id that is repeated up to the end counts once, and then on from the one before.
+    again = _until_false((ids == ids[:, -1:])[:, ::-1])[:, ::-1]
+    padding[:, 1:] |= again[:, :-1] & (again & ~begins).any(axis=1, keepdims=True)
+    begins[:, 1:] |= padding[:, :-1]
+    begins &= ~padding
+    document = np.where(padding, -1, np.cumsum(begins, axis=1) - 1)
+    same = (ids[:, 1:] == ids[:, :-1]).all(axis=1) & (ids[:, 0] > 0)
+    nothing = padding.all(axis=1) | (same if ids.shape[1] > 1 else False)
+    if nothing.any() or ids[document >= 0].min() < 0 or ids[begins & (document > 0)].any():
         return None
-    return Rows(document=document)
+    return Seen(document=document, numbers=np.where(padding, 0, ids))
+
+
+def _until_false(where: Mask) -> Mask:
+    """Return True up to the first False of each row."""
+    return np.logical_and.accumulate(where, axis=1)
 
 
 def _whole_rows(name: str, value: ArrayLike) -> Index:

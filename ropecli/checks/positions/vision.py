@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ class Family:
 
     models: tuple[str, ...]  #: The `model_type` of its configurations.
     per_second: float | None = None  #: Ids in a second, by default, where time is in seconds.
+    released: float | None = None  #: Ids in a second of the released files, where they say another.
     fractions: bool = False  #: Time is not rounded down to a whole number.
     by_seconds: bool = False  #: A frame is multiplied by its seconds before ids in a second.
     by_frame: bool = False  #: A time stamp, which is text, stands before each frame of a video.
@@ -41,7 +42,7 @@ _OMNI: dict[str, Any] = {"per_second": 25.0, "by_seconds": True, "largest": True
 #: As Transformers 5.24 computes them in `get_rope_index`, and diffusers 0.42.1 in its models.
 FAMILIES = {
     "qwen2-vl": Family(models=("qwen2_vl", "paddleocr_vl")),
-    "qwen2.5-vl": Family(models=("qwen2_5_vl",), per_second=4.0),
+    "qwen2.5-vl": Family(models=("qwen2_5_vl",), per_second=4.0, released=2.0),
     "qwen2.5-omni": Family(models=("qwen2_5_omni", "qwen2_5_omni_thinker"), **_OMNI),
     "qwen3-omni": Family(
         models=("qwen3_omni_moe", "qwen3_omni_moe_thinker"), **_OMNI, fractions=True
@@ -97,6 +98,7 @@ class Vision(Rows):
     samples: tuple[Sample, ...]  #: What each document holds.
     per_second: float  #: Ids in a second, where the family times frames.
     largest: bool  #: Text goes on from the largest id of a grid.
+    assumed: bool = False  #: No configuration says how many ids are in a second.
     form: str = ""  #: One of `FORMS`.
 
     @property
@@ -110,41 +112,61 @@ class Vision(Rows):
         return self._number()
 
     def readings(
-        self, stack: str | None, shape: tuple[int, ...] | None
+        self, stack: str | None, shape: tuple[int, ...] = ()
     ) -> list[tuple[Rows, str | None]]:
         """Return what ids of a shape may be, as engines number grids, with the engine's name.
 
-        All engines are tried without a `stack`.
+        All engines are tried without a `stack`, and all rates without a configuration.
         """
         facts = FAMILIES[self.family]
         if facts.numbers_images:
             return [(self, None)]
-        forms = {"": ""}
+        forms = {"": "", "text": "", "llama.cpp": "with a last axis of 0, as in llama.cpp"}
         if stack == "llama.cpp":
             forms = {stack: ""}
-        elif shape is not None and len(AXES) + 1 in (shape[0], shape[-1]):
-            forms = {"text": ""}
-            if stack is None:
-                forms["llama.cpp"] = "with a last axis of 0, as in llama.cpp"
-        counts = {self.largest: ""}
-        if stack is None and any(t > 1 for each in self.samples for t, _, _ in each.sizes):
+        elif stack is not None:
+            del forms["llama.cpp"]
+        ends = (*shape[:1], *shape[-1:])
+        fitting = [form for form in forms if len(FORMS[form]) in ends] or [*forms][:1]
+        counts = {self.largest: f"as {stack} counts" if stack else ""}
+        if stack is None and self._has_video:
             counts.setdefault(
                 True, "text goes on from the largest id, as in vLLM and Transformers 4"
             )
+        rates = {self.per_second: ""}
+        if self.assumed:
+            rates = {each: f"{each:g} ids in a second" for each in self._rates} | rates
         return [
-            (replace(self, form=form, largest=largest), ", ".join(filter(None, (a, b))) or None)
-            for form, a in forms.items()
-            for largest, b in counts.items()
+            (
+                replace(self, form=form, largest=largest, per_second=rate),
+                ", ".join(filter(None, (forms[form], counts[largest], rates[rate]))) or None,
+            )
+            for form, largest, rate in product(fitting, counts, rates)
         ]
 
-    def notes(self, *, given_seconds: bool = False, has_config: bool = True) -> tuple[str, ...]:
+    def notes(self, *, given_seconds: bool = False, judged: bool = False) -> tuple[str, ...]:
         """Return what was assumed of time, and whether seconds have an effect."""
-        timed = FAMILIES[self.family].per_second is not None
-        if not timed:
+        if not self._rates:
             return (f"seconds have no effect on {self.family}",) if given_seconds else ()
-        if has_config:
-            return ()
-        return (f"assumed: {self.per_second:g} ids in a second, as no configuration says it",)
+        said = []
+        if self.assumed:
+            tried = self._rates if judged else self._rates[:1]
+            either = " or ".join(f"{each:g}" for each in tried)
+            said.append(f"assumed: {either} ids in a second, as no configuration says it")
+        if not given_seconds and self._has_video:
+            said.append("assumed: 1 second between steps in time, as no seconds are given")
+        return tuple(said)
+
+    @property
+    def _rates(self) -> tuple[float, ...]:
+        """Ids in a second: those that count here, and others that files of the family may say."""
+        facts = FAMILIES[self.family]
+        rates = (self.per_second, facts.per_second, facts.released)
+        return () if facts.per_second is None else tuple(dict.fromkeys(filter(None, rates)))
+
+    @property
+    def _has_video(self) -> bool:
+        return any(t > 1 for each in self.samples for t, _, _ in each.sizes)
 
     def _number(self, *, joined: bool = False, **mistake: Any) -> NDArray[Any]:
         """Return the ids; arguments other than the defaults are the mistakes of implementations."""
@@ -266,6 +288,9 @@ class Vision(Rows):
     def _mistakes_in_time(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield what is done wrong with seconds, and the ids that come of it."""
         yield "frames begin at the count so far times their step", self._number(scaled_start=True)
+        for rate in self._rates[1:]:
+            sentence = f"a second has {rate:g} ids, not {self.per_second:g}"
+            yield sentence, replace(self, per_second=rate).ids
         once = "seconds are not passed, so that a step is one second"
         yield once, self._number(seconds=lambda _: 1.0)
         yield "fractions of seconds are cut", self._number(seconds=np.floor)
@@ -302,7 +327,7 @@ def vision(
     rows: Rows | None = None,
     *,
     text: Sequence[int] | Sequence[Sequence[int]] = (),
-    seconds: float | Sequence[float] = 1.0,
+    seconds: float | Sequence[float] | None = None,
     config: dict[str, Any] | None = None,
     stack: str | None = None,
 ) -> Vision:
@@ -318,15 +343,16 @@ def vision(
         at_least(key, given.get(key, 2), 1) for key in ("spatial_merge_size", "temporal_merge_size")
     )
     sizes = [_merge(family, each, space, time) for each in grids]
-    every = [seconds] * len(sizes) if isinstance(seconds, int | float) else list(seconds)
+    second = 1.0 if seconds is None else seconds
+    every = [second] * len(sizes) if isinstance(second, int | float) else list(second)
     if len(every) != len(sizes):
         raise ArgumentError(
             f"seconds must be one number, or one for each of {len(sizes)} grids, got {len(every)}"
         )
     every = [positive("seconds per grid", each) for each in every]
     per_second = facts.per_second or 1.0
-    if config is None and family == "qwen2.5-vl":
-        per_second = 2.0  # as released
+    if config is None and facts.released is not None:
+        per_second = facts.released
     for key in ("tokens_per_second", "position_id_per_seconds"):
         value = given.get(key, thinker.get(key))
         per_second = per_second if value is None else positive(key, value)
@@ -352,6 +378,7 @@ def vision(
         samples=tuple(samples),
         per_second=per_second,
         largest=facts.largest or stack in FROM_LARGEST,
+        assumed=config is None and facts.per_second is not None,
     )
 
 
