@@ -162,7 +162,7 @@ def cache_shift(
                 within = summaries[-1]["score_error_rms"] <= SAFE
                 safe = point if within else cache.last_safe(before, done, point)
             done = point
-    errors = np.array([each["key_error"] for each in summaries])
+    errors = np.array([summary["key_error"] for summary in summaries])
     finite = np.isfinite(errors)
     if not finite.all():
         last, point = int(start[-1]) + max(0, by * count), shifts[~finite][0]
@@ -320,9 +320,9 @@ def _phase_error(own: Sequence[Rotary], long: Rotary, positions: NDArray[np.int6
 
     `own` is the encoding of the key at each position, or one of all.
     """
-    difference = np.array([each.diagonal_inv_freq for each in own]) - long.diagonal_inv_freq
+    difference = np.array([rope.diagonal_inv_freq for rope in own]) - long.diagonal_inv_freq
     sin = np.sin(positions[:, None] * (difference / 2))
-    a, b = np.array([[each.attention_factor] for each in own]), long.attention_factor
+    a, b = np.array([[rope.attention_factor] for rope in own]), long.attention_factor
     error: Array = np.mean((a - b) ** 2 + 4 * a * b * sin**2, axis=0)
     return error[:, None]
 
@@ -443,12 +443,12 @@ def _errors(
     """
     weight = np.ones(len(distance)) if count is None else count
     # Not a matrix product, whose bits depend on the threads.
-    error, size = ((weight[:, None] * each).sum(axis=0) for each in (error2, size2))
-    pair_error, pair_size = (each[rope.pairs_out].sum(axis=1) for each in (error, size))
+    error, size = ((weight[:, None] * array).sum(axis=0) for array in (error2, size2))
+    pair_error, pair_size = (array[rope.pairs_out].sum(axis=1) for array in (error, size))
     rows = np.array_split(np.arange(len(distance))[::-1], min(PARTS, len(distance)))
     by_distance, mean_distance = (
-        np.array([np.average(each[some], weights=weight[some]) for some in rows])
-        for each in (error2.sum(axis=1), distance)
+        np.array([np.average(values[some], weights=weight[some]) for some in rows])
+        for values in (error2.sum(axis=1), distance)
     )
     score_error = _rms_ratio(by_distance, size.sum() / weight.sum())
     return {

@@ -196,8 +196,8 @@ def stretch(
     if not rope.formula.is_plain:
         ropes[OWN] = rope.at_length(used)
     values = {"factor": by, ORIGINAL: original, "sequence_length": used}
-    for each in _chosen(methods, given, parameters or {}):
-        ropes[each] = _place(rope, _formula(each, rope.formula, values, given.get(each, {})))
+    for name in _chosen(methods, given, parameters or {}):
+        ropes[name] = _place(rope, _formula(name, rope.formula, values, given.get(name, {})))
     return Stretched(
         rope=rope,
         original_length=original,
@@ -321,7 +321,7 @@ def _own_values(
     formula: Formula, kept: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return the values of each method's own, with the searched factors of the encoding."""
-    found = {_method(each): dict(values) for each, values in given.items()}
+    found = {_method(given_name): dict(values) for given_name, values in given.items()}
     if formula.rope_type in METHODS:
         found[formula.rope_type] = {**kept, **found.get(formula.rope_type, {})}
     own = {key: formula.get(key) for key in FACTORS if formula.get(key) is not None}
@@ -338,14 +338,16 @@ def _chosen(
     parameters: Mapping[str, Any],
 ) -> list[str]:
     if methods is None:
-        return [each for each in METHODS if each not in ("longrope", "riflex") or each in given]
+        return [
+            method for method in METHODS if method not in ("longrope", "riflex") or method in given
+        ]
     if isinstance(methods, str):
         methods = (methods,)
     chosen = list(dict.fromkeys(map(_method, methods)))
-    for each in map(_method, parameters):
-        if each not in chosen:
+    for name in map(_method, parameters):
+        if name not in chosen:
             raise ArgumentError(
-                f"parameters of {each} have no effect on {', '.join(chosen) or 'no method'}"
+                f"parameters of {name} have no effect on {', '.join(chosen) or 'no method'}"
             )
     if "longrope" in chosen and "longrope" not in given:
         raise ArgumentError("method longrope needs long_factor, a number for each pair")
@@ -402,4 +404,4 @@ def mean_bounds(rope: Rotary, parts: NDArray[np.float64]) -> NDArray[np.float64]
         decay(rope, start=first, max_distance=last, step=(last - first) / SAMPLES)
         for first, last in parts[len(near) :]
     ]
-    return np.append(means, [each.relative_upper_bound.mean() for each in far])
+    return np.append(means, [curve.relative_upper_bound.mean() for curve in far])

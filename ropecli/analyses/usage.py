@@ -66,7 +66,7 @@ class Usage(Drawable):
     def thirds(self) -> NDArray[np.float64]:
         """Shares of the fast, the middle and the slow third, (layers, query heads, 3)."""
         share = self.share
-        return np.stack([share[..., each].sum(axis=-1) for each in self.third_pairs], axis=-1)
+        return np.stack([share[..., pair].sum(axis=-1) for pair in self.third_pairs], axis=-1)
 
     @property
     def peak(self) -> NDArray[np.int64]:
@@ -125,10 +125,10 @@ def usage(
         ArgumentTypeError: Not arrays of real numbers.
     """
     check_rope(rope)
-    axes = tuple(integer("average", each) for each in average)
+    axes = tuple(integer("average", bound) for bound in average)
     context = None if context_length is None else length("context_length", context_length)
     (q_norms, q_massive, queries), (k_norms, k_massive, keys) = (
-        _norms(rope, each, value, axes) for each, value in (("q", q), ("k", k))
+        _norms(rope, key, value, axes) for key, value in (("q", q), ("k", k))
     )
     if len(q_norms) != len(k_norms):
         raise ArgumentError(

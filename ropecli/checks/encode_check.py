@@ -285,7 +285,7 @@ def _truth(array: RotatedArray, box: Box, before: NDArray[Any], unit: float, lea
 def _describe(array: RotatedArray, box: Box, *rows: NDArray[Any]) -> Wrong:
     """Describe the first wrong vector, of the rows expected and got, and of what is wrong."""
     vector = int(rows[-1].any(axis=-1).argmax())
-    expected, got, off = (each.reshape(-1, each.shape[-1])[vector] for each in rows)
+    expected, got, off = (row.reshape(-1, row.shape[-1])[vector] for row in rows)
     got = got.astype(np.float64)
     *places, width = box_shape(box)
     axes, positions = array.axes, array.positions

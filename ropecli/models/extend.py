@@ -85,13 +85,13 @@ def _check_lengths(layer: Layer, stretched: Stretched, *, shorter: bool) -> None
 
 
 def _candidates(stretched: Stretched, *, chosen: bool) -> list[str]:
-    named = [each for each in stretched.ropes if each in METHODS]
+    named = [name for name in stretched.ropes if name in METHODS]
     if chosen:
         return named
     assert stretched.rope.formula is not None
     own = [stretched.rope.formula.rope_type]
     ranked = dict.fromkeys([*(own if own[0] not in FROM_LENGTHS else []), *RANKED])
-    return [each for each in ranked if each in named]
+    return [method for method in ranked if method in named]
 
 
 def _extend(model: Model, layer: Layer, stretched: Stretched, method: str) -> Extension:
@@ -103,17 +103,19 @@ def _extend(model: Model, layer: Layer, stretched: Stretched, method: str) -> Ex
         raise ArgumentError(f"Transformers has no rope type {made.formula.rope_type}")
     described = describe_config(model.source, model.raw)
     alike = {
-        each.name
-        for each in model.rotating_layers()
-        if each.reach == layer.reach and each.rotary == layer.rotary
+        shown_layer.name
+        for shown_layer in model.rotating_layers()
+        if shown_layer.reach == layer.reach and shown_layer.rotary == layer.rotary
     }
     one = layer.name if len(alike) < len(model.rotating_layers()) else None
     overridden = override(described, _overrides(made, stretched), layer=one)
     if overridden.unwritable is not None:
         raise ArgumentError(overridden.unwritable)
     layers = tuple(
-        replace(each, rotary=made) if each.name in ({one} if one else alike) else each
-        for each in compute(described, sequence_length=used).layers
+        replace(shown_layer, rotary=made)
+        if shown_layer.name in ({one} if one else alike)
+        else shown_layer
+        for shown_layer in compute(described, sequence_length=used).layers
     )
     check_read_back(overridden.description, layers, sequence_length=used)
     raw = overridden.description.raw

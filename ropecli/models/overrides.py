@@ -119,7 +119,7 @@ def override(
             unwritable = unwritable or f"no key of the file gives the layout of {kind}"
         _check_effect(stack, after[place], old, overrides, alone=len(chosen) == 1)
     unchanged = _check_others(described, before, chosen, after)
-    rotating = [each.name for each in before if each.rotates]
+    rotating = [settings.name for settings in before if settings.rotates]
     if len(rotating) > 1:
         changed_names = [name for name in rotating if name not in unchanged]
         others = [name for name in rotating if name in unchanged]
@@ -137,11 +137,21 @@ def _chosen(
 ) -> list[Settings]:
     """Return the kinds of layers that overrides are for, all of them with a rotation."""
     if layer is None:
-        rotating = [each for each in settings if each.rotates and not each.is_indexer]
-        rotating = [each for each in rotating if not each.part] or rotating
+        rotating = [
+            layer_settings
+            for layer_settings in settings
+            if layer_settings.rotates and not layer_settings.is_indexer
+        ]
+        rotating = [
+            layer_settings for layer_settings in rotating if not layer_settings.part
+        ] or rotating
     else:
-        one_of("layer", layer, [each.name for each in settings])
-        rotating = [each for each in settings if each.rotates and each.name == layer]
+        one_of("layer", layer, [layer_settings.name for layer_settings in settings])
+        rotating = [
+            layer_settings
+            for layer_settings in settings
+            if layer_settings.rotates and layer_settings.name == layer
+        ]
     if not rotating:
         which = "" if layer is None else f" {layer}"
         raise ArgumentError(
@@ -160,7 +170,7 @@ def _override_config(
     raw = deepcopy(dict(described.raw))
     foreign, notes = False, list[str]()
     for part in parts(raw):
-        kinds = [each for each in chosen if each.part == part.name]
+        kinds = [settings for settings in chosen if settings.part == part.name]
         if kinds:
             accepted = accepted_types(part.keys)
             foreign |= accepted is not None and overrides.rope_type not in (None, *accepted)
@@ -445,11 +455,11 @@ def _with_layout(settings: Settings, layout: str) -> Settings:
 
 def _place(after: list[Settings], old: Settings) -> int:
     """Return the index of a kind of layer, whose name may go by its base."""
-    places = [i for i, each in enumerate(after) if each.name == old.name] or [
+    places = [i for i, settings in enumerate(after) if settings.name == old.name] or [
         i
-        for i, each in enumerate(after)
-        if each.part == old.part and each.rotates
-        if each.layers is None or set(old.layers or ()) <= set(each.layers)
+        for i, settings in enumerate(after)
+        if settings.part == old.part and settings.rotates
+        if settings.layers is None or set(old.layers or ()) <= set(settings.layers)
     ]
     if not places:
         raise ArgumentError(f"layer {old.name} cannot be told from others with these values")
@@ -492,12 +502,16 @@ def _check_others(
         scaling = {key: v for key, v in settings.scaling.items() if key not in _LENGTHS}
         return settings.rope_type, dict(settings.geometry), scaling
 
-    rotations = {each.name: rotation(each) for each in after}
-    others = [each for each in before if each not in chosen]
-    unchanged = {each.name for each in others if rotations.get(each.name) == rotation(each)}
+    rotations = {layer_settings.name: rotation(layer_settings) for layer_settings in after}
+    others = [layer_settings for layer_settings in before if layer_settings not in chosen]
+    unchanged = {
+        layer_settings.name
+        for layer_settings in others
+        if rotations.get(layer_settings.name) == rotation(layer_settings)
+    }
     for other in others:
         if other.name not in unchanged and not other.is_indexer:
-            names = join([*(each.name for each in chosen), other.name])
+            names = join([*(layer_settings.name for layer_settings in chosen), other.name])
             raise ArgumentError(
                 f"layers {names} of {described.source} share the keys of these values",
                 "leave `layer` out",

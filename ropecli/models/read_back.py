@@ -24,7 +24,7 @@ def check_read_back(
     described: Description, layers: Sequence[Layer], *, sequence_length: int | None
 ) -> None:
     """Refuse a configuration that gives other tables than those that are shown."""
-    read = {each.name: each for each in _read(described, None, sequence_length).layers}
+    read = {layer.name: layer for layer in _read(described, None, sequence_length).layers}
     for shown in layers:
         if shown.settings.is_indexer:
             continue
@@ -40,11 +40,11 @@ def readings(
 ) -> dict[str, bool | None]:
     """Return by stack whether it reads the table of an encoding from a configuration."""
     return {
-        f"{each.name} {each.version}": reads_alike(
-            each.name, raw, rope, sequence_length=sequence_length
+        f"{stack.name} {stack.version}": reads_alike(
+            stack.name, raw, rope, sequence_length=sequence_length
         )
-        for each in STACKS.values()
-        if each.version is not None
+        for stack in STACKS.values()
+        if stack.version is not None
     }
 
 
@@ -56,7 +56,7 @@ def reads_alike(
         read = _read(describe_config("config.json", raw), stack, sequence_length).layers
     except RopecliError:
         return None
-    return any(_alike(rope, each.rotary) for each in read if each.rotary is not None)
+    return any(_alike(rope, layer.rotary) for layer in read if layer.rotary is not None)
 
 
 def _read(described: Description, reading: str | None, sequence_length: int | None) -> Model:

@@ -138,7 +138,7 @@ def _known_style(name: str) -> Any:
         return name
     path = Path(name)
     if not path.exists():
-        names = ", ".join(each for each in available if not each.startswith("_"))
+        names = ", ".join(style_name for style_name in available if not style_name.startswith("_"))
         raise ArgumentError(f"style must be a .mplstyle file or one of {names}, got {name!r}")
     with regular_file(path, "a .mplstyle file"), _logged("matplotlib") as said:
         try:

@@ -118,7 +118,7 @@ def _answer(result: PositionIds) -> str:
     right += f"{uncertain:,} {'is' if uncertain == 1 else 'are'} not shown"
     if result.axes and result.error is not None:
         shown = _by_axis(result, result.error < SHOWN)
-        by_axis = (f"{axis} in {each[result.counted].sum():,}" for axis, each in shown.items())
+        by_axis = (f"{axis} in {known[result.counted].sum():,}" for axis, known in shown.items())
         right = f"right where shown ({', '.join(by_axis)} of {all_of_them})"
     noise = f"by vectors with a noise of {result.noise:.1g} radians"
     return f"{'PASS' if result.passed else 'FAIL'}  {right} {noise}: {held}"
@@ -145,8 +145,8 @@ def _asked(result: PositionIds) -> tuple[str, str]:
     where = f"at tokens {_few(begins, ', ')}" if rows == 1 else f"where they do, in {rows:,} rows"
     held = f"{tokens} that {'counts' if result.tokens == 1 else 'count'} from"
     if count == rows and not starts.any():
-        each = "the row is" if rows == 1 else "each row is"
-        text = f"{held} 0 in {quantity(rows, 'row')}: right if {each} one document"
+        subject = "the row is" if rows == 1 else "each row is"
+        text = f"{held} 0 in {quantity(rows, 'row')}: right if {subject} one document"
     elif count == rows:
         this, option = "each row is" if np.ptp(starts) else "this is", chunk
         text = f"{held} {_few(np.unique(starts), ', ')}: right if {this} a chunk from there on"
@@ -161,7 +161,7 @@ def _asked(result: PositionIds) -> tuple[str, str]:
 
 def _few(numbers: NDArray[np.int64], mark: str = ",") -> str:
     """Return the first numbers of some."""
-    first = [f"{each:,}" if mark == ", " else f"{each}" for each in numbers[:MOST_DOCUMENTS]]
+    first = [f"{number:,}" if mark == ", " else f"{number}" for number in numbers[:MOST_DOCUMENTS]]
     return mark.join(first + ["..."] * (len(numbers) > MOST_DOCUMENTS))
 
 

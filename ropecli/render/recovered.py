@@ -38,7 +38,7 @@ def page(result: RecoveredPositions, _: Screen) -> list[str]:
     if known.any():
         answer += f", known to {result.error[shown].max():.2g}"
     first = np.where(shown, result.positions, np.nan).reshape(-1, result.axes)[:MOST]
-    listed = ", ".join(" ".join(f"{each:.15g}" for each in row) for row in first)
+    listed = ", ".join(" ".join(f"{value:.15g}" for value in row) for row in first)
     return [answer, "", listed + (", ..." if len(known) > MOST else "")]
 
 

@@ -58,14 +58,14 @@ def as_json(result: Scale) -> dict[str, Any]:
         **fields(result, "original_length", "context_length", "factor", "distance"),
         "methods": [
             {
-                "method": each.method,
-                **fields(each.rope, "rope_type", "base"),
-                **facts(result, each),
-                "new_angle_pairs": each.new_angles,
-                **_pairs(each),
-                "upper_bound": each.upper_bound,
+                "method": method.method,
+                **fields(method.rope, "rope_type", "base"),
+                **facts(result, method),
+                "new_angle_pairs": method.new_angles,
+                **_pairs(method),
+                "upper_bound": method.upper_bound,
             }
-            for each in result.methods
+            for method in result.methods
         ],
         "write": _document(result),
     }
@@ -108,15 +108,15 @@ def _pairs(each: ScaledEncoding) -> dict[str, NDArray[np.float64]]:
 def table(result: Scale, *, pairs: bool = False) -> Table:
     """Return a row for each method, or for each of its pairs."""
     rows: list[dict[str, Any]] = []
-    for each in result.methods:
+    for method in result.methods:
         if pairs:
-            columns = _pairs(each)
+            columns = _pairs(method)
             rows += [
-                {"method": each.method, "pair": pair, **dict(zip(columns, cells, strict=True))}
+                {"method": method.method, "pair": pair, **dict(zip(columns, cells, strict=True))}
                 for pair, cells in enumerate(zip(*columns.values(), strict=True))
             ]
         else:
-            row = facts(result, each)
+            row = facts(result, method)
             longest = row["longest_context"]
             spelled = {"longest_context": "" if longest is None else str(longest)}
             rows.append(row | spelled | {"holds": int(row["holds"])})
@@ -125,13 +125,13 @@ def table(result: Scale, *, pairs: bool = False) -> Table:
 
 def blocks(shown: Sequence[Scale], screen: Screen, *, pairs: bool = False) -> list[list[str]]:
     """Return what to write, the table of each encoding, and what its columns mean."""
-    written = [part for each in shown for part in _write(each, screen)]
-    title, *others = [part for each in shown for part in _table(each, screen, pairs=pairs)]
+    written = [part for scale in shown for part in _write(scale, screen)]
+    title, *others = [part for scale in shown for part in _table(scale, screen, pairs=pairs)]
     meaning = [] if pairs or screen.brief else _meaning(screen)
-    of_text = [each for each in shown if each.methods[-1].method != "riflex"]
-    held = [line for each in of_text for line in screen.wrap(_held(each))]
+    of_text = [scale for scale in shown if scale.methods[-1].method != "riflex"]
+    held = [line for scale in of_text for line in screen.wrap(_held(scale))]
     quality = [] if pairs or screen.brief or not of_text else screen.wrap(QUALITY)
-    from_model = any(each.proposal or each.unwritable for each in shown)
+    from_model = any(scale.proposal or scale.unwritable for scale in shown)
     asked = [] if from_model else screen.offer("What to write into a config.json: --model FILE")
     offers = [asked, screen.offer(SAVE)]
     return [*written, [HEADING, *title], *others, held, meaning, quality, *offers]
@@ -181,15 +181,15 @@ def verdict(result: Scale) -> str:
     made, last, after = result.proposal, result.methods[-1], result.context_length
     if last.method == "riflex":
         (pair,) = np.flatnonzero(last.frequency_ratio != 1)
-        plain, slowed = (each.rope.diagonal_inv_freq[pair] for each in result.methods)
+        plain, slowed = (method.rope.diagonal_inv_freq[pair] for method in result.methods)
         turns = f"{slowed * after / math.tau:.4g} turns in {after:,} positions"
         return f"riflex slows pair {pair + 1} from {plain:.4g} to {slowed:.4g} radians, {turns}"
     factor, original = f"factor {result.factor:.6g}", f"{result.original_length:,}"
     if made is None and result.unwritable is not None:
         return f"nothing to write: {result.unwritable}"
     if made is None:
-        shown = [each.method for each in result.methods]
-        best = next((each for each in RANKED if each in shown), shown[-1])
+        shown = [method.method for method in result.methods]
+        best = next((method for method in RANKED if method in shown), shown[-1])
         return f"stretch {original} positions to {after:,} by {best}, {factor}"
     scaling = f"{made.method}, {factor}, original {original}"
     if not made.keys:
@@ -222,7 +222,7 @@ def _scaling_path(keys: Mapping[str, Any]) -> str:
 def _held(result: Scale) -> str:
     """Return which methods hold the context by the sum of cosines."""
     wanted = f"{result.context_length:,} positions"
-    bounds = {each.method: each.base_bound for each in result.methods}
+    bounds = {method.method: method.base_bound for method in result.methods}
     held = [name for name, bound in bounds.items() if bound.holds]
     of_pairs = bounds[UNSCALED]
     pairs = of_pairs.rope.head_dim // 2
@@ -244,22 +244,23 @@ def _methods(result: Scale, screen: Screen) -> list[str]:
         found = row["longest_context"]
         return f"{row['searched']:,}+" if found is None else f"{found:,}"
 
-    rows = [facts(result, each) for each in result.methods]
+    rows = [facts(result, method) for method in result.methods]
     return screen.align(texts((*COLUMNS, Column("holds up to", longest)), rows), left=1)
 
 
 def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
     """Return the ratio of some pairs, a column for each method that changes any."""
-    shown = [(names, each) for names, each in _distinct(one) if each.method != UNSCALED]
+    shown = [(names, method) for names, method in _distinct(one) if method.method != UNSCALED]
     count = len(one.methods[0].frequency_ratio)
     pairs = sorted({*range(0, count, -(-count // ROWS)), count - 1})
-    rows = [["pair", *(each.method for _, each in shown)]]
+    rows = [["pair", *(method.method for _, method in shown)]]
     rows += [
-        [str(pair), *(f"{each.frequency_ratio[pair]:.5g}" for _, each in shown)] for pair in pairs
+        [str(pair), *(f"{method.frequency_ratio[pair]:.5g}" for _, method in shown)]
+        for pair in pairs
     ]
     notes = [
-        f"{each.method} is also {names.removeprefix(f'{each.method}, ')}"
-        for names, each in shown
+        f"{method.method} is also {names.removeprefix(f'{method.method}, ')}"
+        for names, method in shown
         if ", " in names
     ]
     if len(pairs) < count and not screen.brief:
@@ -270,17 +271,17 @@ def _ratios(one: Scale, screen: Screen) -> list[list[str]]:
 def _distinct(one: Scale) -> list[tuple[str, ScaledEncoding]]:
     """Return the methods with different frequencies, each with the names of all that share them."""
     groups: dict[tuple[tuple[float, ...], ...], list[ScaledEncoding]] = {}
-    for each in one.methods:
-        groups.setdefault(each.rope.frequencies, []).append(each)
-    return [(", ".join(each.method for each in group), group[0]) for group in groups.values()]
+    for method in one.methods:
+        groups.setdefault(method.rope.frequencies, []).append(method)
+    return [(", ".join(method.method for method in group), group[0]) for group in groups.values()]
 
 
 def _plot(one: Scale, width: int) -> str:
     pairs = np.arange(float(len(one.methods[0].frequency_ratio)))
     curves = [
-        Curve(label=names, x=pairs, y=each.frequency_ratio)
-        for names, each in _distinct(one)
-        if each.method != UNSCALED and np.isfinite(each.frequency_ratio).all()
+        Curve(label=names, x=pairs, y=method.frequency_ratio)
+        for names, method in _distinct(one)
+        if method.method != UNSCALED and np.isfinite(method.frequency_ratio).all()
     ]
     if not curves:
         return "  no method changes a frequency"
@@ -302,8 +303,8 @@ def figure(*shown: Scale, pairs: bool = False) -> Figure:
     )
     for (above, middle, below), one in zip(panels.T, shown, strict=True):
         _draw_ratios(above, one)
-        for _, each in _distinct(one):
-            middle.plot(one.distance, each.upper_bound, **style.curve_style(_place(each)))
+        for _, method in _distinct(one):
+            middle.plot(one.distance, method.upper_bound, **style.curve_style(_place(method)))
         middle.set(xlabel="distance", ylabel="mean bound", xscale="log")
         middle.margins(x=0)
         _draw_lengths(below, one)
@@ -319,9 +320,9 @@ def _place(each: ScaledEncoding) -> int:
 
 
 def _draw_ratios(axes: Axes, one: Scale) -> None:
-    for name, each in _distinct(one):
-        ratio = np.where(np.isfinite(each.frequency_ratio), each.frequency_ratio, np.nan)
-        axes.plot(ratio, label=name, **style.curve_style(_place(each)))
+    for name, method in _distinct(one):
+        ratio = np.where(np.isfinite(method.frequency_ratio), method.frequency_ratio, np.nan)
+        axes.plot(ratio, label=name, **style.curve_style(_place(method)))
     axes.set(xlabel="pair", ylabel="frequency ratio", yscale="log")
     axes.margins(x=0)
     style.whole_ticks(axes.xaxis)
@@ -339,15 +340,15 @@ def _draw_lengths(axes: Axes, one: Scale) -> None:
 
     rows = _distinct(one)
     axes.axvline(one.context_length, color=style.ink(), linestyle=":", linewidth=0.9)
-    for place, (_, each) in enumerate(rows):
-        longest = each.base_bound.longest_context
-        end = each.base_bound.searched if longest is None else longest
-        axes.barh(place, end, color=style.colour(_place(each)), height=0.6)
+    for place, (_, row) in enumerate(rows):
+        longest = row.base_bound.longest_context
+        end = row.base_bound.searched if longest is None else longest
+        axes.barh(place, end, color=style.colour(_place(row)), height=0.6)
         text = f"{end:,}{' or more' if longest is None else ''}"
         where: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
         where["bbox"] = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5}
         axes.annotate(text, (end, place), fontsize="small", **where)
-    axes.set_yticks(range(len(rows)), [each.method for _, each in rows])  # the legend has all names
+    axes.set_yticks(range(len(rows)), [row.method for _, row in rows])  # the legend has all names
     axes.tick_params(axis="y", labelsize="small")
     axes.invert_yaxis()
     axes.set_xlabel(f"longest context (dotted: {one.context_length:,})")

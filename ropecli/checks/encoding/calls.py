@@ -112,7 +112,7 @@ def roles(name: str, known: Known, form: str) -> list[str]:
     ]
     for fits, names, meant in meanings:
         if fits and word in names:
-            found += [each for each in meant if each not in found]
+            found += [role for role in meant if role not in found]
     if not found:
         found = [name for name in known.settings if word in (name, f"alibi_{name}")]
     return found
@@ -170,13 +170,13 @@ def calls(
     name, of_it = description.name, _Arguments(known, form, init, given)
     guessed = description.kind != "instance" and of_it.say_nothing(description.parameters)
     if description.kind == "function":
-        for each in of_it.calls(name, description.parameters, {}):
-            yield replace(each, guessed=guessed or not each.names)
+        for call in of_it.calls(name, description.parameters, {}):
+            yield replace(call, guessed=guessed or not call.names)
         return
     constructions, settings = [""], dict[str, Any]()
     if description.kind == "class":
         words, settings = of_it.choose(description.parameters, made=True)
-        constructions = [f"({', '.join(each)})" for each in _likely(words)]
+        constructions = [f"({', '.join(reading)})" for reading in _likely(words)]
     of_method = _Arguments(known, form, {}, given)
     for made in constructions:
         for method in sorted(description.methods, key=lambda each: each not in MAIN):
@@ -185,8 +185,8 @@ def calls(
             parameters = description.methods[method]
             # What other methods return may be something else.
             unknown = guessed or not itself or of_method.say_nothing(parameters)
-            for each in of_method.calls(called, parameters, settings):
-                yield replace(each, guessed=unknown)
+            for call in of_method.calls(called, parameters, settings):
+                yield replace(call, guessed=unknown)
 
 
 def _likely(choices: Sequence[Sequence[str]]) -> Iterator[list[str]]:
@@ -205,8 +205,12 @@ class _Arguments(NamedTuple):
 
     def say_nothing(self, parameters: Sequence[Parameter] | None) -> bool:
         """Return True if a required parameter has a name that says nothing."""
-        needed = [each for each in parameters or () if each.required and each.name not in self.init]
-        return any(not roles(each.name, self.known, self.form) for each in needed)
+        needed = [
+            parameter
+            for parameter in parameters or ()
+            if parameter.required and parameter.name not in self.init
+        ]
+        return any(not roles(parameter.name, self.known, self.form) for parameter in needed)
 
     def calls(
         self, called: str, parameters: Sequence[Parameter] | None, settings: Mapping[str, Any]
@@ -214,8 +218,8 @@ class _Arguments(NamedTuple):
         """Yield calls of an expression, of whose instance the defaults gave some settings."""
         choices, own = self.choose(parameters, made=False)
         for arguments in _likely(choices):
-            words = [each.partition("=")[2] or each for each in arguments]
-            if any(words.count(each) > 1 for each in {*words} & ROLES.keys()):
+            words = [argument.partition("=")[2] or argument for argument in arguments]
+            if any(words.count(role) > 1 for role in {*words} & ROLES.keys()):
                 continue
             text = f"{called}({', '.join(arguments)})"
             spelled = Spelled(text=text, form=self.form, defaults={**settings, **own})
@@ -231,24 +235,28 @@ class _Arguments(NamedTuple):
         choices: list[list[str]] = []
         settings: dict[str, Any] = {}
         every = [p for p in parameters or () if p.kind not in {"VAR_POSITIONAL", "VAR_KEYWORD"}]
-        for each in every:
-            meant = roles(each.name, self.known, self.form)
+        for parameter in every:
+            meant = roles(parameter.name, self.known, self.form)
             setting = next((role for role in meant if role in self.known.settings), None)
-            if each.name in self.init:
-                choices.append([f"{each.name}={self.init[each.name]!r}"])
-                settings |= {setting: self.init[each.name]} if setting else {}
-            elif each.required:
-                by_name = f"{each.name}=" if each.kind == "KEYWORD_ONLY" or made else ""
+            if parameter.name in self.init:
+                choices.append([f"{parameter.name}={self.init[parameter.name]!r}"])
+                settings |= {setting: self.init[parameter.name]} if setting else {}
+            elif parameter.required:
+                by_name = f"{parameter.name}=" if parameter.kind == "KEYWORD_ONLY" or made else ""
                 usable = meant or [*UNKNOWN[self.form], *self.known.weights]
                 choices.append([by_name + role for role in usable])
             elif setting in self.given:
-                choices.append([f"{each.name}={setting}"])
+                choices.append([f"{parameter.name}={setting}"])
             elif setting:
-                settings |= {setting: each.default} if isinstance(each.default, int | float) else {}
+                settings |= (
+                    {setting: parameter.default}
+                    if isinstance(parameter.default, int | float)
+                    else {}
+                )
                 choices.append([""])
             else:
-                optional = [f"{each.name}={role}" for role in meant if role in OPTIONAL]
+                optional = [f"{parameter.name}={role}" for role in meant if role in OPTIONAL]
                 choices.append([*optional, ""])
-        own = {each.name for each in every}
+        own = {parameter.name for parameter in every}
         choices += [[f"{key}={value!r}"] for key, value in self.init.items() if key not in own]
         return choices, settings

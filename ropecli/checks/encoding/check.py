@@ -107,14 +107,14 @@ def check_encoding(options: Options) -> EncodingVerdict:
             dtypes=tuple(arguments.dtypes(options.dtypes) or caller.dtypes(framework)),
         )
         whole = trial.compared.share_right == 1
-        judged = laws if whole else [each for each in laws if each is formula]
+        judged = laws if whole else [law for law in laws if law is formula]
         checks: list[Check] = []
         cut = 0
-        for number, each in enumerate(judged, 1):
-            clock.begin(f"check {number} of {len(laws)}: {each.name}")
-            found, ended = _outcomes(each, subject)
+        for number, law in enumerate(judged, 1):
+            clock.begin(f"check {number} of {len(laws)}: {law.name}")
+            found, ended = _outcomes(law, subject)
             cut += ended
-            made = [report(each, one, dtype=trial.asked.dtype, layout="") for one in found]
+            made = [report(law, one, dtype=trial.asked.dtype, layout="") for one in found]
             checks += [_follow(one, checks) for one in made]
         diagnosis = _diagnosis(checks)
         notes = [*caller.notes]
@@ -192,10 +192,10 @@ def _parameters(description: Description, trial: Trial) -> dict[str, str]:
     """Return the optional parameters of the code that are settings of the formula."""
     found: dict[str, str] = {}
     known, names = trial.evaluator.known, trial.evaluator.spelled.names
-    for each in description.parameters or ():
-        for role in roles(each.name, known, trial.asked.form):
+    for parameter in description.parameters or ():
+        for role in roles(parameter.name, known, trial.asked.form):
             if role in known.settings and role not in names:
-                found.setdefault(role, each.name)
+                found.setdefault(role, parameter.name)
     return found
 
 
@@ -214,13 +214,15 @@ def _outcomes(law: Any, subject: EncodingSubject) -> tuple[list[Outcome], bool]:
 
 def _follow(check: Check, before: Sequence[Check]) -> Check:
     """Return a failure with the check that explains it: of a wrong formula, all others."""
-    wrong = any(each.name == formula.name and each.passed is False for each in before)
+    wrong = any(
+        one_check.name == formula.name and one_check.passed is False for one_check in before
+    )
     return replace(check, follows=formula.name) if wrong and check.passed is False else check
 
 
 def _diagnosis(checks: Sequence[Check]) -> str | None:
     """Return what is wrong, from the first check that fails."""
-    failed = next((each for each in checks if each.passed is False), None)
+    failed = next((check for check in checks if check.passed is False), None)
     if failed is None:
         return None
     said = [failed.note, failed.counterexample]

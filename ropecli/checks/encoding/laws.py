@@ -105,7 +105,7 @@ def outcome(compared: Compared, asked: Asked, words: str = "") -> Outcome:
 def first_wrong(compared: Compared, asked: Asked) -> str:
     """Return the first wrong value, and what it must be."""
     index = tuple(int(i) for i in np.argwhere(compared.wrong)[0])
-    got, expected = (float(each[index]) for each in (compared.got, compared.expected))
+    got, expected = (float(values[index]) for values in (compared.got, compared.expected))
     numbers = f"is {got:.7g}, expected {expected:.7g}"
     if asked.form == "table":
         return f"position {int(asked.positions[index[0]]):,}, column {index[1]} {numbers}"
@@ -140,9 +140,9 @@ def _worst(found: Iterable[Outcome], none: str) -> Outcome:
     every = list(found)
     if not every:
         return no_verdict(none)
-    failed = [each for each in every if not each.passed]
+    failed = [result for result in every if not result.passed]
     worst = failed[0] if failed else max(every, key=lambda each: each.max_error)
-    return replace(worst, samples=sum(each.samples for each in every))
+    return replace(worst, samples=sum(result.samples for result in every))
 
 
 def _lengths(subject: EncodingSubject) -> Iterator[tuple[Asked, str]]:
@@ -214,7 +214,9 @@ def _nearest_right(subject: EncodingSubject) -> Compared:
     """Return the result next to the definition, or a right reading that clearly fits better."""
     trial = subject.trial
     every = subject.evaluator.known.forms[trial.asked.form](trial.compared.got, trial.asked)
-    compared = [compare(trial.compared.got, each, trial.asked) for each in every if each.is_right]
+    compared = [
+        compare(trial.compared.got, reading, trial.asked) for reading in every if reading.is_right
+    ]
     nearest = max(compared, key=lambda each: each.share_right)
     clearly = nearest.share_right > compared[0].share_right + CLEARLY
     return nearest if clearly else compared[0]
@@ -299,7 +301,10 @@ def _reading_for(subject: EncodingSubject, asked: Asked, more: Mapping[str, Any]
     wanted = {**subject.reading.options, **more}
     none = np.full((1, asked.dim), np.nan)
     every = subject.evaluator.known.forms[asked.form](none, asked)
-    return next((each for each in every if each.options.items() <= wanted.items()), subject.reading)
+    return next(
+        (candidate for candidate in every if candidate.options.items() <= wanted.items()),
+        subject.reading,
+    )
 
 
 @law("dtypes", because=BECAUSE)

@@ -42,8 +42,8 @@ class Reading:
         """Return the reading that has several differences from the formula."""
         return cls(
             compute=compute,
-            said=", ".join(each.said for each in differences if each.said),
-            released=released_by(*(each.released for each in differences)),
+            said=", ".join(difference.said for difference in differences if difference.said),
+            released=released_by(*(difference.released for difference in differences)),
             options=options,
         )
 
@@ -115,7 +115,7 @@ def released_by(*names: str | None) -> str | None:
     """
     if None in names:
         return None
-    lists = [each.split(", ") for each in names if each]
-    every = [*dict.fromkeys(name for each in lists for name in each)]
-    common = [name for name in every if all(name in each for each in lists)]
+    lists = [key.split(", ") for key in names if key]
+    every = [*dict.fromkeys(name for items in lists for name in items)]
+    common = [name for name in every if all(name in items for items in lists)]
     return ", ".join(common or every)

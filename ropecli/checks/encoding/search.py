@@ -191,7 +191,7 @@ def trials(
             plain = (result.astype(np.float64) - one.x).astype(np.float32)
             shown += _explained(plain, one, replace(evaluator, layout=layout, added=True))
         # A call that ran and that nothing explains may not be the one that is meant.
-        for trial in (each for each in shown if each.rank[1] or not spelled.guessed):
+        for trial in (attempt for attempt in shown if attempt.rank[1] or not spelled.guessed):
             if best is None or trial.rank > best.rank:
                 best = trial
             if best.rank[0]:

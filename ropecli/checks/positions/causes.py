@@ -187,9 +187,9 @@ def _same_difference(
     apart: NDArray[Any], wrong: Mask, axes: tuple[str, ...], error: Array
 ) -> str | None:
     """Return by how much ids are off, if all that are wrong are off by the same, and where."""
-    off, error = (each.reshape(*wrong.shape, -1)[wrong] for each in (apart, error))
-    shown = [each[np.isfinite(each)] for each in off.T]
-    steps = np.array([np.median(each) if each.size else 0 for each in shown])
+    off, error = (difference.reshape(*wrong.shape, -1)[wrong] for difference in (apart, error))
+    shown = [column[np.isfinite(column)] for column in off.T]
+    steps = np.array([np.median(column) if column.size else 0 for column in shown])
     steps[(np.abs(np.nan_to_num(off)) <= error).all(axis=0)] = 0
     moved = np.flatnonzero(steps)
     if (np.abs(off - steps) > error).any() or np.ptp(steps[moved]):

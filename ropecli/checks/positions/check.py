@@ -294,7 +294,7 @@ def _first_that_fits(
     if not found:
         assert refused is not None
         raise refused
-    return next((each for each in found if each.cause), found[0])
+    return next((candidate for candidate in found if candidate.cause), found[0])
 
 
 _DIVIDED = {"documents": "each document", "row": "the row"}
@@ -372,8 +372,8 @@ def describe(found: PositionIds) -> str:
     words = [f"row {wrong.row:,}"] if shape[0] > 1 else []
     words += [f"token {wrong.token:,}", *found.axes[wrong.axis : wrong.axis + 1]]
     right, got = (
-        f"{each:,}" if isinstance(each, int) else f"{each:,.9g}"
-        for each in (wrong.expected, wrong.got)
+        f"{value:,}" if isinstance(value, int) else f"{value:,.9g}"
+        for value in (wrong.expected, wrong.got)
     )
     error = (
         np.zeros(1) if found.error is None else np.atleast_1d(found.error[wrong.row, wrong.token])
@@ -427,7 +427,7 @@ def _text_of(ids: RecoveredPositions) -> Array | None:
 
     A token that is not shown counts on from the last one that is, and in front is padding, -1.
     """
-    values, error = (each.reshape(*_shape(ids)[:2], -1) for each in ids.by_row)
+    values, error = (array.reshape(*_shape(ids)[:2], -1) for array in ids.by_row)
     shown, token = error < SHOWN, np.arange(values.shape[1])
     known = shown.any(axis=2)
     near = np.maximum.accumulate(np.where(known, token, known.argmax(axis=1)[:, None]), axis=1)

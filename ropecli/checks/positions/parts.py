@@ -49,8 +49,8 @@ class Share:
         for document in asked.document:
             ends = [*(np.flatnonzero(np.diff(document)) + 1), length]
             spans = zip([0, *ends[:-1]], ends, strict=True)
-            each = [a + self._tokens("a document", b - a, pieces) for a, b in spans]
-            tokens.append(np.concatenate(each))
+            lengths = [a + self._tokens("a document", b - a, pieces) for a, b in spans]
+            tokens.append(np.concatenate(lengths))
         return np.arange(rows)[:, None], np.stack(tokens)
 
     def _tokens(self, what: str, length: int, pieces: Sequence[int]) -> Index:
@@ -167,8 +167,8 @@ def parts_of(
     by_scheme = DIVIDED if one_of("scheme", scheme, SCHEMES) == "zigzag" else DIVIDED[::-1]
     number = between("rank", rank, 0, count - 1)
     return [
-        Share(ranks=count, rank=number, scheme=scheme, divide=each)
-        for each in ([one_of("divide", divide, DIVIDED)] if divide else by_scheme)
+        Share(ranks=count, rank=number, scheme=scheme, divide=divided)
+        for divided in ([one_of("divide", divide, DIVIDED)] if divide else by_scheme)
     ]
 
 

@@ -70,7 +70,7 @@ class RecoveredPositions(Result, view="recovered"):
         """Positions and errors as (rows, tokens), or (rows, tokens, axes)."""
         ndim = 3 if self.axes > 1 else 2
         positions, error = (
-            each.reshape((1, *each.shape)[-ndim:]) for each in (self.positions, self.error)
+            array.reshape((1, *array.shape)[-ndim:]) for array in (self.positions, self.error)
         )
         return positions, error
 
@@ -106,11 +106,11 @@ def recover_positions(
             f"got {x.shape} and {y.shape}"
         )
     # cos and sin of other code are float32 in float64 vectors, too.
-    least = max(SINGLE, *(UNIT.get(str(dtype_name(each.dtype)), SINGLE) for each in (x, y))) / 2
-    angle, spreads = _angles(rope, *(each.reshape((1, 1, *each.shape)[-4:]) for each in (x, y)))
+    least = max(SINGLE, *(UNIT.get(str(dtype_name(array.dtype)), SINGLE) for array in (x, y))) / 2
+    angle, spreads = _angles(rope, *(array.reshape((1, 1, *array.shape)[-4:]) for array in (x, y)))
     some = np.unique(np.linspace(0, len(angle) - 1, SAMPLE).astype(np.int64))
     fits = _fit_axes(rope, angle[some], NOISIEST * np.max(spreads, axis=0)[some], limit)
-    noise = _noise([*fits.values()], [each[some] for each in spreads], least)
+    noise = _noise([*fits.values()], [spread[some] for spread in spreads], least)
     sigma = np.max([level * spreads[kind] for kind, level in noise.items()], axis=0)
     most = max(noise.values())
     positions = np.full((len(angle), rope.axes), np.nan)
@@ -152,7 +152,7 @@ def _angles(rope: Rotary, before: NDArray[Any], after: NDArray[Any]) -> tuple[Ar
             spread = np.sqrt(own + shared * np.square(np.sin(2 * angle)))
             spreads.append(np.where(np.isfinite(spread), spread, np.inf))
     pairs = len(rope.pairs_in)
-    return angle.reshape(-1, pairs), [each.reshape(-1, pairs) for each in spreads]
+    return angle.reshape(-1, pairs), [width.reshape(-1, pairs) for width in spreads]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -330,10 +330,10 @@ def _noise(fits: Sequence[_Fit], spreads: Sequence[Array], least: float) -> dict
     used = measured & (mean <= OUTLYING * np.quantile(mean[measured], BEST))
     shown = (share > 0) & np.repeat(used, [len(fit.pairs) for fit in measures], axis=1)
     pairs = np.concatenate([fit.pairs for fit in measures])
-    angle, left, rounding = (np.square(each[shown]) for each in (angle, left, rounding))
+    angle, left, rounding = (np.square(array[shown]) for array in (angle, left, rounding))
     found = [
-        _level(angle, left, rounding, np.square(each[:, pairs][shown]), share[shown])
-        for each in spreads
+        _level(angle, left, rounding, np.square(spread[:, pairs][shown]), share[shown])
+        for spread in spreads
     ]
     least_loss = min(loss for loss, _ in found)
     return {

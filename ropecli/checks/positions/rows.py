@@ -186,8 +186,8 @@ def one_document(rows: int, tokens: int, start: int = 0) -> Rows:
 
 def of_lengths(lengths: Sequence[int] | Sequence[Sequence[int]], row_length: int | None) -> Rows:
     """Return a row of documents of these lengths, or several; what is left of a row is padding."""
-    rows: Any = lengths if any(isinstance(each, Iterable) for each in lengths) else [lengths]
-    checked = [[at_least("lengths", each, 1) for each in row] for row in rows]
+    rows: Any = lengths if any(isinstance(length, Iterable) for length in lengths) else [lengths]
+    checked = [[at_least("lengths", length, 1) for length in row] for row in rows]
     totals = [sum(row) for row in checked]
     longest = max(totals, default=0)
     size = longest if row_length is None else at_least("row_length", row_length, max(longest, 1))
@@ -197,8 +197,8 @@ def of_lengths(lengths: Sequence[int] | Sequence[Sequence[int]], row_length: int
             f"{sum(map(len, checked)):,}"
         )
     document = np.full((len(checked), size), -1)
-    for row, each in zip(document, checked, strict=True):
-        row[: sum(each)] = np.repeat(np.arange(len(each)), each)
+    for row, pieces in zip(document, checked, strict=True):
+        row[: sum(pieces)] = np.repeat(np.arange(len(pieces)), pieces)
     return Rows(document=document)
 
 

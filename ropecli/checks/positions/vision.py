@@ -135,7 +135,7 @@ class Vision(Rows):
             )
         rates = {self.per_second: ""}
         if self.assumed:
-            rates = {each: f"{each:g} ids in a second" for each in self._rates} | rates
+            rates = {value: f"{value:g} ids in a second" for value in self._rates} | rates
         return [
             (
                 replace(self, form=form, largest=largest, per_second=rate),
@@ -151,7 +151,7 @@ class Vision(Rows):
         said = []
         if self.assumed:
             tried = self._rates if judged else self._rates[:1]
-            either = " or ".join(f"{each:g}" for each in tried)
+            either = " or ".join(f"{rate:g}" for rate in tried)
             said.append(f"assumed: {either} ids in a second, as no configuration says it")
         if not given_seconds and self._has_video:
             said.append("assumed: 1 second between steps in time, as no seconds are given")
@@ -166,7 +166,7 @@ class Vision(Rows):
 
     @property
     def _has_video(self) -> bool:
-        return any(t > 1 for each in self.samples for t, _, _ in each.sizes)
+        return any(t > 1 for sample in self.samples for t, _, _ in sample.sizes)
 
     def _number(self, *, joined: bool = False, **mistake: Any) -> NDArray[Any]:
         """Return the ids; arguments other than the defaults are the mistakes of implementations."""
@@ -280,7 +280,7 @@ class Vision(Rows):
             yield from self._mistakes_in_time()
         for family, other_family in FAMILIES.items():
             alike = ("by_frame", "still", "merges_time", "merges_space", "newlines")
-            same = all(getattr(other_family, each) == getattr(own, each) for each in alike)
+            same = all(getattr(other_family, name) == getattr(own, name) for name in alike)
             if same and (other_family.per_second is None) != (own.per_second is None):
                 sentence = f"ids are those of {family}, not of {self.family}"
                 yield sentence, self._number(timed=other_family.per_second is not None)
@@ -299,11 +299,13 @@ class Vision(Rows):
 def _join(samples: Sequence[Sample]) -> Sample:
     """Return documents as one."""
     text = list(samples[0].text)
-    for each in samples[1:]:
-        text[-1] += each.text[0]
-        text += each.text[1:]
-    sizes = tuple(size for each in samples for size in each.sizes)
-    return Sample(tuple(text), sizes, tuple(second for each in samples for second in each.seconds))
+    for sample in samples[1:]:
+        text[-1] += sample.text[0]
+        text += sample.text[1:]
+    sizes = tuple(size for sample in samples for size in sample.sizes)
+    return Sample(
+        tuple(text), sizes, tuple(second for sample in samples for second in sample.seconds)
+    )
 
 
 def _number_images(sample: Sample, images: int) -> Index:
@@ -342,14 +344,14 @@ def vision(
     space, time = (
         at_least(key, given.get(key, 2), 1) for key in ("spatial_merge_size", "temporal_merge_size")
     )
-    sizes = [_merge(family, each, space, time) for each in grids]
+    sizes = [_merge(family, grid, space, time) for grid in grids]
     second = 1.0 if seconds is None else seconds
     every = [second] * len(sizes) if isinstance(second, int | float) else list(second)
     if len(every) != len(sizes):
         raise ArgumentError(
             f"seconds must be one number, or one for each of {len(sizes)} grids, got {len(every)}"
         )
-    every = [positive("seconds per grid", each) for each in every]
+    every = [positive("seconds per grid", rate) for rate in every]
     per_second = facts.per_second or 1.0
     if config is None and facts.released is not None:
         per_second = facts.released
@@ -361,7 +363,7 @@ def vision(
         end = at + len(lengths) - 1
         samples.append(Sample(lengths, tuple(sizes[at:end]), tuple(every[at:end])))
         at = end
-    counts = [each.tokens for each in samples]
+    counts = [sample.tokens for sample in samples]
     if not all(counts):
         raise ArgumentError("grids and text must have at least one token, got none")
     held = of_lengths(counts, None) if rows is None else rows
@@ -388,9 +390,9 @@ def _list(counts: Sequence[int]) -> str:
 
 def _texts(text: Sequence[int] | Sequence[Sequence[int]], grids: int) -> Iterator[tuple[int, ...]]:
     """Yield the tokens of text around the grids of each document."""
-    nested = any(isinstance(each, Iterable) for each in text)
+    nested = any(isinstance(count, Iterable) for count in text)
     given: Any = text if nested else [text]
-    rows = [[at_least("text", each, 0) for each in row] for row in given]
+    rows = [[at_least("text", count, 0) for count in row] for row in given]
     if nested and not (all(rows) and sum(len(row) - 1 for row in rows) == grids):
         raise ArgumentError(
             f"text must have a length more than there are grids in each document, {grids} in all, "
@@ -408,7 +410,7 @@ def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int
     """Return the size of a grid in tokens; refuse one that the family has no ids for."""
     if len(grid) != 3:
         raise ArgumentError(f"grid must be time, height and width, got {quote(list(grid))}")
-    t, h, w = (at_least("grid", each, 1) for each in grid)
+    t, h, w = (at_least("grid", size, 1) for size in grid)
     facts, got = FAMILIES[family], f"got {t},{h},{w}"
     space = space if facts.merges_space else 1
     if h % space or w % space:
@@ -433,4 +435,4 @@ def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int
 
 def family_of(model_type: str | None) -> str | None:
     """Return the family of a model; None if its ids are not known."""
-    return next((name for name, each in FAMILIES.items() if model_type in each.models), None)
+    return next((name for name, family in FAMILIES.items() if model_type in family.models), None)

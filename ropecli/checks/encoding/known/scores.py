@@ -46,7 +46,7 @@ def _scores(
         ) -> Values:
             parts, by = parts_of(asked, way), divisor(asked.dim)
             total = np.sum(np.broadcast_arrays(*parts), axis=0) / by
-            size = sum(np.abs(np.nan_to_num(each)) for each in parts) / by
+            size = sum(np.abs(np.nan_to_num(part)) for part in parts) / by
             reach = np.abs(asked.q).max() * np.abs(asked.k).max() * asked.dim / by
             angle = ANGLE * max(asked.queries, asked.keys) if angles else 0.0
             return total, SUM * (size + reach), angle * (size + reach)
@@ -173,7 +173,7 @@ def tupe(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     shape = (asked.heads, most, asked.dim)
     p = asked.weight("position_query", shape)[..., : asked.queries, :]
     r = asked.weight("position_key", shape)[..., : asked.keys, :]
-    p, r = (np.reshape(each, (-1, *each.shape[-2:])) for each in (p, r))
+    p, r = (np.reshape(vectors, (-1, *vectors.shape[-2:])) for vectors in (p, r))
     parts = [_dots(asked.q, asked.k)]
     parts += [] if way.get("content") else [_dots(p, r)[None]]
     if way.get("crossed"):
@@ -230,7 +230,7 @@ def cope(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     products = asked.q @ table.reshape(-1, asked.dim).T
     low, high = np.floor(at), np.ceil(at)
     share = np.round(at) - low if way.get("nearest") else at - low
-    pick = [np.take_along_axis(products, each.astype(int), -1) for each in (low, high)]
+    pick = [np.take_along_axis(products, end.astype(int), -1) for end in (low, high)]
     own = pick[0] * (1 - share) + pick[1] * share
     return [np.where(seen, logits, np.nan), own]
 

@@ -76,8 +76,8 @@ def table(
     out, own, inner = np.zeros((3, len(positions), dim))
     sines, cosines = columns(order, dim)
     out[:, sines], out[:, cosines] = size * np.sin(angles), size * np.cos(angles)
-    for each in (sines, cosines):
-        own[:, each], inner[:, each] = 3 * abs(size), abs(size) * ANGLE * np.abs(angles)
+    for place in (sines, cosines):
+        own[:, place], inner[:, place] = 3 * abs(size), abs(size) * ANGLE * np.abs(angles)
     return out, own, inner
 
 
@@ -152,7 +152,7 @@ class Formula:
         }
         return Reading.of(
             partial(self._values, base, padding),
-            *(each for each, differs in differences.items() if differs),
+            *(difference for difference, differs in differences.items() if differs),
             base=self.base,
             order=self.order,
             exponent=self.exponent,
@@ -178,11 +178,11 @@ def explain(found: Sinusoids, base: float = BASE) -> list[Formula]:
     measured = found.inv_freq
     dim = 2 * len(measured)
     fits = [
-        (exponent, each, step)
-        for each in _bases(measured, base)
+        (exponent, candidate, step)
+        for candidate in _bases(measured, base)
         for step in (1.0, float(measured[0]))
         for exponent in ("d", "d - 2")
-        if each > 0 and _alike(step * theta(dim, exponent, each), measured)
+        if candidate > 0 and _alike(step * theta(dim, exponent, candidate), measured)
     ]
     fits.sort(key=lambda fit: (fit[1] != base, len(f"{fit[1]:.6e}".split("e")[0].rstrip("0"))))
     nearest = round(2 * found.start) / 2
@@ -191,8 +191,10 @@ def explain(found: Sinusoids, base: float = BASE) -> list[Formula]:
     alike = (text for text, size in sizes.items() if abs(found.size - size) < CLOSE * size)
     size = next(alike, f"{found.size:.9g}")
     return [
-        Formula(base=each, order=found.order, exponent=exponent, start=start, step=step, size=size)
-        for exponent, each, step in fits
+        Formula(
+            base=fitted, order=found.order, exponent=exponent, start=start, step=step, size=size
+        )
+        for exponent, fitted, step in fits
     ]
 
 
@@ -229,7 +231,7 @@ def readings(got: Array, asked: Asked) -> Iterator[Reading]:
         return
     for found in measure(got[kept], asked.positions[kept].astype(np.float64)):
         formulas = explain(found, base)
-        yield from (each.reading(base, tuple(asked.positions[blank])) for each in formulas)
+        yield from (formula.reading(base, tuple(asked.positions[blank])) for formula in formulas)
         if not formulas:
             yield _odd(found)
     for order, exponent in itertools.product(ORDERS, ("d", "d - 2")):
@@ -282,7 +284,7 @@ class Grid:
             Difference("sines of both axes before cosines", "timm"): self.stacked,
             Difference("tokens go down the columns", "OmDet-Turbo"): self.down,
         }
-        found = [each for each, differs in differences.items() if differs]
+        found = [difference for difference, differs in differences.items() if differs]
         return Reading.of(self._values, *found, **vars(self))
 
     def _values(self, asked: Asked) -> Values:
@@ -295,8 +297,8 @@ class Grid:
         half, base = asked.dim // 2, float(asked.setting("base", BASE))
         places = [across, lines] if self.first == "columns" else [lines, across]
         inv_freq = theta(half, self.exponent, base)
-        parts = [table(each.ravel(), half, self.order, inv_freq) for each in places]
-        values, own, inner = (np.hstack(each) for each in zip(*parts, strict=True))
+        parts = [table(place.ravel(), half, self.order, inv_freq) for place in places]
+        values, own, inner = (np.hstack(halves) for halves in zip(*parts, strict=True))
         if self.stacked:
             quarter = np.arange(half // 2)
             turned = [quarter, half + quarter, half // 2 + quarter, half + half // 2 + quarter]

@@ -88,7 +88,7 @@ def _explain_together(description: Description, whole: str) -> tuple[str, str]:
     ways = [every] if description.kind == "function" else [*description.methods.values()]
     meant_by = [{*roles(p.name, i, p.annotation)} for call in ways for i, p in enumerate(call)]
     names = ", ".join(dict.fromkeys(p.name for call in ways for p in call)) or "none"
-    if not description.other and not any(each & VECTORS for each in meant_by):
+    if not description.other and not any(meanings & VECTORS for meanings in meant_by):
         tables = "name the function that rotates by its result with `apply_with`"
         return f"none of its parameters ({names}) is known to be vectors", f"{tables}, or {whole}"
     return f"its parameters ({names}) have no known meaning together", whole

@@ -178,9 +178,9 @@ def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Match]:
     without = part.effects(rope_parameters={})
     if not older.get(FIRST) or not without.get(FIRST):
         return
-    kinds = [each for each in (held, *held.values()) if isinstance(each, dict)]
-    bases = [f"{b:.10g}" for each in kinds if (b := number(each.get("rope_theta"))) is not None]
-    factors = [f"{f:.10g}" for each in kinds if (f := number(each.get("factor"))) is not None]
+    kinds = [entry for entry in (held, *held.values()) if isinstance(entry, dict)]
+    bases = [f"{b:.10g}" for nested in kinds if (b := number(nested.get("rope_theta"))) is not None]
+    factors = [f"{f:.10g}" for nested in kinds if (f := number(nested.get("factor"))) is not None]
     lost = f"base {' and '.join(bases)}" if bases else "the base"
     lost += f" and factor {' and '.join(factors)}" if factors else ""
     unread = ignoring(without)

@@ -85,8 +85,8 @@ def _trials(part: Subject) -> tuple[_Trial, ...]:
     pairs = sum(len(layer.rotary.inv_freq) for layer in first.layers if layer.rotary is not None)
     found: list[_Trial] = []
     for path, value, rope_type in islice(_keys(part), min(MOST_KEYS, MOST_PAIRS // (pairs or 1))):
-        around = [each for each in found if path.startswith(f"{each.path}.")]
-        if all(each.readers or not _is_apart(part, each) for each in around):
+        around = [trial for trial in found if path.startswith(f"{trial.path}.")]
+        if all(trial.readers or not _is_apart(part, trial) for trial in around):
             found.append(_try(part, first, path, value, rope_type, around))
     return tuple(found)
 
@@ -238,7 +238,7 @@ def _better_place(part: Subject, trial: _Trial) -> str:
 def _by_layer_type(part: Subject, given: dict[str, Any]) -> str:
     """Return flat scaling keys as an object by layer type."""
     scaled, kinds = part.keys.facts.get("scaled", (FULL,)), [x.kind for x in part.rotating]
-    bases = [{"rope_theta": each.scaling["rope_theta"]} for each in part.rotating]
+    bases = [{"rope_theta": settings.scaling["rope_theta"]} for settings in part.rotating]
     plain = {k: {"rope_type": "default", **v} for k, v in zip(kinds, bases, strict=True)}
     return json.dumps({k: v | (given if k in scaled else {}) for k, v in plain.items()})
 
@@ -267,7 +267,7 @@ def unread(part: Subject) -> Iterator[Match]:
             groups.setdefault((outer, trial.has_type, place), []).append(trial)
     for (_, has_type, place), trials in groups.items():
         first, *more = trials
-        keys, them = (join([each.key for each in trials]), "them") if more else ("it", "it")
+        keys, them = (join([attempt.key for attempt in trials]), "them") if more else ("it", "it")
         message = f"{join_stacks(first.effects)} {'do' if len(first.effects) > 1 else 'does'} not "
         message += f"read {keys}: nothing changes without {them}.{first.used_instead}"
         hint = f"Remove {them}."
@@ -283,13 +283,17 @@ def unread(part: Subject) -> Iterator[Match]:
         elif first.rope_type == "" and part.nested:
             hint = f"Remove {them}, or write {them} under the layer types."
         elif has_type:
-            types = [name for name in NEEDED if all(each.key in of_type(name) for each in trials)]
+            types = [
+                name for name in NEEDED if all(attempt.key in of_type(name) for attempt in trials)
+            ]
             hint = f"Remove {them}, or set a rope_type that reads {them}: {', '.join(types)}."
         # A key of another type may be meant, where no type or one without scaling is set.
         meant = has_type and first.rope_type in ("", "default")
         unsure = meant or first.used is not None or place or isinstance(first.value, dict)
         safe = first.rope_type is not None and not unsure
-        yield Match(first.path, message, hint, {each.path: None for each in trials} if safe else {})
+        yield Match(
+            first.path, message, hint, {attempt.path: None for attempt in trials} if safe else {}
+        )
 
 
 @_Experiment(
@@ -338,7 +342,7 @@ def refused_key(part: Subject) -> Iterator[Match]:
 def _refusals(part: Subject) -> dict[str, tuple[str, ...]]:
     """Return by path the keys each of which alone makes some stacks refuse the file."""
     trials = _trials(part)
-    suspects = [each.path for each in trials if FIRST not in each.readers]
+    suspects = [trial.path for trial in trials if FIRST not in trial.readers]
     suspects = [path for path in suspects if not isinstance(part.readings.value(path), dict)]
     known = {*TOP, *HOLDERS, *_CLASS}
     suspects += [part.key(name) for name in part.config if name not in known and "." not in name]

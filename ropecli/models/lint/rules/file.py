@@ -53,7 +53,7 @@ def _place(raw: Mapping[str, Any], problem: str) -> tuple[str, Any]:
         names = _OLDER.get(word) or names_of(word)
         keys = [(path, value) for path, name, value in _walk(raw) if name in names]
         if keys:
-            quoted = (each for each in keys if repr(each[1])[:20] in problem)
+            quoted = (key for key in keys if repr(key[1])[:20] in problem)
             return next(quoted, keys[0])
     return "", None
 

@@ -107,7 +107,7 @@ def _converter_facts(header: Subject) -> list[Mapping[str, Any]]:
 def no_count(header: Subject) -> Iterator[Match]:
     """No `rope.dimension_count` in an architecture whose converter writes a share of the head."""
     facts = _converter_facts(header)
-    shared = bool(facts) and all(each.get("count") in {"share", "rotary_pct"} for each in facts)
+    shared = bool(facts) and all(fact.get("count") in {"share", "rotary_pct"} for fact in facts)
     if shared and header.values.get("rope.dimension_count") is None:
         head = f", {header.dim} coordinates" if header.dim else ""
         yield Match(header.key("rope.dimension_count"), f"llama.cpp rotates the whole head{head}.")
@@ -153,8 +153,8 @@ def attn_factor(header: Subject, given: float) -> Iterator[Match]:
 
 def _rotary(header: Subject) -> Rotary | None:
     """Return llama.cpp's rotation whose factor is farthest from 1; None if there is none."""
-    rotating = [each for each in header.layers if each.rotates]
-    found = value_or_none(lambda: [LLAMA_CPP.rotary(each, None) for each in rotating])
+    rotating = [layer for layer in header.layers if layer.rotates]
+    found = value_or_none(lambda: [LLAMA_CPP.rotary(settings, None) for settings in rotating])
     return max(found or (), key=lambda rope: abs(rope.attention_factor - 1), default=None)
 
 
@@ -368,7 +368,7 @@ def reciprocal(header: Subject) -> Iterator[Match]:
 )
 def other_base(header: Subject) -> Iterator[Match]:
     """A `rope_freqs.weight` that Llama 3's formula gives for another base than the file's."""
-    bases = [b for each in header.layers if (b := number(each.scaling.get("rope_theta")))]
+    bases = [b for layer in header.layers if (b := number(layer.scaling.get("rope_theta")))]
     meant = _base_of(header.tensor(_FREQS), header.dim or 0)
     if meant and bases and all(abs(base / meant - 1) > _SAME_BASE for base in bases):
         message = f"The divisors are those of base {float(f'{meant:.3g}'):,.0f}, and the base is "

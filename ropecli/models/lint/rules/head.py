@@ -30,7 +30,7 @@ def odd(entry: Subject, dim: int) -> Iterator[Match]:
     if dim % 2 == 0 or (dim != entry.head_dim and entry.share is not None):
         return
     named = ("qk_rope_head_dim", "rotary_dim", "head_dim")
-    name = next((each for each in named if entry.get_all(each)), "hidden_size")
+    name = next((size for size in named if entry.get_all(size)), "hidden_size")
     yield Match(entry.outer_key(name), f"{dim} coordinates are rotated, which is odd.")
 
 

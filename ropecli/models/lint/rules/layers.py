@@ -45,9 +45,9 @@ def flat_scaling(entry: Subject, factor: float) -> Iterator[Match]:
     if not apart or factor <= 1:
         return
     kinds = entry.rotating
-    scaled = [each.name for each in kinds if each.rope_type != "default"]
-    plain = [each.name for each in kinds if each.rope_type == "default"]
-    if not scaled or not plain or any(each.refused for each in kinds):
+    scaled = [settings.name for settings in kinds if settings.rope_type != "default"]
+    plain = [settings.name for settings in kinds if settings.rope_type == "default"]
+    if not scaled or not plain or any(settings.refused for settings in kinds):
         return
     window = whole(entry.config.get("sliding_window"))
     off = ""

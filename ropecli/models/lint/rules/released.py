@@ -56,7 +56,7 @@ def unlike_released(part: Subject) -> Iterator[Match]:
     """
     rotating = part.rotating
     whole_file = part.get_all("num_hidden_layers")  # a few keys of a file are of any model
-    if not whole_file or any(each.refused for each in rotating):
+    if not whole_file or any(layer_settings.refused for layer_settings in rotating):
         return
     found: set[str] = set()
     rows = released_values(part.architecture.model_type)
@@ -81,8 +81,8 @@ def _nearest_base(part: Subject, rotating: list[Settings]) -> Iterator[Mapping[s
         if None in shape or base is None:
             return
         far = [
-            (sum(abs(math.log2(x / y)) for x, y in zip(shape, each, strict=False)), each)
-            for each in released
+            (sum(abs(math.log2(x / y)) for x, y in zip(shape, value, strict=False)), value)
+            for value in released
         ]
         distance, nearest = min(far)
         bases = sorted(nearest[len(shape) :], key=lambda each: abs(math.log(each / base)))
@@ -154,7 +154,7 @@ def _value(part: Subject, settings: Settings, key: str) -> Any:
 def _interval(part: Subject) -> int | None:
     """Return n where layers n, 2n, ... have no position; None of another pattern."""
     rotates = {i: s.rotates for s in part.layers for i in s.layers or ()}
-    static = sorted(i for i, each in rotates.items() if not each)
+    static = sorted(i for i, rotate in rotates.items() if not rotate)
     if not static or not rotates:
         return None
     step = static[0] + 1
