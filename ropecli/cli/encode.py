@@ -240,7 +240,7 @@ class _Run:
     def many(self, inputs: list[Path], folder: Path | None, *, positions_continue: bool) -> None:
         """Rotate files one after another, and show at the end which could not be rotated."""
         from ropecli.files.encode import copy_notes, default_output
-        from ropecli.files.many import encode_files
+        from ropecli.files.many import encode_files, outputs_of
         from ropecli.render.encode import first_of_files, later_notes, show_failures
         from ropecli.render.labels import quantity
 
@@ -255,7 +255,8 @@ class _Run:
             notes = self._notes(opened) + copy_notes(opened, target)
             parameters = self._parameters(opened)
             self.page.note(*notes)
-            files = first_of_files(len(inputs), positions_continue=positions_continue)
+            outputs = outputs_of(inputs, folder)
+            files = first_of_files(inputs, outputs, positions_continue=positions_continue)
             self._show_plan(opened, target, *files)
 
         with self._progress(quantity(len(inputs), "file")) as progress:

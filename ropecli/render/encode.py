@@ -20,6 +20,7 @@ from ropecli.render.labels import frequencies, quantity, with_unit
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
+NAMED = 3  #: Files that line 1 names.
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
 RATED = 10**8  #: Bytes above which the rate means something: below, starting up takes longest.
 
@@ -31,17 +32,26 @@ def page(
     speed = f"{result.seconds:.1f} s{rate(result.bytes, result.seconds)}"
     if isinstance(result, EncodedFiles):
         count = quantity(len(result.files), "file")
-        return [f"{count} written{console.visible(where)} in {speed}"]
+        rows = [(console.visible(_name(file.output)), _ends(file)) for file in result.files]
+        more = len(rows) - LISTED
+        listed = [*align(rows[:LISTED], left=2), *([f"and {more:,} more"] if more > 0 else [])]
+        return [f"{count} written{console.visible(where)} in {speed}", "", *listed]
     target = console.visible(_name(result.output))
     if not screen.brief:
         return [f"{target} written in {speed}"]
     heads = f"{quantity(result.heads, 'head')} of {result.head_dim}"
-    first, last = result.positions or (None, None)
-    ends = f"positions {first:,.10g} to {last:,.10g}" if result.positions else "no positions"
     what = console.visible(str(result.input))
     if len(result.arrays) > 1:
         what = f"{len(result.arrays)} tensors of {what}"
-    return [f"{target} written: {what} at {ends}, {heads}, {result.layout}, in {speed}"]
+    return [f"{target} written: {what} at {_ends(result)}, {heads}, {result.layout}, in {speed}"]
+
+
+def _ends(file: Encoded) -> str:
+    """Return the first and the last position of a file."""
+    if file.positions is None:
+        return "no positions"
+    first, last = file.positions
+    return f"positions {first:,.10g} to {last:,.10g}"
 
 
 def _dry_page(result: DryRun, _: Screen, *, plan: Sequence[str] = ()) -> list[str]:
@@ -135,12 +145,16 @@ def plan_lines(
     ]
 
 
-def first_of_files(count: int, *, positions_continue: bool) -> list[str]:
-    """Return the line above the first file's: how many there are and where positions begin."""
-    if count == 1:
+def first_of_files(
+    inputs: Sequence[Path], outputs: Sequence[Path], *, positions_continue: bool
+) -> list[str]:
+    """Return the lines above the first file: which there are, and where positions begin."""
+    if len(inputs) == 1:
         return []
     how = "continue from one to the next" if positions_continue else "begin anew in each"
-    return [f"{count:,} files, positions {how}; the first:"]
+    pairs = [f"{_name(a)} into {_name(b)}" for a, b in zip(inputs, outputs, strict=True)]
+    named = ", ".join([*pairs[:NAMED], *(["..."] if len(pairs) > NAMED else [])])
+    return [f"{len(pairs):,} files, positions {how}: {console.visible(named)}", ""]
 
 
 def warnings(arrays: Iterable[EncodedArray]) -> list[str]:

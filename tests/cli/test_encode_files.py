@@ -64,8 +64,10 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     words = [*given, "--tensor", "h.[qk]", "-o", "out", "--positions-continue"]
     out, err = read_output("encode", *words)
     assert err == ""
-    assert "3 files, positions continue from one to the next; the first:\n" in out
-    assert re.search(r"3 files written to out in \d", out)
+    first = "dump/1.safetensors into out/1.safetensors, dump/2.safetensors into "
+    assert out.startswith(f"3 files, positions continue from one to the next: {first}")
+    assert re.search(r"3 files written to out in \d.*\n\n", out)
+    assert re.search(r"\nout/10.safetensors  positions 10 to 14\n$", out)
     got = load_file("out/10.safetensors")["h.q"]
     expected = rotate(load_file("dump/10.safetensors")["h.q"], ROPE, 10 + np.arange(5))
     assert_same_bits("the last", got=got, expected=expected)
@@ -167,7 +169,7 @@ def test_files_with_names_that_are_no_text() -> None:
     assert_spelt_out(out, 5)
     Path(name).mkdir()
     out, _ = read_output("encode", f"{name}.npy", "a.npy", "-o", name)
-    assert_spelt_out(out, 4)
+    assert_spelt_out(out, 10)
     _, err = read_output("encode", f"{name}.npy", "a.npy", "-o", name, code=2)
     assert_spelt_out(err, err.count(SHOWN))
     assert err.count("\n") == 2

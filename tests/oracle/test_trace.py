@@ -417,7 +417,7 @@ def test_a_missing_library_is_named_with_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     line = assert_refused("trace", llama)
-    assert line.startswith("trace needs Transformers: pip install torch transformers")
+    assert line.startswith("trace needs PyTorch and Transformers: pip install torch transformers")
 
 
 def test_time_is_limited(llama: Path) -> None:

@@ -84,7 +84,7 @@ def trace(
         import transformers
     except ImportError as error:
         raise FileError(
-            f"trace needs Transformers: pip install torch transformers ({error})"
+            f"trace needs PyTorch and Transformers: pip install torch transformers ({error})"
         ) from None
     built = f"Transformers {transformers.__version__}"
     model = compute(described, sequence_length=length)
