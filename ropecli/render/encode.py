@@ -20,7 +20,7 @@ from ropecli.render.labels import frequencies, quantity, with_unit
 from ropecli.render.table import align
 from ropecli.rotary import Rotary
 
-NAMED = 3  #: Files that line 1 names.
+NAMED = 3  #: Files, or tensors that are copied, that a line names.
 LISTED = 8  #: Notes that are shown; many files may have one each, all in --json.
 RATED = 10**8  #: Bytes above which the rate means something: below, starting up takes longest.
 
@@ -38,7 +38,9 @@ def page(
         return [f"{count} written{console.visible(where)} in {speed}", "", *listed]
     target = console.visible(_name(result.output))
     if not screen.brief:
-        return [f"{target} written in {speed}"]
+        more = f" and {len(result.kept) - NAMED:,} more" if len(result.kept) > NAMED else ""
+        kept = f"; copied as they are: {', '.join(map(short, result.kept[:NAMED]))}{more}"
+        return [f"{target} written in {speed}{kept if result.kept else ''}"]
     heads = f"{quantity(result.heads, 'head')} of {result.head_dim}"
     what = console.visible(str(result.input))
     if len(result.arrays) > 1:

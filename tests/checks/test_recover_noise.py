@@ -128,6 +128,12 @@ def test_vectors_of_interleaved_axes_are_not_those_of_sections(dtype: Any, text:
         assert ropecli.positions(found, **image).passed is passed
 
 
+def test_few_exact_angles_show_their_noise() -> None:
+    x = np.random.default_rng(0).standard_normal((16, 4))
+    found = recover_positions(Rotary(4), x, ropecli.rotate(x, Rotary(4)), longest=99)
+    assert (found.uncertain, found.positions.tolist()) == (0, [*range(16)])
+
+
 def test_an_axis_that_is_not_shown_leaves_the_others() -> None:
     rope = ropecli.rope("default", head_dim=128, rope_theta=1e6, mrope_section=[16, 24, 24])
     points = np.repeat(np.arange(40)[:, None], 3, axis=1)

@@ -327,7 +327,8 @@ def _noise(fits: Sequence[_Fit], spreads: Sequence[Array], least: float) -> dict
     free = np.stack([fit.freedom for fit in measures], axis=1)
     squares = [np.square(fit.left * (fit.share > 0)).sum(axis=1) for fit in measures]
     mean, measured = np.stack(squares, axis=1) / np.maximum(free, LEAST), free > LEAST
-    used = measured & (mean <= OUTLYING * np.quantile(mean[measured], BEST))
+    best = max(np.quantile(mean[measured], BEST), SINGLE**2)  # exact angles leave next to nothing
+    used = measured & (mean <= OUTLYING * best)
     shown = (share > 0) & np.repeat(used, [len(fit.pairs) for fit in measures], axis=1)
     pairs = np.concatenate([fit.pairs for fit in measures])
     angle, left, rounding = (np.square(array[shown]) for array in (angle, left, rounding))
