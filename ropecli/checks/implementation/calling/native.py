@@ -45,15 +45,21 @@ COMPILERS = {
     ".rs": "rustc -O --crate-type cdylib -o {stem}.so {file}",
     ".zig": "zig build-lib -dynamic -OReleaseFast -femit-bin={stem}.so {file}",
 }
-PROTOTYPE = (
-    "int {}(const float *x, float *out, const int64_t *positions, "
-    "int64_t batch, int64_t heads, int64_t length, int64_t head_dim), which returns 0"
-)
 INTERPRETERS = {**dict.fromkeys((".js", ".mjs", ".ts"), "node"), ".jl": "julia", ".lua": "lua"}
 ONNX = ".onnx"
 #: NumPy's names of the types of ONNX whose names differ.
 ONNX_TYPES = {"float": "float32", "double": "float64"}
 SILENT = 4  #: Of ONNX Runtime: only fatal errors are logged, and all others are raised anyway.
+
+
+def _prototype(name: str) -> str:
+    """Return the declaration that a function of a library must have."""
+    dtype = next((dtype for end, dtype in TYPES.items() if name.endswith(end)), "float32")
+    of_c = {"float32": "float", "float64": "double"}.get(dtype, "uint16_t")
+    return (
+        f"int {name}(const {of_c} *x, {of_c} *out, const int64_t *positions, "
+        "int64_t batch, int64_t heads, int64_t length, int64_t head_dim)"
+    )
 
 
 def refuse_source(target: str) -> None:
@@ -67,7 +73,8 @@ def refuse_source(target: str) -> None:
         symbol = symbol or "rope_f32"
         raise ArgumentError(
             f"{path} is source, expected a library: {compile}",
-            f"then check ./{Path(path).stem}.so:{symbol}, {PROTOTYPE.format(symbol)}",
+            f"then check ./{Path(path).stem}.so:{symbol}, which must be {_prototype(symbol)}, "
+            "and return 0",
         )
     if suffix in INTERPRETERS:
         raise ArgumentError(
@@ -167,7 +174,8 @@ class SharedFunction:
             given.ctypes.data, out.ctypes.data, places.ctypes.data, *given.shape
         )
         if refused:
-            raise ValueError(f"it returned {refused}")
+            name = self._function.__name__
+            raise ValueError(f"it returned {refused}, where 0 is success, as of {_prototype(name)}")
         return out
 
 
