@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_HEADS = 8  #: Heads that the page lists.
 MOST_LAYERS = 16  #: Layers that have a tick of their own.
 THIRDS = ("fast", "middle", "slow")
+OUTSTANDING = 2.0  #: A pair stands out with so many times its share of an even head.
 
 
 def _heads_as_json(result: Usage) -> list[dict[str, Any]]:
@@ -94,11 +95,14 @@ def _answer(result: Usage) -> str:
     layer, head, pair = np.unravel_index(int(share.argmax()), share.shape)
     few, most, count = int(half.min()), int(half.max()), share.shape[-1]
     span = f"{few:,}" if few == most else f"{few:,} to {most:,}"
+    largest, even = share[layer, head, pair], 1 / count
+    found = f"the largest share is {largest:.1%}"
+    if largest < OUTSTANDING * even:
+        found = f"none stands out: {found} (an even head has {even:.1%}),"
     return (
-        f"{span} of {count:,} pairs hold half of |q||k| in a head; the largest share is "
-        f"{share[layer, head, pair]:.1%} of pair {pair:,} (wavelength "
-        f"{result.rope.wavelength[pair]:,.4g}), in layer {result.layers[layer]:,}, "
-        f"head {head:,}."
+        f"{span} of {count:,} pairs hold half of |q||k| in a head; {found} "
+        f"of pair {pair:,} (wavelength {result.rope.wavelength[pair]:,.4g}), "
+        f"in layer {result.layers[layer]:,}, head {head:,}."
     ).replace("%", " %")
 
 
