@@ -101,7 +101,9 @@ def verdict(result: Construct) -> str:
     length = f"{math.sqrt(max(norms)):.3g}"
     attention = f"{100 * min(head.attention for head in result.heads):.4g} %"
     if len(norms) == 1:
-        chosen = f"{attention} of its attention at the chosen distance"
+        back = result.heads[0].distance
+        token = {0: "its own token", 1: "the previous token"}.get(back, f"the token {back:,} back")
+        chosen = f"{attention} of its attention on {token}"
         return f"a query with |q| = {length} (|q|^2 = {norms[0]:.3g}) puts {chosen}"
     chosen = f"{attention} of their attention at the distances of their heads"
     return f"queries with |q| up to {length} (|q|^2 = {max(norms):.3g}) put {chosen}"
