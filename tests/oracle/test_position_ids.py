@@ -201,6 +201,65 @@ def test_ids_of_glm_image_are_those_of_transformers() -> None:
     assert found.passed, found.cause
 
 
+@pytest.mark.parametrize("mode", ["16x", "4x"])
+def test_ids_of_minicpm_v_are_those_of_transformers(mode: str) -> None:
+    """Of images with and without slices and newlines after them, and text between some."""
+    import torch
+
+    slice_start, slice_end, newline = 7, 8, 9
+    model = class_of("minicpmv4_7", "MiniCPMV4_7Model")
+    config = SimpleNamespace(
+        image_start_id=START,
+        image_end_id=END,
+        slice_start_id=slice_start,
+        slice_end_id=slice_end,
+        newline_id=newline,
+        downsample_mode="16x",
+    )
+    stub = SimpleNamespace(config=config, _frame_end_idx=model._frame_end_idx)
+    for name in ("_group_visual_frames", "get_vision_position_ids"):
+        setattr(stub, name, getattr(model, name).__get__(stub))
+    assert family_of("minicpmv4_7") == "minicpm-v"
+    merge = {"16x": 4, "4x": 2}[mode]
+    random = np.random.default_rng(2)
+    for _ in range(30):
+        grids, sizes, tokens = [], [], []
+        count = int(random.integers(1, 4))
+        text = random.integers(0, 4, count + 1).tolist()
+        for length in text[:-1]:
+            tokens += [TEXT] * length
+            h, w, height, width = random.integers(1, 12, 4).tolist()
+            newlines = int(random.integers(0, 3))
+            rows, columns = random.integers(1, 4, 2).tolist() if random.random() < 0.6 else (0, 0)
+            tokens += [START, *[IMAGE] * (h * w), END]
+            one = [slice_start, *[IMAGE] * (height * width), slice_end]
+            for row in range(rows):
+                tokens += [newline] * (row > 0) + one * columns
+            tokens += [newline] * newlines
+            sizes += [[merge * h, merge * w], *[[merge * height, merge * width]] * (rows * columns)]
+            grids.append([1, *sizes[-1 - rows * columns]])
+            if rows:
+                grids[-1] += [newlines, rows, columns, *sizes[-1]]
+            elif newlines:
+                grids[-1] += [newlines]
+        tokens += [TEXT] * text[-1]
+        ids, _ = model.get_rope_index(
+            stub,
+            torch.tensor([tokens]),
+            mm_token_type_ids=torch.tensor([[int(token == IMAGE) for token in tokens]]),
+            target_sizes=torch.tensor(sizes),
+            downsample_mode=mode,
+        )
+        found = ropecli.positions(
+            ids[:, 0].numpy(),
+            grids=grids,
+            text=text,
+            mrope="minicpm-v",
+            config={"downsample_mode": mode},
+        )
+        assert found.passed, (grids, text, found.cause)
+
+
 def test_batches_with_images_are_those_of_transformers() -> None:
     """Rows that are padded on the left and on the right, with grids in their order."""
     import torch
