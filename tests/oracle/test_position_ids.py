@@ -260,6 +260,53 @@ def test_ids_of_minicpm_v_are_those_of_transformers(mode: str) -> None:
         assert found.passed, (grids, text, found.cause)
 
 
+@pytest.mark.parametrize("module", ["minicpmv4_6", "minicpmv4_7"])
+def test_minicpm_v_rotates_by_the_ids_of_its_version(module: str) -> None:
+    """The whole model, run: 4.6 counts patches like text, and 4.7 numbers them."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2}
+    text = {"model_type": "qwen3_5_text", **sizes, "num_key_value_heads": 1, "head_dim": 32}
+    marks = {"image_start_id": 1, "image_end_id": 2, "slice_start_id": 3, "slice_end_id": 4}
+    config = AutoConfig.for_model(
+        module,
+        text_config={
+            **text,
+            "num_hidden_layers": 1,
+            "layer_types": ["full_attention"],
+            "vocab_size": 40,
+        },
+        vision_config={**sizes, "num_hidden_layers": 2, "image_size": 56, "patch_size": 14},
+        insert_layer_id=0,
+        image_token_id=30,
+        video_token_id=31,
+        newline_id=5,
+        **marks,
+    )
+    torch.manual_seed(0)
+    model = AutoModel.from_config(config).eval()
+    seen: list[Any] = []
+    model.language_model.rotary_emb.register_forward_pre_hook(
+        lambda _, given, named: seen.append(named.get("position_ids", given[-1])), with_kwargs=True
+    )
+    tokens = torch.tensor([[7, 8, 1, *[30] * 4, 2, 5, 9]])
+    more = {"mm_token_type_ids": (tokens == 30).int()} if module == "minicpmv4_7" else {}
+    with torch.no_grad():
+        model(
+            input_ids=tokens,
+            pixel_values=torch.randn(1, 3, 14, 14 * 64),
+            target_sizes=torch.tensor([[8, 8]]),
+            **more,
+        )
+    if module == "minicpmv4_6":
+        expected = ropecli.positions(seen[0].numpy(), lengths=[10])
+    else:
+        image: dict[str, Any] = {"grids": [[1, 8, 8, 1]], "text": [2, 1], "mrope": "minicpm-v"}
+        expected = ropecli.positions(seen[0][:, 0].numpy(), **image)
+    assert expected.passed, expected.cause
+
+
 def test_batches_with_images_are_those_of_transformers() -> None:
     """Rows that are padded on the left and on the right, with grids in their order."""
     import torch
