@@ -104,7 +104,9 @@ def positions(
     ),
     separator: int | None = option("ID", "Token that ends a document.", under=HELD),
     grid: list[str] | None = option(
-        "T,H,W", "Time, height and width of an image or a video in patches; repeatable.", under=HELD
+        "T,H,W",
+        "Time, height, width of an image or video in patches, also MiniCPM-V's slices; repeatable.",
+        under=HELD,
     ),
     text: list[str] | None = option(
         "N,N,...",
@@ -114,7 +116,7 @@ def positions(
     mrope: str | None = option(
         "FAMILY",
         "qwen2-vl, qwen2.5-vl, qwen2.5-omni, qwen3-omni, qwen3-vl, glm4v, glm-image, ernie4.5-vl, "
-        "hunyuan-vl, hy-v4-vl or wan. [default: the model's]",
+        "hunyuan-vl, hy-v4-vl, minicpm-v or wan. [default: the model's]",
         under=HELD,
     ),
     seconds: str | None = option(

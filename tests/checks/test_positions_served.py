@@ -400,6 +400,76 @@ def test_seconds_without_effect_are_said() -> None:
     assert ropecli.positions(**IMAGE, seconds=2).notes == ("seconds have no effect on qwen2-vl",)
 
 
+def sliced(**asked: Any) -> dict[str, Any]:
+    """Return an image of 1 x 2 tokens over two rows of slices, with two newlines after it."""
+    return {"grids": [[1, 4, 8, 2, 2, 1, 4, 8]], "text": [0, 1], "mrope": "minicpm-v", **asked}
+
+
+#: Height and width of the marks, the image, its slices, and the newline between these.
+CANVAS = [
+    *[(-1, -1), (0, 0), (0, 1), (2, 2)],
+    *[(0, 0), (0, 0), (0, 1), (0, 1)],
+    (0, 2),
+    *[(1, 0), (1, 0), (1, 1), (1, 1)],
+]
+
+
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_slices_are_on_the_canvas_of_their_image(before: int) -> None:
+    """The mark in front of an image is outside of the canvas, unless the document begins there."""
+    time, height, width = ropecli.positions(**sliced(text=[before, 1])).ids
+    expected = [(max(before + h, 0), max(before + w, 0)) for h, w in [*CANVAS, (0, 0), (0, 0)]]
+    assert [*zip(height.tolist(), width.tolist(), strict=True)][before:-1] == expected
+    assert time.tolist() == [*range(before), *[before] * 15, before + 3]
+    assert height[-1] == width[-1] == before + 3
+
+
+def test_a_configuration_says_how_patches_of_slices_are_merged() -> None:
+    for mode, merged in (("16x", 4), ("4x", 2), (None, 4)):
+        ids = ropecli.positions(
+            grids=[[1, 8, 16]], mrope="minicpm-v", config={"downsample_mode": mode}
+        ).ids
+        assert ids.shape == (3, 2 + 8 * 16 // merged**2)
+
+
+@pytest.mark.parametrize(("rows", "canvas", "middle"), [(15, 30, 14), (27, 8, 3)])
+def test_an_image_is_stretched_in_float32(rows: int, canvas: int, middle: int) -> None:
+    """The row in the middle is at a half, which float64, or counting from 0 alone, rounds up."""
+    grid = [1, 4 * rows, 4, 0, 2, 1, 2 * canvas, 4]
+    height = ropecli.positions(grids=[grid], mrope="minicpm-v").ids[1, 1 : rows + 1]
+    assert height[rows // 2] == middle
+    assert height[[0, -1]].tolist() == [0, canvas - 1]
+
+
+def test_newlines_that_are_counted_or_not_given_are_named() -> None:
+    plain = sliced(grids=[[1, 4, 8, 1], [1, 4, 8, 1], [1, 4, 8]], text=[2, 3, 0, 2])
+    given = sliced(grids=[[1, 4, 8], [1, 4, 8], [1, 4, 8]], text=[2, 4, 1, 2])
+    counted = ropecli.positions(ropecli.positions(**given).ids, **plain)
+    assert str(counted.cause).startswith("newlines after images are counted like text")
+    one = {"grids": [[1, 4, 8]], "text": [2, 3]}
+    with_it = ropecli.positions(**sliced(grids=[[1, 4, 8, 1]], text=[2, 2])).ids
+    assert str(ropecli.positions(with_it, **sliced(**one)).cause).startswith(
+        "a newline follows each image, which no grid has"
+    )
+
+
+def test_documents_with_slices_that_continue_a_count_are_named() -> None:
+    two = sliced(grids=[[1, 4, 8, 1], [1, 4, 8, 0, 1, 2, 4, 4]], text=[[2, 3], [1, 2]])
+    ids = ropecli.positions(**{**two, "text": [2, 4, 2]}).ids
+    found = ropecli.positions(ids, **two)
+    assert str(found.cause).startswith("documents continue the count of the one before")
+
+
+def test_families_without_slices_are_not_taken_for_one_with_them() -> None:
+    """A mistake of time is named after a family whose grids have the same tokens."""
+    video = {**VIDEO, "seconds": 1.5}
+    causes = str(
+        ropecli.positions(ropecli.positions(**VIDEO | {"mrope": "qwen2-vl"}).ids, **video).cause
+    )
+    assert "qwen2-vl" in causes
+    assert "minicpm-v" not in causes
+
+
 def test_engines_count_on_after_a_video() -> None:
     video = {**VIDEO, "text": [3, 2]}
     right = ropecli.positions(**video).ids

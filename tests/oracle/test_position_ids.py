@@ -201,6 +201,112 @@ def test_ids_of_glm_image_are_those_of_transformers() -> None:
     assert found.passed, found.cause
 
 
+@pytest.mark.parametrize("mode", ["16x", "4x"])
+def test_ids_of_minicpm_v_are_those_of_transformers(mode: str) -> None:
+    """Of images with and without slices and newlines after them, and text between some."""
+    import torch
+
+    slice_start, slice_end, newline = 7, 8, 9
+    model = class_of("minicpmv4_7", "MiniCPMV4_7Model")
+    config = SimpleNamespace(
+        image_start_id=START,
+        image_end_id=END,
+        slice_start_id=slice_start,
+        slice_end_id=slice_end,
+        newline_id=newline,
+        downsample_mode="16x",
+    )
+    stub = SimpleNamespace(config=config, _frame_end_idx=model._frame_end_idx)
+    for name in ("_group_visual_frames", "get_vision_position_ids"):
+        setattr(stub, name, getattr(model, name).__get__(stub))
+    assert family_of("minicpmv4_7") == "minicpm-v"
+    merge = {"16x": 4, "4x": 2}[mode]
+    random = np.random.default_rng(2)
+    for _ in range(30):
+        grids, sizes, tokens = [], [], []
+        count = int(random.integers(1, 4))
+        text = random.integers(0, 4, count + 1).tolist()
+        for length in text[:-1]:
+            tokens += [TEXT] * length
+            h, w, height, width = random.integers(1, 12, 4).tolist()
+            newlines = int(random.integers(0, 3))
+            rows, columns = random.integers(1, 4, 2).tolist() if random.random() < 0.6 else (0, 0)
+            tokens += [START, *[IMAGE] * (h * w), END]
+            one = [slice_start, *[IMAGE] * (height * width), slice_end]
+            for row in range(rows):
+                tokens += [newline] * (row > 0) + one * columns
+            tokens += [newline] * newlines
+            sizes += [[merge * h, merge * w], *[[merge * height, merge * width]] * (rows * columns)]
+            grids.append([1, *sizes[-1 - rows * columns]])
+            if rows:
+                grids[-1] += [newlines, rows, columns, *sizes[-1]]
+            elif newlines:
+                grids[-1] += [newlines]
+        tokens += [TEXT] * text[-1]
+        ids, _ = model.get_rope_index(
+            stub,
+            torch.tensor([tokens]),
+            mm_token_type_ids=torch.tensor([[int(token == IMAGE) for token in tokens]]),
+            target_sizes=torch.tensor(sizes),
+            downsample_mode=mode,
+        )
+        found = ropecli.positions(
+            ids[:, 0].numpy(),
+            grids=grids,
+            text=text,
+            mrope="minicpm-v",
+            config={"downsample_mode": mode},
+        )
+        assert found.passed, (grids, text, found.cause)
+
+
+@pytest.mark.parametrize("module", ["minicpmv4_6", "minicpmv4_7"])
+def test_minicpm_v_rotates_by_the_ids_of_its_version(module: str) -> None:
+    """The whole model, run: 4.6 counts patches like text, and 4.7 numbers them."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2}
+    text = {"model_type": "qwen3_5_text", **sizes, "num_key_value_heads": 1, "head_dim": 32}
+    marks = {"image_start_id": 1, "image_end_id": 2, "slice_start_id": 3, "slice_end_id": 4}
+    config = AutoConfig.for_model(
+        module,
+        text_config={
+            **text,
+            "num_hidden_layers": 1,
+            "layer_types": ["full_attention"],
+            "vocab_size": 40,
+        },
+        vision_config={**sizes, "num_hidden_layers": 2, "image_size": 56, "patch_size": 14},
+        insert_layer_id=0,
+        image_token_id=30,
+        video_token_id=31,
+        newline_id=5,
+        **marks,
+    )
+    torch.manual_seed(0)
+    model = AutoModel.from_config(config).eval()
+    seen: list[Any] = []
+    model.language_model.rotary_emb.register_forward_pre_hook(
+        lambda _, given, named: seen.append(named.get("position_ids", given[-1])), with_kwargs=True
+    )
+    tokens = torch.tensor([[7, 8, 1, *[30] * 4, 2, 5, 9]])
+    more = {"mm_token_type_ids": (tokens == 30).int()} if module == "minicpmv4_7" else {}
+    with torch.no_grad():
+        model(
+            input_ids=tokens,
+            pixel_values=torch.randn(1, 3, 14, 14 * 64),
+            target_sizes=torch.tensor([[8, 8]]),
+            **more,
+        )
+    if module == "minicpmv4_6":
+        expected = ropecli.positions(seen[0].numpy(), lengths=[10])
+    else:
+        image: dict[str, Any] = {"grids": [[1, 8, 8, 1]], "text": [2, 1], "mrope": "minicpm-v"}
+        expected = ropecli.positions(seen[0][:, 0].numpy(), **image)
+    assert expected.passed, expected.cause
+
+
 def test_batches_with_images_are_those_of_transformers() -> None:
     """Rows that are padded on the left and on the right, with grids in their order."""
     import torch

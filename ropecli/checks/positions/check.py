@@ -171,7 +171,8 @@ def positions(
         seq_idx: The number of each token's document, of any kind, as in Mamba; padding is below 0.
         tokens: Token ids, (tokens,) or (rows, tokens), of documents that end with `separator`.
         separator: The token at the end of a document.
-        grids: Time, height and width of images and videos in patches, before merging.
+        grids: Time, height and width of images and videos in patches, before merging; of MiniCPM-V
+            also newlines after it, and rows, columns, height and width of its slices.
         mrope: How a family of models numbers them, as Transformers and diffusers do; one of
             `FAMILIES` in `ropecli.checks.positions.vision`.
         text: Tokens of text before the first grid, after it, and so on; several documents have a

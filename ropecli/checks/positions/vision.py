@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product, zip_longest
+from itertools import chain, product, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ class Family:
         False  #: Width, height and number of the image, next to the text's count.
     )
     largest: bool = False  #: Text goes on from the largest id of a grid, not from its longer side.
+    slices: bool = False  #: An image has slices on the same canvas, and marks around it and each.
 
 
 _OMNI: dict[str, Any] = {"per_second": 25.0, "by_seconds": True, "largest": True}
@@ -59,6 +60,7 @@ FAMILIES = {
     "ernie4.5-vl": Family(models=("ernie4_5_vl_moe",), merges_time=True),
     "hunyuan-vl": Family(models=("hunyuan_vl",), newlines=True, still=True, numbers_images=True),
     "hy-v4-vl": Family(models=("hy_v4_vl",), newlines=True, frames_apart=True, largest=True),
+    "minicpm-v": Family(models=("minicpmv4_7",), largest=True, slices=True),
     "wan": Family(
         models=(
             *("WanTransformer3DModel", "WanVACETransformer3DModel", "SkyReelsV2Transformer3DModel"),
@@ -83,11 +85,13 @@ class Sample(NamedTuple):
     text: tuple[int, ...]  #: Tokens before the first grid, after it, and so on to the last one.
     sizes: tuple[tuple[int, int, int], ...]  #: Time, height and width of each grid in tokens.
     seconds: tuple[float, ...]  #: Between two steps in time of each grid.
+    slices: tuple[tuple[int, ...], ...] = ()  #: Newlines, then rows, columns, height, width.
 
     @property
     def tokens(self) -> int:
         """Number of tokens."""
-        return sum(self.text) + sum(t * h * w for t, h, w in self.sizes)
+        marked = (n + 2 + r * c * (h * w + 2) + max(r - 1, 0) for n, r, c, h, w in self.slices)
+        return sum(self.text) + sum(t * h * w for t, h, w in self.sizes) + sum(marked)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,6 +202,7 @@ class Vision(Rows):
         grid_from: int | None = None,
         frame: int = 0,
         scaled_start: bool = False,
+        newlines: int = 0,
     ) -> NDArray[Any]:
         """Return time, height and width of the tokens of a document.
 
@@ -211,14 +216,16 @@ class Vision(Rows):
             grid_from: What a grid begins with in place of the count so far.
             frame: Added to steps in time.
             scaled_start: The count so far is multiplied by the length of a step, too.
+            newlines: Tokens of text after each grid that are taken for newlines, or the reverse.
         """
         facts = FAMILIES[self.family]
         after = after or ("largest" if self.largest else "side")
         number: Any = np.float32 if facts.fractions else np.int64
-        parts, at = list[NDArray[Any]](), number(0)
-        for length, size, given in zip_longest(*sample):
-            parts.append(np.repeat((np.arange(length, dtype=number) + at)[:, None], 3, axis=1))
-            at += length
+        parts, at, taken = list[NDArray[Any]](), number(0), 0
+        for length, size, given, slices, after_it in zip_longest(*sample, sample.text[1:]):
+            words = np.arange(length - taken, dtype=number) + at
+            parts.append(np.repeat(words[:, None], 3, axis=1))
+            at += len(words)
             if size is None:
                 break
             t, h, w = size
@@ -226,6 +233,10 @@ class Vision(Rows):
             grid: NDArray[Any] = np.indices((t, w, h) if swap else size).reshape(3, -1).T
             is_timed = facts.per_second is not None if timed is None else timed
             start = at if grid_from is None else number(grid_from)
+            if slices:
+                taken = max(min(newlines, after_it), -slices[0])
+                cut = (slices[0] + taken, *slices[1:])
+                grid = _with_slices((w, h) if swap else (h, w), cut, start, swap)
             if is_timed:
                 # Transformers multiplies in float32, and drops what is left of the point.
                 step = np.float32(self.per_second * second)
@@ -276,10 +287,13 @@ class Vision(Rows):
             yield "frames are counted from 1", self._number(frame=1)
             yield "frames are one too early", self._number(frame=-1)
         yield "patches are counted like text, on all axes", count_tokens(self.document)
+        if own.slices:
+            yield "newlines after images are counted like text", self._number(newlines=-1)
+            yield "a newline follows each image, which no grid has", self._number(newlines=1)
         if own.per_second is not None:
             yield from self._mistakes_in_time()
         for family, other_family in FAMILIES.items():
-            alike = ("by_frame", "still", "merges_time", "merges_space", "newlines")
+            alike = ("by_frame", "still", "merges_time", "merges_space", "newlines", "slices")
             same = all(getattr(other_family, name) == getattr(own, name) for name in alike)
             if same and (other_family.per_second is None) != (own.per_second is None):
                 sentence = f"ids are those of {family}, not of {self.family}"
@@ -302,10 +316,33 @@ def _join(samples: Sequence[Sample]) -> Sample:
     for sample in samples[1:]:
         text[-1] += sample.text[0]
         text += sample.text[1:]
-    sizes = tuple(size for sample in samples for size in sample.sizes)
-    return Sample(
-        tuple(text), sizes, tuple(second for sample in samples for second in sample.seconds)
-    )
+    of_grids = zip(*(sample[1:] for sample in samples), strict=True)
+    return Sample(tuple(text), *(tuple(chain(*values)) for values in of_grids))
+
+
+def _with_slices(size: tuple[int, int], slices: tuple[int, ...], start: int, swap: bool) -> Index:
+    """Return ids, less their start, of an image, its slices, marks around each, and newlines."""
+    newlines, rows, columns, *inner = slices
+    height, width = inner[::-1] if swap else inner
+    tall, wide = (rows * height, columns * width) if rows else size
+    image = product([0], _spread(tall, size[0]), _spread(wide, size[1]))
+    before = -min(start, 1)  # the mark in front is outside the canvas, but not below 0
+    parts: list[Iterable[tuple[int, ...]]] = [[(0, before, before)], image, [(0, tall, wide)]]
+    for row, column in np.ndindex(rows, columns):
+        y, x = row * height, column * width
+        if row and not column:
+            parts.append([(0, y - 1, wide)])  # the newline between two rows
+        inside = product([0], range(y, y + height), range(x, x + width))
+        parts += [[(0, y, x)], inside, [(0, y + height - 1, x + width - 1)]]
+    return np.array([*chain(*parts), *[(0, 0, 0)] * newlines])
+
+
+def _spread(length: int, count: int) -> Index:
+    """Return whole numbers from 0 to length - 1, rounded in float32 as torch.linspace rounds."""
+    index, last = np.arange(count, dtype=np.float32), np.float32(length - 1)
+    step = last / np.float32(max(count - 1, 1))
+    ids = np.where(index < count // 2, step * index, last - step * index[::-1])
+    return np.rint(ids if count > 1 else [0]).astype(np.int64)
 
 
 def _number_images(sample: Sample, images: int) -> Index:
@@ -344,7 +381,10 @@ def vision(
     space, time = (
         at_least(key, given.get(key, 2), 1) for key in ("spatial_merge_size", "temporal_merge_size")
     )
-    sizes = [_merge(family, grid, space, time) for grid in grids]
+    if facts.slices:
+        space = 2 if thinker.get("downsample_mode") == "4x" else 4
+    slices = [_merge_slices(family, grid[3:], space) for grid in grids if facts.slices]
+    sizes = [_merge(family, grid[:3] if facts.slices else grid, space, time) for grid in grids]
     second = 1.0 if seconds is None else seconds
     every = [second] * len(sizes) if isinstance(second, int | float) else list(second)
     if len(every) != len(sizes):
@@ -361,7 +401,8 @@ def vision(
     samples, at = [], 0
     for lengths in _texts(text, len(sizes)):
         end = at + len(lengths) - 1
-        samples.append(Sample(lengths, tuple(sizes[at:end]), tuple(every[at:end])))
+        held_slices = tuple(slices[at:end])
+        samples.append(Sample(lengths, tuple(sizes[at:end]), tuple(every[at:end]), held_slices))
         at = end
     counts = [sample.tokens for sample in samples]
     if not all(counts):
@@ -406,6 +447,20 @@ def _texts(text: Sequence[int] | Sequence[Sequence[int]], grids: int) -> Iterato
         yield (*row, *[0] * (0 if nested else grids + 1 - len(row)))
 
 
+def _merge_slices(family: str, given: Sequence[int], space: int) -> tuple[int, ...]:
+    """Return newlines after a grid, rows and columns of its slices, and their size in tokens."""
+    if len(given) not in (0, 1, 5):
+        raise ArgumentError(
+            f"grid of {family} must be time, height and width; newlines after it; and rows, "
+            f"columns, height and width of slices, got {3 + len(given)} numbers"
+        )
+    newlines = at_least("newlines", given[0], 0) if len(given) else 0
+    if len(given) < 5:
+        return newlines, 0, 0, 0, 0
+    rows, columns = (at_least("slices", count, 1) for count in given[1:3])
+    return newlines, rows, columns, *_merge(family, (1, *given[3:]), space, 1)[1:]
+
+
 def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int, int, int]:
     """Return the size of a grid in tokens; refuse one that the family has no ids for."""
     if len(grid) != 3:
@@ -420,6 +475,8 @@ def _merge(family: str, grid: Sequence[int], space: int, time: int) -> tuple[int
         )
     if facts.still and t > 1:
         raise ArgumentError(f"{family} has images only, so that a grid must have one frame, {got}")
+    if facts.slices and t > 1:
+        raise ArgumentError(f"each frame of {family} is a grid of its own, {got}")
     if facts.by_frame and t > 1:
         raise ArgumentError(
             f"{family} has a time stamp before each frame, so that a grid must have one, {got}",
