@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow, slow_rows
 from implementations.plain import inv_freq, rotate_half
 from judging import (
     DIM,
@@ -29,6 +28,8 @@ from judging import (
 import ropecli
 from ropecli.checks.expectation import Expectation
 
+pytestmark = pytest.mark.slow
+
 SHORT: dict[str, Any] = {"context_length": 2048}
 
 
@@ -43,7 +44,6 @@ def test_an_instance_may_be_given_itself() -> None:
     assert failures(judge(Module(), form="module", **SHORT)) == []
 
 
-@pytest.mark.slow
 def test_a_class_without_a_call_is_refused() -> None:
     with pytest.raises(ropecli.RopecliError, match="'dict' object has no attribute 'forward'"):
         judge(dict, form="module", **SHORT)
@@ -91,7 +91,7 @@ def test_a_decoder_may_take_one_sequence_of_vectors_alone() -> None:
     assert right.convention.axes_of_x == "s d"
 
 
-@pytest.mark.parametrize("late", [(False, True), *slow((False,), (True,))])
+@pytest.mark.parametrize("late", [(False, True), (False,), (True,)])
 def test_steps_follow_a_prefill_or_none(late: tuple[bool, ...]) -> None:
     kind = type("Kind", (Decoder,), {"late": late})
     wrong = judge_once(kind, form="decoder", expect=HALF, **SHORT)
@@ -145,7 +145,6 @@ def test_tables_that_are_given_in_half_precision_are_no_fault() -> None:
     assert precision.note == "its tables are given in float16"
 
 
-@pytest.mark.slow
 def test_tables_for_the_other_layout_break_the_rotation() -> None:
     verdict = judge(transformers, form="tables", tables="interleaved", **SHORT)
     assert {"rotation"} <= set(failures(verdict))
@@ -244,7 +243,7 @@ class WithBase:
     [
         (with_base, {}, True, None),
         (with_base, {"init": {"base": 2e4}}, True, None),
-        *slow_rows((own_frequencies, {}, True, None)),
+        (own_frequencies, {}, True, None),
         (with_base, {"head_dim": 2}, None, "one pair turns alike with any base"),
         (table_as_theta, {}, None, "its theta is not a number"),
         (no_base_of_many, {}, True, None),

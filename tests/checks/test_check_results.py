@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import slow
 from implementations.plain import interleaved
 from judging import (
     SMALL,
@@ -23,6 +22,8 @@ from judging import (
 
 import ropecli
 from ropecli.testing import assert_rope
+
+pytestmark = pytest.mark.slow
 
 
 def test_fewer_rows_are_no_refusal_of_far_positions() -> None:
@@ -102,7 +103,7 @@ def test_what_is_no_number_is_no_rotation(bits: int) -> None:
     assert_failed(judge_small(rotate), "rotation")
 
 
-@pytest.mark.parametrize("where", [np.s_[..., 3:, :], *slow(np.s_[:, -1:], np.s_[..., 5])])
+@pytest.mark.parametrize("where", [np.s_[..., 3:, :], np.s_[:, -1:], np.s_[..., 5]])
 def test_memory_that_was_never_written_is_no_warning(where: Any) -> None:
     """As of np.empty, which may hold a signalling NaN."""
 
@@ -128,7 +129,6 @@ def test_what_half_precision_can_not_hold_is_no_warning() -> None:
             assert_rope(loud, "any", head_dim=SMALL_DIM, context_length=16, dtypes=["float16"])
 
 
-@pytest.mark.slow
 def test_words_of_an_exception_can_not_paint_the_terminal() -> None:
     def red(x: Array, positions: Array) -> Array:
         raise ValueError("\x1b[31mred\x1b[0m \u202e")

@@ -7,6 +7,8 @@ from encodings_right import RIGHT
 
 import ropecli
 
+pytestmark = pytest.mark.slow
+
 
 def test_there_are_enough() -> None:
     assert len(RIGHT) >= 24

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import ropecli
 from ropecli import Rotary, recover_positions
 
+pytestmark = pytest.mark.slow
+
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {"float32": np.dtype("float32"), "float16": np.dtype("float16"), "bfloat16": BFLOAT16}
 

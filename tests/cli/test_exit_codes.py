@@ -11,6 +11,8 @@ from cli.samples import write_files
 from helpers import ROOT, run_here
 from safetensors.numpy import save_file
 
+pytestmark = pytest.mark.slow
+
 #: Of each command, a run that finds nothing wrong, and one that does.
 RUNS: dict[str, tuple[list[str], list[str]]] = {
     "base-bound": (["--base", "5e5", "--context", "4096"], ["--base", "100", "--context", "4096"]),
