@@ -63,10 +63,21 @@ def test_source_is_refused_with_the_command_that_builds_it(tmp_path: Path) -> No
     shutil.copy(KERNELS / "rope.c", tmp_path)
     done = run_cli("check", "rope.c", cwd=tmp_path)
     assert done.returncode == 2
-    said = re.search(r"expected a library: (.*); then check (\S+), int rope_f32\(", done.stderr)
+    wanted = r"expected a library: (.*); then check (\S+), which must be int rope_f32\(const float"
+    said = re.search(wanted, done.stderr)
     assert said is not None
     assert run_process(*shlex.split(said[1]), cwd=tmp_path).returncode == 0
     assert run_cli("check", said[2], *QUICKLY, cwd=tmp_path).returncode == 0
+
+
+def test_another_declaration_is_refused_with_the_right_one(tmp_path: Path) -> None:
+    (tmp_path / "rope.c").write_text("int rope_f32(const float *x, long count) { return 12; }")
+    build = ("cc", "-shared", "-fPIC", "-o", "rope.so", "rope.c")
+    assert run_process(*build, cwd=tmp_path).returncode == 0
+    done = run_cli("check", "./rope.so:rope_f32", *QUICKLY, cwd=tmp_path)
+    assert done.returncode == 2
+    wanted = "it returned 12, where 0 is success, as of int rope_f32(const float *x, float *out"
+    assert wanted in done.stderr
 
 
 def test_other_kernels_are_right_where_their_compilers_are_found(tmp_path: Path) -> None:
