@@ -379,16 +379,11 @@ def _legend(picture: Figure, handles: list[Artist], columns: int) -> Legend:
 
 
 def _labelled(picture: Figure) -> list[Artist]:
-    return [label for axes in _panels(picture) for label in axes.get_legend_handles_labels()[0]]
+    return [label for axes in picture.axes for label in axes.get_legend_handles_labels()[0]]
 
 
 def _bands(picture: Figure) -> list[Artist]:
     return [artist for artist in _labelled(picture) if artist.get_label() == BAND]
-
-
-def _panels(picture: Figure) -> list[Axes]:
-    """Return the axes of a figure, or of its part of another one, each before its colour bar."""
-    return [panel for axes in picture.axes for panel in (axes, *axes.child_axes)]  # type: ignore[misc]
 
 
 def _fit(picture: Figure) -> None:
@@ -403,7 +398,7 @@ def _fit(picture: Figure) -> None:
     assert engine is not None
     engine.execute(figure)
     lines: dict[float, float] = {}  # by the place of a row
-    for axes in _panels(picture):
+    for axes in picture.axes:
         across, up = axes.bbox.size
         _thin_out(axes.xaxis)
         _wrap(axes.yaxis.label, up)

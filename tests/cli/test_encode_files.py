@@ -76,6 +76,12 @@ def test_shards_go_into_a_folder_in_the_order_of_their_numbers(
     read_output("encode", *words, "--force")
 
 
+def test_tensors_that_are_copied_are_named() -> None:
+    save_file({name: random_array(2, 8) for name in "abcdq"}, "five.safetensors")
+    out, _ = read_output("encode", "five.safetensors", "--tensor", "q")
+    assert re.search(r"written in .*; copied as they are: a, b, c and 1 more\n$", out)
+
+
 def test_check_of_another_engine_shows_how_far_its_angles_are_off() -> None:
     x = random_array(2_000, 8)
     np.save("x.npy", x)
