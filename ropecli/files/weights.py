@@ -219,9 +219,9 @@ def _files(path: Path, listed: Mapping[str, str]) -> list[Path]:
         raise FileError(f"{path} has no file that ends in {SUFFIX}")
     for file in files:
         shard = _SHARD.fullmatch(file.stem)
-        if shard and len(
-            [one_file for one_file in files if one_file.stem.endswith(shard[1])]
-        ) < int(shard[2]):
+        if shard and len([other for other in files if other.stem.endswith(shard[1])]) < int(
+            shard[2]
+        ):
             raise FileError(f"{path} must have all {int(shard[2]):,} shards of {file.name}")
     return files
 

@@ -123,23 +123,23 @@ def gather(
         model = _model(overridden, name, sequence_length)
         models.append(model)
         several = model.model is not None and len(model.model.rotations) > 1
-        for its_layer in _layers(model.model, layer):
-            full = f"{name} {its_layer.name}" if several else name
-            rotations.append((full, its_layer, trained_length(its_layer, description)))
+        for rotating in _layers(model.model, layer):
+            full = f"{name} {rotating.name}" if several else name
+            rotations.append((full, rotating, trained_length(rotating, description)))
     if len(rotations) > MOST_ENCODINGS:
         raise ArgumentError(
             f"a report is of at most {MOST_ENCODINGS} rotations, got {len(rotations)}",
             "choose one of each model with `layer`, or name fewer models",
         )
     stretchable = [
-        its_layer
+        rotating
         for model in models
         if model.model is not None and _layers(model.model, None)
-        for its_layer in model.model.stretchable_layers()
+        for rotating in model.model.stretchable_layers()
     ]
     encodings = tuple(
-        _encoding(name, its_layer, trained, stretches=layer is not None or its_layer in stretchable)
-        for name, its_layer, trained in rotations
+        _encoding(name, rotating, trained, stretches=layer is not None or rotating in stretchable)
+        for name, rotating, trained in rotations
     )
     return Report(models=tuple(models), encodings=encodings)
 

@@ -38,8 +38,8 @@ def page(
         return [f"{count} written{console.visible(where)} in {speed}", "", *listed]
     target = console.visible(_name(result.output))
     if not screen.brief:
-        rest = f" and {len(result.kept) - NAMED:,} more" if len(result.kept) > NAMED else ""
-        kept = f"; copied as they are: {', '.join(map(short, result.kept[:NAMED]))}{rest}"
+        others = f" and {len(result.kept) - NAMED:,} more" if len(result.kept) > NAMED else ""
+        kept = f"; copied as they are: {', '.join(map(short, result.kept[:NAMED]))}{others}"
         return [f"{target} written in {speed}{kept if result.kept else ''}"]
     heads = f"{quantity(result.heads, 'head')} of {result.head_dim}"
     what = console.visible(str(result.input))

@@ -49,8 +49,8 @@ def parts_of(inputs: Inputs) -> Iterator[Inputs]:
     """Yield parts that may be rotated although the whole is not: some heads, and some rows."""
     lead, rows = inputs.before.shape[:-2], inputs.before.shape[-2]
     count = int(np.prod(lead))
-    for idx in sorted({0, count // 2, count - 1}) if count > 1 else ():
-        index = np.unravel_index(idx, lead)
+    for place in sorted({0, count // 2, count - 1}) if count > 1 else ():
+        index = np.unravel_index(place, lead)
         yield replace(
             inputs,
             before=inputs.before[index],

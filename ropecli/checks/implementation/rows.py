@@ -89,7 +89,7 @@ class Compared:
         relative = error.max(axis=-1)[wrong] / largest[wrong]
         self.relative += relative[:: 1 + len(relative) // SAMPLED].tolist()
         if self.first is None:
-            b, h, row = (int(idx[0]) for idx in np.nonzero(wrong))
+            b, h, row = (int(places[0]) for places in np.nonzero(wrong))
             j = int((ratio[b, h, row] > 1).argmax())
             place = tuple(i + part.start for i, part in zip((b, h, row), index, strict=True))
             expected = truth.rows[b if len(truth.rows) > 1 else 0, 0, row, j]
