@@ -76,6 +76,20 @@ def test_a_base_bound_is_about_scores_and_not_about_attention() -> None:
     assert score(at, q, like) < 0
 
 
+@pytest.mark.parametrize("rotated", [126, 96, 64])
+def test_pairs_that_stand_still_would_make_longer_contexts_hold(rotated: int) -> None:
+    part = Rotary(head_dim=128, rotary_dim=rotated)
+    first = base_bound(part).first_negative
+    assert first is not None
+    m, still = np.arange(20_000), 64 - rotated // 2
+    total = still + np.cos(np.outer(m, part.diagonal_inv_freq[: rotated // 2])).sum(axis=1)
+    negative = np.flatnonzero(total < 0)
+    if rotated > 64:
+        assert negative[0] > first
+    else:  # half of all pairs: a cosine is -1 at least
+        assert negative.size == 0
+
+
 def test_linear_scaling_may_hold_less_than_s_times_as_much() -> None:
     base, plain, factor, found, times = numbers(
         r"base ([\d,.]+) holds ([\d,]+), and with linear scaling by (\d+) it holds ([\d,]+), "
