@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers import ROOT
@@ -260,6 +261,26 @@ def test_laws_of_length_say_which_factor_and_which_coordinates() -> None:
     assert np.isclose(np.linalg.norm(turned[:, :2]), partial.attention_factor * np.sqrt(2))
     assert abs(np.linalg.norm(turned) - 2) > 0.1  # |R q| is not |q|
     assert abs(np.linalg.norm(turned) - 2 * partial.attention_factor) > 0.1
+
+
+def test_what_rounding_does_to_a_determinant() -> None:
+    percent, dim, one_from = (
+        int(each)
+        for each in numbers(
+            r"at most (\d+) % with head dim (\d+); from head dim (\d+) on, that bound is above 1",
+            "verification.md",
+        )
+    )
+
+    def most(head_dim: int) -> float:  # 1 + 2^-8 on each entry, of which a block has two factors
+        return (1 + 2.0**-8) ** head_dim - 1
+
+    assert round(100 * most(dim)) == percent
+    assert most(one_from - 2) < 1 < most(one_from)
+    unit = np.eye(dim).astype(ml_dtypes.bfloat16)
+    for position in range(0, 1000, 7):
+        turned = rotate(unit, Rotary(head_dim=dim), [position] * dim).astype(np.float64)
+        assert abs(np.linalg.det(turned) - 1) < most(dim)
 
 
 def test_which_distances_are_new_to_a_bidirectional_model() -> None:
