@@ -88,12 +88,19 @@ def test_check_of_another_engine_shows_how_far_its_angles_are_off() -> None:
     angle = np.outer(np.arange(2_000, dtype="f4"), ROPE.inv_freq.astype("f4"))
     pairs = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angle)
     np.save("y.npy", np.stack([pairs.real, pairs.imag], -1).reshape(x.shape).astype("f4"))
+    before = {path: path.read_bytes() for path in Path().glob("*.npy")}
     out, _ = read_output("encode", "x.npy", "--check", "y.npy")
+    assert {path: path.read_bytes() for path in Path().glob("*.npy")} == before
     assert "is the rotation of x.npy, within rounding" in out
     assert re.search(r"angles are off by up to [\d.e-]+ radian, lengths by [\d.e-]+", out)
 
 
 # One file, or several.
+
+
+def test_no_document_without_every_file() -> None:
+    out, _ = read_output("encode", "a.npy", "odd.npy", "--dim", "8", "-o", "new", "--json", code=2)
+    assert out == ""
 
 
 def test_a_folder_of_a_format_may_end_in_a_slash() -> None:

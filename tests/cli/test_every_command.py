@@ -213,6 +213,18 @@ def test_json_is_one_document_without_colours(
     assert_golden(f"parameters/{command}", [(" ".join(RUNS[command]), parameters)])
 
 
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {*SLOW, "encode", "lint", "trace"}))
+def test_quiet_prints_the_first_paragraph(
+    command: str, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    page, quiet = (
+        re.sub(r"[\d.]+ s\b", "", run_here(command, *RUNS[command], *more).stdout).rstrip("\n")
+        for more in ([], ["-q"])
+    )
+    assert quiet == page.partition("\n\n")[0]
+
+
 @EACH_RUN
 def test_a_page_in_a_pipe_is_plain_unless_colours_are_asked_for(
     command: str, files: Path, monkeypatch: pytest.MonkeyPatch

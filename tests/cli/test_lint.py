@@ -54,6 +54,8 @@ def test_files_that_can_be_read_are_told_beside_those_that_cannot() -> None:
     first, second = done.stderr.splitlines()
     assert first == "error: cannot read missing.json: No such file or directory"
     assert second.startswith("error: broken.json is not valid JSON")
+    for form in (["--json"], ["--sarif", "x.sarif"], ["--junit", "x.xml"]):
+        assert run_here("lint", "wrong", "broken.json", *form).stdout == ""
 
 
 def test_files_stand_apart_from_both_sides() -> None:

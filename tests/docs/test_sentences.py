@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers import ROOT
@@ -74,6 +75,20 @@ def test_a_base_bound_is_about_scores_and_not_about_attention() -> None:
     assert at is not None
     # A random key has a mean score of 0, so one that resembles the query is below it.
     assert score(at, q, like) < 0
+
+
+@pytest.mark.parametrize("rotated", [126, 96, 64])
+def test_pairs_that_stand_still_would_make_longer_contexts_hold(rotated: int) -> None:
+    part = Rotary(head_dim=128, rotary_dim=rotated)
+    first = base_bound(part).first_negative
+    assert first is not None
+    m, still = np.arange(20_000), 64 - rotated // 2
+    total = still + np.cos(np.outer(m, part.diagonal_inv_freq[: rotated // 2])).sum(axis=1)
+    negative = np.flatnonzero(total < 0)
+    if rotated > 64:
+        assert negative[0] > first
+    else:  # half of all pairs: a cosine is -1 at least
+        assert negative.size == 0
 
 
 def test_linear_scaling_may_hold_less_than_s_times_as_much() -> None:
@@ -246,6 +261,26 @@ def test_laws_of_length_say_which_factor_and_which_coordinates() -> None:
     assert np.isclose(np.linalg.norm(turned[:, :2]), partial.attention_factor * np.sqrt(2))
     assert abs(np.linalg.norm(turned) - 2) > 0.1  # |R q| is not |q|
     assert abs(np.linalg.norm(turned) - 2 * partial.attention_factor) > 0.1
+
+
+def test_what_rounding_does_to_a_determinant() -> None:
+    percent, dim, one_from = (
+        int(each)
+        for each in numbers(
+            r"at most (\d+) % with head dim (\d+); from head dim (\d+) on, that bound is above 1",
+            "verification.md",
+        )
+    )
+
+    def most(head_dim: int) -> float:  # 1 + 2^-8 on each entry, of which a block has two factors
+        return (1 + 2.0**-8) ** head_dim - 1
+
+    assert round(100 * most(dim)) == percent
+    assert most(one_from - 2) < 1 < most(one_from)
+    unit = np.eye(dim).astype(ml_dtypes.bfloat16)
+    for position in range(0, 1000, 7):
+        turned = rotate(unit, Rotary(head_dim=dim), [position] * dim).astype(np.float64)
+        assert abs(np.linalg.det(turned) - 1) < most(dim)
 
 
 def test_which_distances_are_new_to_a_bidirectional_model() -> None:

@@ -102,4 +102,5 @@ def test_list_is_a_table_on_the_command_line() -> None:
     assert all(len(line) <= 80 for line in text.splitlines()[:-1])
     assert str(EXAMPLES) in text
     document = read_json("inspect", "--examples")
+    assert [*document["result"]] == ["examples", "folder"]
     assert [each["name"] for each in document["result"]["examples"]] == [x.name for x in LIST]

@@ -171,7 +171,7 @@ def _held(inv_freq: NDArray[np.float64], last: int) -> int | None:
     reads=True,
 )
 def new_form_only(part: Subject, held: dict[str, Any]) -> Iterator[Match]:
-    """`rope_parameters` alone, where the older form would rotate otherwise."""
+    """`rope_parameters` without the older form, where that makes a difference."""
     if part.holder != "rope_parameters" or part.get_all("rope_theta"):
         return
     older = part.effects(rope_parameters=..., rope_theta=_USUAL)

@@ -84,7 +84,7 @@ def _is_number(text: str) -> bool:
     hint="Pass the file of a model with rotary embeddings.",
 )
 def nothing_rotary(file: Subject) -> Iterator[Match]:
-    """A file of a model that rotates nothing, by its keys and its architecture."""
+    """A file of a model without a rotation, by its keys and its architecture."""
     if not file.rotates:
         why = file.readings.problem or "no block of its architecture rotates"
         yield Match("", f"{why[0].upper()}{why[1:]}, so nothing was checked.")

@@ -58,7 +58,7 @@ def no_type(header: Subject, factor: float) -> Iterator[Match]:
     "R101",
     "warning",
     "a scaling type without a factor",
-    why="llama.cpp assumes 1: nothing is scaled.",
+    why="llama.cpp assumes 1, which is no scaling.",
     hint="Add rope.scaling.factor.",
     rope_types=("linear", "yarn"),
 )

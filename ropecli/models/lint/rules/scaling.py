@@ -169,9 +169,10 @@ def idle(entry: Subject, factor: float) -> Iterator[Match]:
 @Rule(
     "R121",
     "warning",
-    "dynamic NTK that scales nothing",
-    why="The base grows by the factor, and with 1 it never does. HunYuan's files have alpha, "
-    "which alone enlarges their base; without it the base is that of short texts.",
+    "dynamic NTK with a factor of 1",
+    why="Past max_position_embeddings the base then grows in Transformers and mlx-lm, and not in "
+    "vLLM. HunYuan's files have alpha, which enlarges their base; without it the base is that of "
+    "short texts.",
     hint="Restore alpha, or write a factor above 1.",
     rope_types=("dynamic",),
     requires=("factor",),
@@ -179,6 +180,6 @@ def idle(entry: Subject, factor: float) -> Iterator[Match]:
 def no_alpha(entry: Subject, factor: float) -> Iterator[Match]:
     """Rope type dynamic with a factor of 1 and without alpha."""
     if factor == 1 and not entry.has("alpha"):
-        message = f"The base is {shown(entry.base or 10_000)} at every length: no alpha enlarges "
-        message += "it."
+        message = f"The base is {shown(entry.base or 10_000)} within max_position_embeddings: no "
+        message += "alpha enlarges it."
         yield Match(entry.key("factor"), message)
