@@ -40,6 +40,7 @@ CHANGED = 2.0**-10
 DISTINCT = 4200  #: Vectors of a call.
 WHOLE = 2**23  #: Numbers of a sequence that is called as a whole to see some of its rows.
 SHORTEST = 16  #: Shorter sequences are taken to have the table of one of this length.
+FRUITLESS = 3  #: Lengths after which, if none had another table, no further one is identified.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,6 +87,8 @@ class Subject:
     tried_lengths: dict[bool, set[int]] = field(default_factory=lambda: {False: set(), True: set()})
     read_only: set[str] = field(default_factory=set)  #: Dtypes of data that it writes into.
     _oracles: dict[int, Oracle | None] = field(default_factory=dict)  #: By length of the sequence.
+    #: Rotations by other tables, by length of the longest sequence of a call with wrong rows.
+    _others: dict[int, Oracle | None] = field(default_factory=dict)
 
     @property
     def few_calls(self) -> bool:
@@ -223,9 +226,11 @@ class Subject:
         yield [oracle.at_length(max(lengths))]
         if len({oracle.rotary_at(length) for length in set(lengths)}) > 1:
             yield [oracle.at_length(length) for length in lengths]
-        other = self.identify_at(max(lengths)) if identify else None
-        if other is not None:
-            yield [other]
+        fruitless = len(self._others) >= FRUITLESS and not any(self._others.values())
+        if identify and not fruitless:
+            other = self._others[max(lengths)] = self.identify_at(max(lengths))
+            if other is not None:
+                yield [other]
         if identify and len(set(lengths)) > 1:
             others = [self.identify_at(length) for length in lengths]
             if any(others):
