@@ -289,6 +289,8 @@ def _layout() -> LayoutEngine:
     from matplotlib.transforms import Bbox
 
     class RoundedLayout(ConstrainedLayoutEngine):
+        is_final = False  #: Nothing has changed since it was computed.
+
         def execute(self, fig: Figure) -> Any:
             done = super().execute(fig)
             for axes in fig.axes:
@@ -394,8 +396,7 @@ def _fit(picture: Figure) -> None:
         outside += text.get_window_extent().height
     outside += sum(legend.get_window_extent().height for legend in picture.legends)
     _grow(picture, outside)
-    engine = figure.get_layout_engine()
-    assert engine is not None
+    engine: Any = figure.get_layout_engine()
     engine.execute(figure)
     lines: dict[float, float] = {}  # by the place of a row
     for axes in picture.axes:
@@ -406,6 +407,7 @@ def _fit(picture: Figure) -> None:
         place = round(axes.get_position().y0, 2)
         lines[place] = max(lines.get(place, 0.0), added)
     _grow(picture, sum(lines.values()))
+    engine.is_final = picture is figure and not any(lines.values())
 
 
 def _grow(picture: Figure, pixels: float) -> None:
