@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -215,17 +214,14 @@ def _heads_that_show_it(
     with np.errstate(all="ignore"):  # a result may be anything
         vectors, found_at, near = _read(got, factors, directions)
     tokens = got.shape[2]
-    heads = set()
-    for sequence, head in np.ndindex(*got.shape[:2]):
-        shown: Counter[tuple[int, int, int]] = Counter()
-        for token in np.flatnonzero(near[sequence, head]):
-            source, source_token = divmod(int(vectors[sequence, head, token]), tokens)
-            if source_token == token:
-                ahead = found_at[sequence, head, token] - places[:, token]
-                shown.update((source, other, int(n)) for other, n in enumerate(ahead))
-        if max(shown.values(), default=0) >= min(ENOUGH, tokens):
-            heads.add(head)
-    return heads
+    sources, source_tokens = np.divmod(vectors, tokens)
+    found = near & (source_tokens == np.arange(tokens))
+    ahead = found_at[..., None] - places.T  # of each token, by the sequence whose positions it has
+    # Of each two tokens of a head: whether they are of one sequence and as far ahead.
+    alike = found[..., None] & found[..., None, :] & (sources[..., None] == sources[..., None, :])
+    agree = alike[..., None] & (ahead[:, :, :, None] == ahead[:, :, None])
+    shown = agree.sum(axis=3).max(axis=(2, 3)) >= min(ENOUGH, tokens)
+    return set(np.flatnonzero(shown.any(axis=0)).tolist())
 
 
 def _read(
