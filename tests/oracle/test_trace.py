@@ -190,6 +190,23 @@ def test_a_wrong_rotation_is_named_with_exit_code_1(
     assert parting[0]["note"] in read_stdout("trace", llama, code=1)
 
 
+def test_a_hub_kernel_in_place_of_the_function_is_judged(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package `kernels` makes a module of the function, and replaces its `forward`."""
+    import torch
+
+    function, kernel = modeling().apply_rotary_pos_emb, torch.nn.Module()
+    kernel.forward = function
+    swap_layout(monkeypatch)
+    wrong = modeling().apply_rotary_pos_emb
+    monkeypatch.setattr(modeling(), "apply_rotary_pos_emb", kernel)
+    assert ropecli.trace(llama).passed
+    assert modeling().apply_rotary_pos_emb is kernel
+    kernel.forward = wrong
+    assert "layout interleaved, expected half" in str(ropecli.trace(llama))
+
+
 def test_other_sections_than_those_of_the_file_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLRotaryEmbedding
 
