@@ -429,6 +429,17 @@ def test_models_that_cannot_be_traced_are_refused(
     assert re.search(message, assert_refused("trace", file))
 
 
+def test_code_next_to_the_file_is_not_run(llama: Path) -> None:
+    llama.with_name("modeling_own.py").write_text("raise SystemExit('run')")
+    own = {
+        "auto_map": {"AutoConfig": "modeling_own.Own", "AutoModel": "owner/name--modeling_own.Own"}
+    }
+    llama.write_text(json.dumps(LLAMA | own))
+    assert ropecli.trace(llama).passed
+    llama.write_text(json.dumps(LLAMA | own | {"model_type": "own"}))
+    assert assert_refused("trace", llama).endswith("with code of its own: ropecli.watch")
+
+
 def test_a_missing_library_is_named_with_what_to_install(
     llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
