@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -197,7 +198,7 @@ def test_a_hub_kernel_in_place_of_the_function_is_judged(
     import torch
 
     function, kernel = modeling().apply_rotary_pos_emb, torch.nn.Module()
-    kernel.forward = function
+    kernel.forward = functools.partial(function)
     swap_layout(monkeypatch)
     wrong = modeling().apply_rotary_pos_emb
     monkeypatch.setattr(modeling(), "apply_rotary_pos_emb", kernel)
