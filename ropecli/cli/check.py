@@ -156,8 +156,8 @@ def check(
     except CallError as error:
         page.note(*error.adapter.splitlines(), kind="adapter")
         raise
-    page.show(result, page.parameters(result), target=name, model=rope.model)
     reports.write(lambda: check_reports.report(result, name), force=force)
+    page.show(result, page.parameters(result), target=name, model=rope.model)
     return result.passed is True
 
 
@@ -183,8 +183,8 @@ def _check_encoding(
             progress=progress,
             **options,
         )
-    page.show(result, page.parameters(result), target=name)
     reports.write(lambda: check_reports.report(result, name), force=force)
+    page.show(result, page.parameters(result), target=name)
     return result.passed is True
 
 

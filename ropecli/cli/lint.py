@@ -125,8 +125,8 @@ def lint(
         select=select or [],
         ignore=ignore or [],
     )
-    page.show(report, parameters)
     reports.write(lambda: rendered.report(report, fail_on), force=page.force)
+    page.show(report, parameters)
     raise_last(refused)
     return fail_on == "never" or not report.has(fail_on)
 

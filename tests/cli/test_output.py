@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import shlex
 from collections.abc import Callable
 from fnmatch import fnmatch
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import assert_refused, read_json, read_stdout, run_cli, slow, slow_rows
+from cli.samples import ROTATION
+from helpers import assert_refused, read_json, read_output, read_stdout, run_cli, slow, slow_rows
 from models.configs import GEMMA_3, LLAMA_31
 from models.lint.cases import CASES
 
@@ -121,6 +124,26 @@ def test_a_figure_that_fails_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("ropecli.render.figure.figure_bytes", fail)
     assert assert_refused("decay", "--dim", "4", "-o", "x.png") == "out of memory"
     assert set(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lint wrong.json --sarif x.sarif",
+        *slow("check rotation.py:rotate --dim 4 --context 16 --select rotation --sarif x.sarif"),
+    ],
+)
+def test_a_report_that_a_full_disk_does_not_take_leaves_stdout_empty(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    Path("rotation.py").write_text(ROTATION)
+    monkeypatch.setattr(os, "fsync", full)
+    out, err = read_output(*shlex.split(line), "--json", code=2)
+    assert out == ""
+    assert err.endswith("error: cannot write x.sarif: No space left on device\n")
 
 
 # Forms.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from files.hostile import Payload
 from files.memory import peak_of
 from helpers import assert_same_bits, random_array, soon
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+from zarr.storage import _local as local
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files.arrays import read_part
@@ -310,6 +313,24 @@ def test_store_that_may_not_be_entered_is_refused(open_to_all: Path) -> None:
         message = refusal_of(to_be_rotated, path)
     path.chmod(0o755)
     assert message == f"cannot read {path}: Permission denied"
+
+
+def test_chunks_still_being_written_when_one_fails_leave_nothing(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = local._put
+
+    def fail(path: Path, *rest: Any, **more: Any) -> int:
+        if path.parts[-2:] == ("0", "0"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        time.sleep(0.2)
+        return int(put(path, *rest, **more))
+
+    monkeypatch.setattr(local, "_put", fail)
+    before = names(tmp_path)
+    assert "No space left on device" in refusal_of(encode_file, store, tmp_path / "y.zarr", ROPE)
+    time.sleep(0.4)
+    assert names(tmp_path) == before
 
 
 def test_folder_of_a_kept_array_that_can_not_be_read_is_named(open_to_all: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -188,6 +189,23 @@ def test_a_wrong_rotation_is_named_with_exit_code_1(
     assert [found["passed"], len(parting)] == [False, layers]
     assert f"query and key: {note}" in parting[0]["note"]
     assert parting[0]["note"] in read_stdout("trace", llama, code=1)
+
+
+def test_a_hub_kernel_in_place_of_the_function_is_judged(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package `kernels` makes a module of the function, and replaces its `forward`."""
+    import torch
+
+    function, kernel = modeling().apply_rotary_pos_emb, torch.nn.Module()
+    kernel.forward = functools.partial(function)
+    swap_layout(monkeypatch)
+    wrong = modeling().apply_rotary_pos_emb
+    monkeypatch.setattr(modeling(), "apply_rotary_pos_emb", kernel)
+    assert ropecli.trace(llama).passed
+    assert modeling().apply_rotary_pos_emb is kernel
+    kernel.forward = wrong
+    assert "layout interleaved, expected half" in str(ropecli.trace(llama))
 
 
 def test_other_sections_than_those_of_the_file_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,6 +428,17 @@ def test_models_that_cannot_be_traced_are_refused(
     file = tmp_path / "config.json"
     file.write_text(json.dumps(LLAMA | changes))
     assert re.search(message, assert_refused("trace", file))
+
+
+def test_code_next_to_the_file_is_not_run(llama: Path) -> None:
+    llama.with_name("modeling_own.py").write_text("raise SystemExit('run')")
+    own = {
+        "auto_map": {"AutoConfig": "modeling_own.Own", "AutoModel": "owner/name--modeling_own.Own"}
+    }
+    llama.write_text(json.dumps(LLAMA | own))
+    assert ropecli.trace(llama).passed
+    llama.write_text(json.dumps(LLAMA | own | {"model_type": "own"}))
+    assert assert_refused("trace", llama).endswith("with code of its own: ropecli.watch")
 
 
 def test_a_missing_library_is_named_with_what_to_install(

@@ -99,12 +99,14 @@ def _functions(model: Any, names: list[str]) -> Iterator[tuple[Any, str, Any]]:
         item for kind in own_classes for item in vars(kind).values() if inspect.isfunction(item)
     ]
     spaces = {id(space): space for space in (inspect.unwrap(m).__globals__ for m in methods)}
-    wanted = set(names)
+    wanted, torch_module = set(names), sys.modules["torch"].nn.Module
     for owner in [*own_classes, *spaces.values()]:
         called = getattr(owner, "__name__", "")
         module = _NAMED.search(called) and not _LARGER.search(called)
         for name, value in list((owner if isinstance(owner, dict) else vars(owner)).items()):
             function = isinstance(value, types.FunctionType | staticmethod)
+            # The package `kernels` makes a module of a function that a kernel may replace.
+            function |= isinstance(value, torch_module) and isinstance(owner, dict)
             if name in names or (function and _NAMED.search(name)):
                 wanted.discard(name)
                 yield owner, name, value

@@ -110,6 +110,18 @@ class _Sink(Sink):
             for torn in (self._part / place).rglob(_TORN):
                 torn.unlink(missing_ok=True)
 
+    def close(self) -> None:
+        """Wait for the chunks that zarr goes on writing after an error or an interrupt."""
+        import asyncio
+
+        from zarr.core.sync import sync
+
+        async def finish() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        sync(finish())
+
 
 def foreign_files(folder: Path) -> Iterator[str]:
     """Yield the path of each file and link in a folder that is not part of a store."""
