@@ -237,6 +237,22 @@ def test_a_signal_while_a_part_is_made_leaves_none(patch: str, output: str, here
     assert names(here) == ["x.npy"]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names processes by /proc")
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_while_a_program_is_checked_leaves_no_folder(
+    number: signal.Signals, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The program's parent is a worker, whose parent is ropecli.
+    ending = f"pid=$(awk '/^PPid/ {{print $2}}' /proc/$PPID/status); kill -{int(number)} $pid"
+    Path("program").write_text(f"#!/bin/sh\n{ending}\nsleep 60\n")
+    Path("program").chmod(0o755)
+    monkeypatch.setitem(ENVIRONMENT, "TMPDIR", str(here))
+    process = start("-m", "ropecli", "check", "-q", "--command", "./program {x} {out}")
+    code, err = finish(process)
+    assert (code, err.splitlines()[-1]) == (ENDS[number][0], ENDS[number][1].strip())
+    assert names(here) == ["program"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_while_a_module_is_imported(number: signal.Signals) -> None:
     code = INTERRUPT_ON_IMPORT.format(module="typer", error="ImportError('broken')")

@@ -12,10 +12,13 @@ import fcntl
 import os
 import pickle
 import resource
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -31,8 +34,10 @@ from ropecli.checks.implementation.calling.foreign import (
 )
 from ropecli.errors import RopecliError
 
-#: Set in a worker: code that is loaded there and calls `check` itself must not start another.
+#: Set in a worker, to a word of its own: code that is loaded there and calls `check` itself must
+#: not start another one, and folders that it leaves are found by the word.
 IN_WORKER = "ROPECLI_WORKER"
+FOLDER = "ropecli-"  #: How the name of a folder for the files of a program begins.
 LAST_LINES, LAST_CHARACTERS = 3, 200  #: Of what a process printed that are shown when it dies.
 MOST_LINES, MOST_CHARACTERS = 1000, 1000  #: Of what it prints that are passed on.
 HEADER = 8  #: Bytes of a message that hold its size.
@@ -92,6 +97,7 @@ class Process:
     def __init__(self, printed: Printed) -> None:
         self._printed = printed
         printed.last.clear()
+        self._word = secrets.token_hex(8)
         self._socket, other = socket.socketpair()
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
         with other:
@@ -101,7 +107,7 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**ENVIRONMENT, **os.environ, IN_WORKER: "1"},
+                env={**ENVIRONMENT, **os.environ, IN_WORKER: self._word},
             )
         self._threads = [
             threading.Thread(target=printed.read, args=(self._process.stdout,), daemon=True),
@@ -155,6 +161,8 @@ class Process:
             self._kill_session()
         for thread in self._threads:
             thread.join(10)  # a process that waits for a device does not end
+        for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}{self._word}-*"):
+            shutil.rmtree(folder, ignore_errors=True)  # of a program that was called when it ended
         self._socket.close()
         return self._process.returncode
 

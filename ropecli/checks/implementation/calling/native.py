@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import os
 import shlex
 import shutil
 import string
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from ropecli.arrays import DTYPES
 from ropecli.checks.implementation.calling.foreign import describe_exception
+from ropecli.checks.implementation.calling.isolate import FOLDER, IN_WORKER
 from ropecli.checks.implementation.calling.vocabulary import ROLE
 from ropecli.checks.implementation.convention import ROLES
 from ropecli.errors import ArgumentError, FileError
@@ -113,7 +115,8 @@ class Executable:
 
     def __call__(self, *values: Any) -> Any:
         """Run the command with these inputs, in the order of their first mention."""
-        with tempfile.TemporaryDirectory(prefix="ropecli-") as folder:
+        prefix = f"{FOLDER}{os.environ.get(IN_WORKER, '')}-"
+        with tempfile.TemporaryDirectory(prefix=prefix) as folder:
             said: dict[str, str] = {}
             for name, value in zip(self.inputs, values, strict=True):
                 if isinstance(value, np.ndarray):
