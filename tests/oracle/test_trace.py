@@ -436,7 +436,8 @@ def test_code_next_to_the_file_is_not_run(llama: Path) -> None:
         "auto_map": {"AutoConfig": "modeling_own.Own", "AutoModel": "owner/name--modeling_own.Own"}
     }
     llama.write_text(json.dumps(LLAMA | own))
-    assert ropecli.trace(llama).passed
+    traced = ropecli.trace(llama)
+    assert traced.passed and traced.skipped == ("the code that auto_map names",)
     llama.write_text(json.dumps(LLAMA | own | {"model_type": "own"}))
     assert assert_refused("trace", llama).endswith("with code of its own: ropecli.watch")
 

@@ -197,7 +197,7 @@ class Trace(Result, view="trace"):
     built: str | None  #: What built the model, such as "Transformers 5.0.0"; None for one's own.
     calls: tuple[str, ...]  #: The calls of the model, such as "40 positions from 0".
     faults: tuple[str, ...] = ()  #: Calls whose positions are not those of their cache.
-    skipped: tuple[str, ...] = ()  #: Calls and positions that were not looked at.
+    skipped: tuple[str, ...] = ()  #: Calls, positions and code that were not looked at.
     layers: tuple[TracedLayer, ...]  #: In the order in which they ran.
     seen: Recording  #: The vectors that show it.
 
