@@ -437,7 +437,8 @@ def test_code_next_to_the_file_is_not_run(llama: Path) -> None:
     }
     llama.write_text(json.dumps(LLAMA | own))
     traced = ropecli.trace(llama)
-    assert traced.passed and traced.skipped == ("the code that auto_map names",)
+    assert traced.passed
+    assert traced.skipped == ("the code that auto_map names",)
     llama.write_text(json.dumps(LLAMA | own | {"model_type": "own"}))
     assert assert_refused("trace", llama).endswith("with code of its own: ropecli.watch")
 
