@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import multiprocessing
@@ -29,7 +30,7 @@ from files.hostile import Payload
 from files.memory import peak_of
 from helpers import assert_same_bits, random_array, soon
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
-from zarr.storage import _local as local
+from zarr.storage import LocalStore
 
 from ropecli import Rotary, encode_file, rotate
 from ropecli.files.arrays import read_part
@@ -318,15 +319,15 @@ def test_store_that_may_not_be_entered_is_refused(open_to_all: Path) -> None:
 def test_chunks_still_being_written_when_one_fails_leave_nothing(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = local._put
+    put = LocalStore.set
 
-    def fail(path: Path, *rest: Any, **more: Any) -> int:
-        if path.parts[-2:] == ("0", "0"):
+    async def fail(self: LocalStore, key: str, value: Any) -> None:
+        if key.endswith("0/0"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        time.sleep(0.2)
-        return int(put(path, *rest, **more))
+        await asyncio.sleep(0.2)
+        await put(self, key, value)
 
-    monkeypatch.setattr(local, "_put", fail)
+    monkeypatch.setattr(LocalStore, "set", fail)
     before = names(tmp_path)
     assert "No space left on device" in refusal_of(encode_file, store, tmp_path / "y.zarr", ROPE)
     time.sleep(0.4)

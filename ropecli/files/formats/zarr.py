@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
 import re
 import shutil
+import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -111,16 +113,10 @@ class _Sink(Sink):
                 torn.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Wait for the chunks that zarr goes on writing after an error or an interrupt."""
-        import asyncio
-
-        from zarr.core.sync import sync
-
-        async def finish() -> None:
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-        sync(finish())
+        """Stop the chunks that zarr goes on writing after an error or an interrupt."""
+        stores: list[Any] = [array.store for array in self._opened.values()]
+        for store in stores:
+            store.stop()
 
 
 def foreign_files(folder: Path) -> Iterator[str]:
@@ -207,12 +203,37 @@ def _describe(root: Path, name: str, fields: dict[str, Any]) -> Stored:
     )
 
 
+@functools.cache
+def _stoppable_store() -> Any:
+    """Return the class of a folder that takes no more chunks once it is told so."""
+    from zarr.storage import LocalStore
+
+    class StoppableStore(LocalStore):
+        stopped, writing = False, 0
+
+        async def set(self, key: str, value: Any) -> None:
+            self.writing += 1
+            try:
+                if self.stopped:
+                    raise OSError("the store was closed")
+                await super().set(key, value)
+            finally:
+                self.writing -= 1
+
+        def stop(self) -> None:
+            self.stopped = True
+            while self.writing:  # in zarr's own thread
+                time.sleep(0.001)
+
+    return StoppableStore
+
+
 def _open_array(
     root: Path, name: str, fields: dict[str, Any], *, read_only: bool = True
 ) -> zarr.Array[Any]:
     """Open an array of a store by its metadata."""
     import zarr
-    from zarr.storage import LocalStore, StorePath
+    from zarr.storage import StorePath
 
     fields = dict(fields)
     if fields["data_type"] == BFLOAT16.name:  # as other writers have it
@@ -223,7 +244,7 @@ def _open_array(
     empty_chunks = {"array.write_empty_chunks": isinstance(fields["fill_value"], str)}
     with warnings.catch_warnings(), zarr.config.set(empty_chunks):
         warnings.simplefilter("ignore")  # that a dtype is not in the specification
-        store = StorePath(LocalStore(root, read_only=read_only), name)
+        store = StorePath(_stoppable_store()(root, read_only=read_only), name)
         return zarr.Array.from_dict(store, fields)
 
 
