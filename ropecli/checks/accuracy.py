@@ -102,15 +102,14 @@ def angle_roundings(inv_freq: Array, magnified: Array | float = 1.0) -> Array:
     return np.asarray(np.where((theta == 0) | (theta == 1), 0.0, count * magnified))
 
 
-def magnification(base: float, table: Array, table_at: Callable[[float], Array]) -> Array:
+def magnification(base: float, table_at: Callable[[float], Array]) -> Array:
     """Return by what the formula of a table magnifies errors of the powers in it, at least 1.
 
     An error of the base reaches theta through its power only: a plain power moves by
     |ln theta| / ln(base) of that error, a mixture by more. The smaller change of two bases, above
     and below, leaves out a jump between them, where an end is rounded to a whole pair.
     """
-    nearby = (table_at(base * (1 + by)) for by in (-_NEARBY, _NEARBY))
-    below, theta, above = map(np.abs, (next(nearby), table, next(nearby)))
+    below, theta, above = (np.abs(table_at(base * (1 + by))) for by in (-_NEARBY, 0, _NEARBY))
     turning = (below > 0) & (theta > 0) & (above > 0)
     low, logarithm, high = (np.log(np.where(turning, t, 1.0)) for t in (below, theta, above))
     change = np.minimum(np.abs(low - logarithm), np.abs(high - logarithm)) / _NEARBY
@@ -134,15 +133,14 @@ def _formula_roundings(inv_freq: bytes, formula: Formula | None) -> Array:
     table = np.frombuffer(inv_freq)
     if formula is None:
         return angle_roundings(table)
-
-    def table_at(base: float) -> Array:
-        near = formula.replace(base=base).table().inv_freq
-        return np.concatenate([near, np.zeros_like(table)])[: len(table)]
-
     try:
-        magnified = magnification(formula["base"], table, table_at)
+        per_base = magnification(
+            formula["base"], lambda b: formula.replace(base=b).table().inv_freq
+        )
     except RopecliError:  # a neighbour of the largest base or of the smallest
         return angle_roundings(table)
+    magnified = np.ones(len(table))
+    magnified[: len(per_base)] = per_base[: len(table)]
     return angle_roundings(table, magnified)
 
 

@@ -237,3 +237,13 @@ def test_three_commands_give_one_answer(table: Table) -> None:
 @given(tables())
 def test_three_commands_give_one_answer_about_many_tables(table: Table) -> None:
     assert_one_answer(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pair", "share"), [(1, 4.0), (2, 1.5), (4, -1.5)])
+def test_a_measured_table_is_no_formula_whose_roundings_it_could_have(
+    pair: int, share: float
+) -> None:
+    roundings, moved = table_roundings(Rotary(head_dim=64)), inv_freq(64, 10_000.0)
+    moved[pair] *= 1 + share * roundings[pair] * UNIT
+    assert_one_answer(Table("moved", 64, 10_000.0, of_frequencies(moved), right=False))

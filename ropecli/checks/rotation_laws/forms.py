@@ -221,6 +221,6 @@ def frequency_table(subject: RotationSubject, _sample: Sample) -> Rows:
     def table_at(base: float) -> Array:
         return np.array([float(f) for f in reference_formula(**{**given, "base": base})])
 
-    magnified = magnification(given["base"], expected, table_at)
+    magnified = magnification(given["base"], table_at)
     allowed = angle_roundings(expected, magnified) * DOUBLE * expected
     return Rows(got=got, expected=expected, error=error, tolerance=allowed)
