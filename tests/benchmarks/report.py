@@ -207,7 +207,7 @@ def of_growth() -> Iterator[Row]:
             words = [*start, "decay", "--max-dist", f"{size}"]
             yield processor(f"`decay`, {size:,} distances", words, warm, most=most, rounds=2)
         for size, most in ((10**6, 2_000), (10**7, 20_000)):
-            words = [*start, "base-bound", "--base", "1e9", "--context", f"{size}"]
+            words = [*start, "base-bound", "--base", "1e11", "--context", f"{size}"]
             yield processor(f"`base-bound`, {size:,} positions", words, warm, most=most, rounds=2)
         for size, most in ((10**5, 2_000), (10**6, 20_000)):
             x = np.random.default_rng(0).standard_normal((size, DIM), dtype=np.float32)
