@@ -97,7 +97,7 @@ def verify(
 def _rotate_here(rope: Rotary, x: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
     """Rotate by the kernels for several threads, in half precision by those for one.
 
-    Compiling both for each dtype would make a first run twice as long.
+    Compiling both for each dtype would make a first run two thirds longer.
     """
     rows = max(1, SMALL // rope.head_dim)  # what one thread rotates
     if x.dtype.itemsize > 2:

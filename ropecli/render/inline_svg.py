@@ -22,7 +22,7 @@ LONG = 300  #: Characters of a path from which on a digit less does: no letter o
 def inline(picture: Figure, name: str) -> ET.Element:
     """Return a figure as an element for a page of HTML, read aloud by its title and description."""
     _spell_powers(picture)
-    if getattr(picture.get_layout_engine(), "is_final", False):  # a second one is a sixth of a page
+    if getattr(picture.get_layout_engine(), "is_final", False):  # a second one is a tenth of a page
         picture.set_layout_engine("none")
     root = ET.fromstring(figure_bytes(picture, suffix=".svg", command=""))
     for element in root.iter():
