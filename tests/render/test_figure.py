@@ -24,6 +24,7 @@ import ropecli
 from ropecli import Rotary, __version__, decay, rotation
 from ropecli.render.figure import COLOURS, LINES, Look, curve_style, figure_bytes, with_style
 from ropecli.render.frequencies import wavelengths_figure
+from ropecli.render.inline_svg import inline
 
 SVG = "{http://www.w3.org/2000/svg}"
 COMMAND = "ropecli decay --dim 16 --base 10000"
@@ -280,3 +281,10 @@ def test_a_matplotlibrc_changes_nothing(suffix: str) -> None:
         changed = draw()
         assert mpl.rcParams["font.size"] == 30  # theirs again
     assert changed == draw()
+
+
+@pytest.mark.parametrize("words", [1, 60])
+def test_the_title_of_a_figure_in_a_page_fits_into_it(words: int) -> None:
+    picture = decay(Rotary(64), max_distance=64, name="word " * words).figure()
+    inline(picture, "decay")
+    assert picture.axes[0].title.get_window_extent().y1 <= picture.bbox.height
