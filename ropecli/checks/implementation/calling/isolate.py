@@ -98,6 +98,7 @@ class Process:
         self._printed = printed
         printed.last.clear()
         self._word = secrets.token_hex(8)
+        self._is_busy = False
         self._socket, other = socket.socketpair()
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
         with other:
@@ -120,8 +121,11 @@ class Process:
         """Return the answer to a request."""
         end = time.monotonic() + seconds
         try:
+            self._is_busy = True
             self._send(pickle.dumps((method, values), protocol=5), end)
-            return pickle.loads(self._receive(int.from_bytes(self._receive(HEADER, end)), end))
+            answer = self._receive(int.from_bytes(self._receive(HEADER, end)), end)
+            self._is_busy = False
+            return pickle.loads(answer)
         except TimeoutError:
             self.end()
             ended = Ended(f"it did not return within {seconds:g} s")
@@ -161,8 +165,9 @@ class Process:
             self._kill_session()
         for thread in self._threads:
             thread.join(10)  # a process that waits for a device does not end
-        for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}{self._word}-*"):
-            shutil.rmtree(folder, ignore_errors=True)  # of a program that was called when it ended
+        if self._is_busy:  # with a program, perhaps, whose files are left then
+            for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}{self._word}-*"):
+                shutil.rmtree(folder, ignore_errors=True)
         self._socket.close()
         return self._process.returncode
 
