@@ -268,6 +268,7 @@ def blank_figure(width: float, height: float, *, rows: int = 1) -> Figure:
     At another width its height follows, but less: labels and legends need their lines. Those of
     legends and of the title are added to the height, up to a page.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     if _PLACE.get() is not None:
@@ -280,7 +281,9 @@ def blank_figure(width: float, height: float, *, rows: int = 1) -> Figure:
         raise ArgumentError(
             f"a figure must have at most {LARGEST_IMAGE:,} pixels, got {pixels:,.0f}"
         )
-    return Figure(figsize=size, layout=_layout())
+    figure = Figure(figsize=size, layout=_layout())
+    FigureCanvasAgg(figure)  # else each text that is measured begins an image of its own
+    return figure
 
 
 def _layout() -> LayoutEngine:
