@@ -113,8 +113,9 @@ def test_a_dtype_that_is_not_kept_is_a_finding_unless_it_was_asked_for() -> None
     [
         (by_base(1e32), "the base is 1e+32, where models have 10 to 1e+12"),
         (all_but(2), "14 of 16 coordinates are rotated: a pair was probably forgotten"),
+        (by_base(100 ** (8 / 7)), "base 100 with exponents over d/2 - 1, one pair fewer, gives"),
     ],
-    ids=["base", "a pair fewer"],
+    ids=["base", "a pair fewer", "exponents"],
 )
 def test_what_is_unusual_is_no_failure_unless_something_else_was_expected(
     rotate: Any, words: str

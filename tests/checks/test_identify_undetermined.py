@@ -105,6 +105,20 @@ def test_the_step_of_unknown_positions_is_not_told() -> None:
     assert recover(rope).notes == ()
 
 
+@pytest.mark.parametrize("base", [1e4, 5e5])
+@pytest.mark.parametrize("head_dim", [16, 128])
+def test_exponents_over_one_pair_fewer_look_like_another_base(base: float, head_dim: int) -> None:
+    table = base ** -np.linspace(0, 1, head_dim // 2)
+    (note,) = recover(Rotary.from_inv_freq(table)).notes
+    words = "with exponents over d/2 - 1, one pair fewer, gives these frequencies"
+    assert note == f"base {base:g} {words}"
+
+
+@pytest.mark.parametrize("base", [1e4 * 8 ** (64 / 63), 26_952.34, 1e4])
+def test_other_bases_have_their_own_exponents(base: float) -> None:
+    assert recover(Rotary(head_dim=128, base=base)).notes == ()
+
+
 @pytest.mark.parametrize("heads", [1, 8])
 def test_two_positions_tell_no_more_than_they_can(heads: int) -> None:
     rope = Rotary(head_dim=32, layout="half")

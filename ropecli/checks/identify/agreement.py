@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array, dtype_name
 from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_roundings
 from ropecli.checks.identify.explain import Explanation
-from ropecli.checks.identify.family import FACTOR, Frequencies, fit_formulas
+from ropecli.checks.identify.family import FACTOR, Frequencies, describe_exponents, fit_formulas
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.mistakes import find_mistake
 from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
@@ -276,6 +276,9 @@ def open_questions(
         notes.append("a swapped pair cannot be distinguished from one that rotates the other way")
     if assumed := int((~measured.pairs.shown).sum()):
         notes.append(f"the layout has {_count_pairs(assumed)} that cannot be seen in the data")
+    formula = rotary.formula
+    if formula is not None and formula.is_plain:
+        notes += filter(None, [describe_exponents(formula["base"], rotary.rotary_dim // 2)])
     return tuple(notes)
 
 

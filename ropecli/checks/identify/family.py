@@ -39,6 +39,7 @@ CONTEXTS = tuple(2**power for power in range(9, 21))  #: Context lengths of pre-
 #: Share of the tolerance up to which a formula may explain it by magnifying errors of its powers.
 _MAGNIFIED = 64
 _DIGITS = 4  #: Significant digits of a round number; with more, chance makes one.
+_SAME_BASE = 1e-5  #: Relative error up to which a measured base is one of two digits.
 _LARGEST = 6.0  #: Logarithm of a logarithm: of factors up to e^403.
 #: Parameters that are not round by nature: a length as measured, and a share of counted pairs.
 _MEASURED = ("attention_factor", "partial_rotary_factor")
@@ -185,6 +186,17 @@ def roundest(value: float, tolerance: float) -> float:
 def is_round(value: float, digits: int = _DIGITS) -> bool:
     """Return whether a number has few digits."""
     return float(f"{value:.{digits - 1}e}") == value
+
+
+def describe_exponents(base: float, pairs: int) -> str | None:
+    """Say which round base gives the same frequencies with exponents over one pair fewer."""
+    if is_round(base) or pairs < 2:
+        return None
+    over_fewer = base ** (1 - 1 / pairs)
+    rounded = float(f"{over_fewer:.1e}")
+    if abs(over_fewer / rounded - 1) > _SAME_BASE:
+        return None
+    return f"base {rounded:g} with exponents over d/2 - 1, one pair fewer, gives these frequencies"
 
 
 def _plain_and_scaled(

@@ -10,6 +10,7 @@ import numpy as np
 from ropecli.checks.expectation import MUST
 from ropecli.checks.identify import Identification
 from ropecli.checks.identify.differences import CLOSE, compare_positions, list_differences
+from ropecli.checks.identify.family import describe_exponents
 from ropecli.checks.identify.mistakes import ALIKE
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
@@ -157,6 +158,9 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
             f"the base is {identified.base:.4g}, "
             f"where models have {LEAST_BASE:g} to {LARGEST_BASE:g}"
         )
+    if identified.base is not None and identified.rotary_dim is not None:
+        exponents = describe_exponents(identified.base, identified.rotary_dim // 2)
+        sentences += filter(None, [exponents])
     if subject.axes > 1 and identified.rotary is not None and identified.base is None:
         sentences += _describe_axes(identified.rotary)
     width = identified.rotary_dim
