@@ -72,10 +72,14 @@ class Quantization:
         if self.group is not None:
             shared = shared.reshape(len(keys), -1, self.group)
         axis = 0 if self.per == "channel" else -1
-        read = _blocks(shared, self.format) if self.format in BLOCKS else self._scaled(shared, axis)
+        read = (
+            _blocks(shared, self.format)
+            if self.format in BLOCKS
+            else self._round_to_scale(shared, axis)
+        )
         return _mix(read.reshape(keys.shape).astype(keys.dtype, copy=False), self.mixed)
 
-    def _scaled(self, shared: Array, axis: int) -> Array:
+    def _round_to_scale(self, shared: Array, axis: int) -> Array:
         if self.format in FLOATS:
             dtype, largest = FLOATS[self.format]
             scale = _step(np.abs(shared).max(axis=axis, keepdims=True), largest)

@@ -1,4 +1,4 @@
-"""What a rotation is expected to be: a value for each property, and the ground that it rests on."""
+"""The expected rotation: a value for each property, and the ground that it rests on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROPERTIES = ("rotary_dim", "layout", "base", "rope_type", "attention_factor")
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """What is expected, of which only what has a ground can fail.
+    """The expected properties, of which only those with a ground can fail.
 
     What is given was asked for, what is read is in a file of a known class, and what must be holds
     for every rotation. A default of ours is none of these: it is an example of what may be.

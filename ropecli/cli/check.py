@@ -64,7 +64,7 @@ def _group(heading: str, **more: Any) -> Any:
     )
 
 
-def _given(group: Any, heading: str) -> dict[str, Any]:
+def _given_arguments(group: Any, heading: str) -> dict[str, Any]:
     """Return the arguments of `ropecli.check` that were given in a group."""
     names = {
         line.name or field.name: field.name for field, line in Options.on_command_line(heading)
@@ -123,10 +123,10 @@ def check(
     sources = files_named(target, calling.apply_with, *(calling.command or "").split())
     reports.refuse(filter(None, [save_failure]), sources=sources, force=force)
     options = {
-        **_given(calling, CALLED),
-        **_given(expected, EXPECTED),
-        **_given(judged, JUDGED),
-        **_given(written, OUTPUT),
+        **_given_arguments(calling, CALLED),
+        **_given_arguments(expected, EXPECTED),
+        **_given_arguments(judged, JUDGED),
+        **_given_arguments(written, OUTPUT),
         "init": _keywords(calling.init),
     }
     name = target or calling.command or ""

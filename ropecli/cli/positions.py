@@ -224,7 +224,7 @@ def positions(
             longest = rope.context or max(LONGEST, named.context or 0)
             recovered = recover_positions(named.rope, x, y, longest=longest)
         result = judge(recovered, **asked)
-        assumed = _assumed(rope, named)
+        assumed = _assumed_defaults(rope, named)
         if assumed and (result.unexplained or 0) > result.wrong:
             raise ArgumentError(
                 f"no position explains the vectors of {result.unexplained:,} of {result.tokens:,} "
@@ -250,7 +250,7 @@ def _given_ids(ids: str | None) -> Any:
     return _numbers("IDS", ids)
 
 
-def _assumed(rope: EncodingOptions, named: NamedRotary) -> str:
+def _assumed_defaults(rope: EncodingOptions, named: NamedRotary) -> str:
     """Return the defaults that the encoding has for what was not given."""
     if named.layer is not None:
         return "; ".join(named.layer.settings.assumed)

@@ -98,7 +98,7 @@ class Encoding(ABC):
         object.__setattr__(copy, "_kept", {})
         return copy
 
-    def _shared(self, name: str, positions: Array, compute: Callable[[], Array]) -> Array:
+    def _compute(self, name: str, positions: Array, compute: Callable[[], Array]) -> Array:
         """Return what weights and positions determine; a copy for many tokens keeps the last."""
         if self._kept is None:
             return compute()
@@ -255,8 +255,8 @@ class Additive(Encoding):
         return super().output(attention, x, query_positions, key_positions)
 
     def _scores(self, x_query: Array, x_key: Array, m: Array, n: Array) -> Array:
-        at_query = self._shared("query", m, lambda: self._codes("query_positions", m))
-        at_key = self._shared("key", n, lambda: self._codes("key_positions", n))
+        at_query = self._compute("query", m, lambda: self._codes("query_positions", m))
+        at_key = self._compute("key", n, lambda: self._codes("key_positions", n))
         return self._dots(self._queries(x_query + at_query), x_key + at_key) * self._scale
 
 

@@ -72,7 +72,7 @@ def replacing(target: Target, *, force: bool = False) -> Iterator[BinaryIO]:
     """Yield a file that gets the target's name if the block ends without an exception."""
     with _translate_errors(target):
         path = resolve_target(target)
-        replaced = _replaced(path, force=force)
+        replaced = _status_of_replaced(path, force=force)
         with _locked_part(part_of(path)) as fd:
             if replaced is not None:
                 with contextlib.suppress(OSError):  # only root may give a file to somebody else
@@ -102,10 +102,10 @@ def check_target(target: Target, *, force: bool = False, sources: Iterable[Targe
         for source in sources:
             if _is_same(path, source) or _is_same(part_of(path), source):
                 raise _same_file(os.fspath(source))
-        _replaced(path, force=force)
+        _status_of_replaced(path, force=force)
 
 
-def _replaced(path: Path, *, force: bool) -> os.stat_result | None:
+def _status_of_replaced(path: Path, *, force: bool) -> os.stat_result | None:
     """Return what is known of the file to be replaced, None where there is none yet."""
     try:
         status = path.lstat()

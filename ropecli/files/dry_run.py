@@ -1,4 +1,4 @@
-"""What a rotation of files would write and cost, of which nothing is written."""
+"""The output and the cost of a rotation of files, of which nothing is written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class DryRun(Result, view="encode.DRY_RUN"):
-    """What `encode_files` would write."""
+    """The files that `encode_files` would write."""
 
     files: tuple[PlannedFile, ...]  #: In the order of the inputs.
 

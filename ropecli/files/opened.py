@@ -29,7 +29,7 @@ BLOCK_BYTES = 16 << 20
 
 
 class RotationOptions(TypedDict, total=False):
-    """How the arrays of a file are rotated, as the arguments of `encode_file` say."""
+    """The rotation of the arrays of a file, as the arguments of `encode_file` say."""
 
     tensor: str | None
     positions: Any

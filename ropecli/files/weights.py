@@ -151,7 +151,7 @@ def usage_of_weights(
     width = None if hidden_size is None else at_least("hidden_size", hidden_size, 1)
     context = None if context_length is None else length("context_length", context_length)
     path = Path(weights)
-    listed = _listed(path if path.is_dir() else path.parent)
+    listed = _files_by_tensor(path if path.is_dir() else path.parent)
     with contextlib.ExitStack() as stack:
         opened = {
             file.name: stack.enter_context(open_source(file)) for file in _files(path, listed)
@@ -186,7 +186,7 @@ def usage_of_weights(
     )
 
 
-def _listed(folder: Path) -> dict[str, str]:
+def _files_by_tensor(folder: Path) -> dict[str, str]:
     """Return the name of the file of each tensor, by the index in a folder; none without one."""
     index = folder / INDEX
     try:

@@ -109,7 +109,7 @@ class Model(Drawable, view="inspect"):
 
     @property
     def read_by(self) -> str:
-        """Who reads the file so; of an unknown model type, what it is assumed to be like."""
+        """The stack that reads the file so; of an unknown model type, the one that is assumed."""
         if any(layer.settings.undecided for layer in self.layers):
             return "assumed to be like Llama"
         if any(layer.settings.encoding and layer.settings.assumed for layer in self.layers):

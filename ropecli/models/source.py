@@ -34,18 +34,22 @@ INSTEAD = "give the config.json of Transformers, or a .gguf"
 def open_source(source: object) -> tuple[str, Mapping[str, Any] | None]:
     """Return the name of a source and the keys of its config.json, or None for a GGUF."""
     if isinstance(source, Mapping):
-        return _known("config.json", source)
+        return _require_known("config.json", source)
     if not isinstance(source, str | os.PathLike):
         raise ArgumentTypeError(
             f"source must be a path or the object of a config.json, got {type(source).__name__}"
         )
     if os.fspath(source) == STDIN:
-        return _known(STDIN, read_json(None))
+        return _require_known(STDIN, read_json(None))
     path = locate(source)
-    return (name_of(source), None) if is_gguf(path) else _known(name_of(source), read_json(path))
+    return (
+        (name_of(source), None)
+        if is_gguf(path)
+        else _require_known(name_of(source), read_json(path))
+    )
 
 
-def _known(name: str, keys: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _require_known(name: str, keys: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the name and the keys of a config.json, and refuse other formats by name."""
     for foreign, what in FOREIGN:
         if not {"model_type", "_class_name"} & keys.keys() and keys.keys() >= foreign:

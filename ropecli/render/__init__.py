@@ -34,7 +34,7 @@ SCALARS = (bool, int, float, str, Path, type(None))  #: What a cell of a table m
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """How a result is shown. Options that a command hands over are further arguments."""
+    """The view of a result. Options that a command hands over are further arguments."""
 
     page: Callable[..., list[str]]  #: Lines for a screen; the first paragraph is the answer.
     document: Fields | Callable[..., Any] = ()  #: The `result` of --json: by default, all fields.

@@ -85,17 +85,17 @@ def _sentences(result: CachedKeys) -> tuple[str, str]:
     if isinstance(result, MixedKeys):
         off = "Scores have no error" if result.valid else off.capitalize()
         heading = "Keys of one length under queries of another, against keys of the new length"
-        return f"{off} where {_measured(result)}: {result.reason}.", heading
+        return f"{off} where {_describe_keys(result)}: {result.reason}.", heading
     assert isinstance(result, QuantizedKeys)
     keys = "of the file" if result.seed is None else f"of white noise, seed {result.seed}"
     count = f"{quantity(result.tokens, 'key')} in a head"
     return (
-        f"{_measured(result)}: {off}.",
+        f"{_describe_keys(result)}: {off}.",
         f"Quantized keys against exact ones; {count}, {keys}",
     )
 
 
-def _measured(result: CachedKeys) -> str:
+def _describe_keys(result: CachedKeys) -> str:
     """Return what was done to the keys."""
     if isinstance(result, ShiftedKeys):
         return f"{result.dtype} keys shifted by {result.shift:,}"
@@ -152,7 +152,7 @@ def figure(result: CachedKeys) -> Figure:
         else:
             axes.set_ylim(bottom=0)
         axes.set(xlabel=f"number of {name}" if name == "shifts" else name, ylabel=label)
-    picture.suptitle(f"{curve_label(result)}\n{_measured(result)}", parse_math=False)
+    picture.suptitle(f"{curve_label(result)}\n{_describe_keys(result)}", parse_math=False)
     return picture
 
 

@@ -72,10 +72,10 @@ def _answer(result: Verdict, target: str, model: str | None, *, brief: bool) -> 
         said += f" for sequences of up to {result.longest_sequence:,} tokens"
     if result.refused_batch is not None and result.passed:
         said += ", of one sequence only: batches raise"
-    return f"{verdict}  {target} {said.removesuffix(': ')}{_reordered(result)}{cut}"
+    return f"{verdict}  {target} {said.removesuffix(': ')}{_name_other_orders(result)}{cut}"
 
 
-def _reordered(result: Verdict) -> str:
+def _name_other_orders(result: Verdict) -> str:
     """Name arrangements that take the axes in different order."""
     first, *others = result.arrangements
     named = [order for order in others if in_other_order(first, order)]

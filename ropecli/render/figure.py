@@ -140,7 +140,7 @@ def _known_style(name: str) -> Any:
     if not path.exists():
         names = ", ".join(style_name for style_name in available if not style_name.startswith("_"))
         raise ArgumentError(f"style must be a .mplstyle file or one of {names}, got {name!r}")
-    with regular_file(path, "a .mplstyle file"), _logged("matplotlib") as said:
+    with regular_file(path, "a .mplstyle file"), _capture_log("matplotlib") as said:
         try:
             settings = rc_params_from_file(path, fail_on_error=True, use_default_template=False)
         except (OSError, ValueError) as error:
@@ -152,7 +152,7 @@ def _known_style(name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _logged(name: str) -> Iterator[list[str]]:
+def _capture_log(name: str) -> Iterator[list[str]]:
     """Yield a list that gets the messages of a library, which are not printed."""
     said: list[str] = []
     logger = logging.getLogger(name)
@@ -361,7 +361,7 @@ def legend_below(picture: Figure, handles: Sequence[Artist] | None = None) -> No
     By default it names all that has a label. Handles of one label have one entry, bands always have
     the last one, and `$` is a plain character.
     """
-    handles = [*(_labelled(picture) if handles is None else handles), *_bands(picture)]
+    handles = [*(_labelled_artists(picture) if handles is None else handles), *_bands(picture)]
     handles.sort(key=lambda each: each.get_label() == BAND)
     entries = {str(handle.get_label()): handle for handle in handles}
     legend = _legend(picture, [*entries.values()], 1)
@@ -383,12 +383,12 @@ def _legend(picture: Figure, handles: list[Artist], columns: int) -> Legend:
     return legend
 
 
-def _labelled(picture: Figure) -> list[Artist]:
+def _labelled_artists(picture: Figure) -> list[Artist]:
     return [label for axes in picture.axes for label in axes.get_legend_handles_labels()[0]]
 
 
 def _bands(picture: Figure) -> list[Artist]:
-    return [artist for artist in _labelled(picture) if artist.get_label() == BAND]
+    return [artist for artist in _labelled_artists(picture) if artist.get_label() == BAND]
 
 
 def _fit(picture: Figure) -> None:

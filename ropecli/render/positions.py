@@ -69,7 +69,9 @@ def page(result: PositionIds, screen: Screen) -> list[str]:
     if result.got is None:
         hints = screen.offer("Write the ids: -o ids.npy    a table: -o ids.csv")
     elif result.assumed and result.passed:
-        hints = screen.offer(f"Say what the rows hold, to judge them: {_asked(result)[1]}")
+        hints = screen.offer(
+            f"Say what the rows hold, to judge them: {_answer_and_option(result)[1]}"
+        )
     elif result.wrong:
         hints = screen.offer("Write the right ids: -o right.npy    draw both: -o ids.png")
     certainty = [] if result.error is None else [_certainty(result, result.error)]
@@ -101,7 +103,7 @@ def _answer(result: PositionIds) -> str:
     if result.got is None:
         return f"{_made(result)}: {held}"
     if result.assumed and result.passed:
-        return _asked(result)[0]
+        return _answer_and_option(result)[0]
     all_of_them = quantity(result.tokens, "id" if result.error is None else "position")
     uncertain, unexplained = result.uncertain or 0, result.unexplained or 0
     wrong = f"{result.wrong:,} of {all_of_them} {'is' if result.wrong == 1 else 'are'} wrong"
@@ -124,7 +126,7 @@ def _answer(result: PositionIds) -> str:
     return f"{'PASS' if result.passed else 'FAIL'}  {right} {noise}: {held}"
 
 
-def _asked(result: PositionIds) -> tuple[str, str]:
+def _answer_and_option(result: PositionIds) -> tuple[str, str]:
     """Return what ids show with the rows for which they are right, and the option for these."""
     rows, padding = len(result.counted), result.counted.size - result.tokens
     are = f"{quantity(padding, 'token')} around them {'is' if padding == 1 else 'are'}"

@@ -48,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a command found, in the forms that CI reads."""
+    """The findings of a command, in the forms that CI reads."""
 
     command: str
     rules: Sequence[Mapping[str, Any]]  #: As SARIF describes them.

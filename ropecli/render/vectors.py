@@ -10,7 +10,7 @@ from ropecli.render.console import Screen, visible
 from ropecli.render.labels import quantity
 
 
-def _given(result: VectorFolder) -> list[Case]:
+def _given_cases(result: VectorFolder) -> list[Case]:
     """Return the cases of the model or the options that were given."""
     return [case for case in result.cases if case.kind == "qk"]
 
@@ -19,7 +19,7 @@ def page(result: VectorFolder, screen: Screen) -> list[str]:
     """Return the contents of a folder, and its files to read first."""
     if screen.brief:
         return []
-    given = _given(result)
+    given = _given_cases(result)
     cases = _encoding(given[0]) if len(given) == 1 else quantity(len(result.cases), "case")
     lines = [
         f"{visible(str(result.output))} written: {cases}, {len(result.files)} files, "
@@ -74,6 +74,9 @@ VIEW = View(
         *("output", ("files", lambda result: [*result.files])),
         ("cases", lambda result: [case.name for case in result.cases]),
         "bytes",
-        ("tolerances", lambda it: {case.name: case.facts["tolerance"] for case in _given(it)}),
+        (
+            "tolerances",
+            lambda it: {case.name: case.facts["tolerance"] for case in _given_cases(it)},
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""What code of a positional encoding is asked for in a call, and what a result must hold."""
+"""The arguments of a call of code of a positional encoding, and what a result must hold."""
 
 from __future__ import annotations
 

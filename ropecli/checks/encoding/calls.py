@@ -196,7 +196,7 @@ def _likely(choices: Sequence[Sequence[str]]) -> Iterator[list[str]]:
 
 
 class _Arguments(NamedTuple):
-    """What may stand for the parameters of code that returns a form of an encoding."""
+    """The values for the parameters of code that returns a form of an encoding."""
 
     known: Known
     form: str

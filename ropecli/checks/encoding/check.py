@@ -70,7 +70,7 @@ def check_encoding(options: Options) -> EncodingVerdict:
     for option in OF_ROPE:
         if getattr(options, option) is not None:
             raise ArgumentError(f"{option} has no effect on encoding {name}")
-    required = _required(options.set, known, name)
+    required = _required_settings(options.set, known, name)
     seed = at_least("seed", options.seed, 0)
     texts, objects = keyword_texts(arguments.keywords(options.init))
     asked = _sizes(options, name, required)
@@ -144,7 +144,7 @@ def check_encoding(options: Options) -> EncodingVerdict:
     )
 
 
-def _required(given: Mapping[str, Any] | None, known: Known, name: str) -> dict[str, Any]:
+def _required_settings(given: Mapping[str, Any] | None, known: Known, name: str) -> dict[str, Any]:
     """Return the settings and the parts of a reading that are given."""
     required = dict(given or {})
     readings = {

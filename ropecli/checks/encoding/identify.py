@@ -1,4 +1,4 @@
-"""Which positional encoding a table of codes or a bias of scores has, by its numbers alone."""
+"""The positional encoding of a table of codes or a bias of scores, by its numbers alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLUMNS: dict[str, Callable[[int], NDArray[np.int64]]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class IdentifiedEncoding(Result, view="identify_encoding"):
-    """What a table or a bias is, as far as its numbers show it."""
+    """The encoding of a table or a bias, as far as its numbers show it."""
 
     kind: str  #: "table" or "bias".
     shape: tuple[int, ...]  #: Rows and columns, or heads, queries and keys.
@@ -57,7 +57,7 @@ def identify_table(table: ArrayLike) -> IdentifiedEncoding:
         ArgumentError: Another rank, too few rows, or numbers that are not finite.
         ArgumentTypeError: An unsupported dtype.
     """
-    array = _checked("table", table, (2,))
+    array = _to_floats("table", table, (2,))
     rows, columns = array.shape
     if rows < LEAST_ROWS:
         raise ArgumentError(f"table must have at least {LEAST_ROWS} rows, got {rows}")
@@ -86,7 +86,7 @@ def identify_bias(bias: ArrayLike) -> IdentifiedEncoding:
         ArgumentError: Another rank, fewer than 3 queries or keys, or numbers that are not finite.
         ArgumentTypeError: An unsupported dtype.
     """
-    array = _checked("bias", bias, (2, 3))
+    array = _to_floats("bias", bias, (2, 3))
     array = array[None] if array.ndim == 2 else array
     heads, queries, keys = array.shape
     if min(queries, keys) < LEAST_ROWS:
@@ -111,7 +111,7 @@ def identify_bias(bias: ArrayLike) -> IdentifiedEncoding:
     return _found("bias", array, "a bias by distance that no formula gives: it may be learned")
 
 
-def _checked(name: str, value: ArrayLike, ranks: tuple[int, ...]) -> NDArray[Any]:
+def _to_floats(name: str, value: ArrayLike, ranks: tuple[int, ...]) -> NDArray[Any]:
     array = as_floats(name, value)
     if array.ndim not in ranks:
         wanted = " or ".join(map(str, ranks))
@@ -159,13 +159,13 @@ def _of_rope(array: Array) -> Iterator[Reading]:
             base = sinusoidal.short_base(float((angles[0] / angles[1]) ** pairs))
             inv_freq = base ** (-np.arange(pairs) / pairs)
             yield Reading(
-                compute=partial(_turned, of, inv_freq[place(pairs)]),
+                compute=partial(_values_of_angles, of, inv_freq[place(pairs)]),
                 said=f"{words} of a RoPE: dim {2 * pairs}, base {base:.6g}, {columns}",
                 options={"head_dim": 2 * pairs, "base": base, "columns": columns},
             )
 
 
-def _turned(of: Any, inv_freq: Array, asked: Asked) -> Values:
+def _values_of_angles(of: Any, inv_freq: Array, asked: Asked) -> Values:
     angles = asked.positions[:, None] * inv_freq
     values = of(angles)
     return values, np.full_like(values, 3.0), sinusoidal.ANGLE * np.abs(angles)

@@ -1,4 +1,4 @@
-"""What must hold of code of a positional encoding in calls of all kinds, by the formula found."""
+"""The checks of code of a positional encoding in calls of all kinds, by the formula found."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Values = tuple[Array, Array, Array]
 
 
 class Difference(NamedTuple):
-    """What code may have in place of a part of the formula."""
+    """A difference that code may have in place of a part of the formula."""
 
     said: str = ""  #: A clause; empty if the part is the formula's.
     released: str | None = None  #: As in `Reading`.
@@ -64,7 +64,7 @@ class Compared:
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
-        """Which values are not within their tolerance."""
+        """True for values that are not within their tolerance."""
         return np.asarray(~(self.error <= self.allowed))
 
     @property

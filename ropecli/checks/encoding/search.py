@@ -82,7 +82,7 @@ class Evaluator:
         self.changed.extend(words for _, words in answer.changed)
         if not answer.results:
             raise WrongResult("it returned nothing")
-        result = _joined(answer.results, asked)
+        result = _join_results(answer.results, asked)
         if result.dtype.kind not in "fiub" and result.dtype.kind != "V":
             raise WrongResult(f"it returned {result.dtype}")
         if self.added:
@@ -102,7 +102,7 @@ class Trial:
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
-        """How well it is explained: wholly and rightly, wholly, or by a share."""
+        """The quality of the explanation: wholly and rightly, wholly, or by a share."""
         whole = self.compared.share_right == 1
         return whole and self.reading.is_right, whole, self.compared.share_right
 
@@ -181,15 +181,15 @@ def trials(
         evaluator = Evaluator(caller=caller, known=known, spelled=spelled, framework=framework)
         try:
             result, one, weights = evaluator.result(one)
-            one, layout = _sized(result, one, {*spelled.names})
+            one, layout = _take_sizes(result, one, {*spelled.names})
             one = with_weights(one, known, weights)
         except (ImplementationError, Unsupported) as error:
             errors.append(f"{spelled.text}: {error}")
             continue
-        shown = _explained(result, one, replace(evaluator, layout=layout))
+        shown = _explain(result, one, replace(evaluator, layout=layout))
         if "x" in spelled.names and result.shape == one.x.shape:
             plain = (result.astype(np.float64) - one.x).astype(np.float32)
-            shown += _explained(plain, one, replace(evaluator, layout=layout, added=True))
+            shown += _explain(plain, one, replace(evaluator, layout=layout, added=True))
         # A call that ran and that nothing explains may not be the one that is meant.
         for trial in (attempt for attempt in shown if attempt.rank[1] or not spelled.guessed):
             if best is None or trial.rank > best.rank:
@@ -199,7 +199,7 @@ def trials(
     return best, errors
 
 
-def _joined(results: Sequence[NDArray[Any]], asked: Asked) -> NDArray[Any]:
+def _join_results(results: Sequence[NDArray[Any]], asked: Asked) -> NDArray[Any]:
     """Return the first result; sines and cosines that are returned apart, side by side."""
     first, *rest = results
     if asked.form == "table" and len(rest) == 1 and rest[0].shape == first.shape:
@@ -207,7 +207,7 @@ def _joined(results: Sequence[NDArray[Any]], asked: Asked) -> NDArray[Any]:
     return first
 
 
-def _sized(result: NDArray[Any], asked: Asked, names: set[str]) -> tuple[Asked, Layout]:
+def _take_sizes(result: NDArray[Any], asked: Asked, names: set[str]) -> tuple[Asked, Layout]:
     """Return the axes of a result, with the sizes of the call that the code sets by itself."""
     free = []
     if asked.form in {"table", "grid"} and not names & {"dim", "out", "x", "inv_freq"}:
@@ -234,7 +234,7 @@ def _in_turns(every: Sequence[Any]) -> Iterator[Spelled]:
         yield from filter(None, same_rank)
 
 
-def _explained(result: NDArray[Any], asked: Asked, evaluator: Evaluator) -> list[Trial]:
+def _explain(result: NDArray[Any], asked: Asked, evaluator: Evaluator) -> list[Trial]:
     """Return the call by each reading, with queries from 0 and with the last query at the end."""
     try:
         got = canonical(result, evaluator.layout, asked)

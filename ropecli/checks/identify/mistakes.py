@@ -68,7 +68,7 @@ def _mistakes(seen: Frequencies, expected: Rotary) -> Iterator[tuple[str, Array 
     """Yield what is one mistake away from an encoding's table, with the mistake."""
     table, formula = expected.diagonal_inv_freq, expected.formula
     if formula is not None:
-        yield from _changed(formula, seen)
+        yield from _other_formulas(formula, seen)
         # Exponents begin late or early: what scales by the index is as it was.
         step = formula["base"] ** (-1 / formula["dim"])
         for words, by in {"half a pair": 1, "one pair": 2}.items():
@@ -102,7 +102,7 @@ def describe_scale(scale: float) -> str:
     return f"{COMMON_FACTOR} {scale:.6g}{twice}"
 
 
-def _changed(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula]]:
+def _other_formulas(formula: Formula, seen: Frequencies) -> Iterator[tuple[str, Formula]]:
     """Yield the formula without its scaling, with another base, and with other parameters."""
     title, base, keys = formula.title, formula["base"], formula.own
     if not formula.is_plain:

@@ -41,7 +41,7 @@ def guess_positions(inputs: Inputs, recover: Recover) -> Iterator[Positions]:
     rows = inputs.before.shape[-2]
     if inputs.known:
         if inputs.axes > 1 and not inputs.by_batch:
-            yield from _normalised(inputs.positions, 0, "those given")
+            yield from _normalise(inputs.positions, 0, "those given")
         return
     still = _count_still_rows(inputs)
     for first in sorted({0, still - 1, still} & set(range(rows - 1))):
@@ -54,7 +54,7 @@ def guess_positions(inputs: Inputs, recover: Recover) -> Iterator[Positions]:
             words = f"{before}a grid of {(rows - first) // columns} rows and {columns} columns"
             grid = np.concatenate([np.zeros((first, 2)), grid])
             yield Positions(grid, 2, words)
-            yield from _normalised(grid, first, words)
+            yield from _normalise(grid, first, words)
     yield from _of_each_sequence(inputs, recover)
 
 
@@ -62,7 +62,7 @@ def _rows(count: int) -> str:
     return "row 0 at 0" if count == 1 else f"rows 0 to {count - 1} at 0"
 
 
-def _normalised(positions: Array, first: int, words: str) -> Iterator[Positions]:
+def _normalise(positions: Array, first: int, words: str) -> Iterator[Positions]:
     """Yield points of a grid in coordinates of vision models; the first rows are at 0."""
     size = positions[first:].max(axis=0) + 1
     centred, divided = (2 * positions + 1) / size - 1, positions / size

@@ -124,12 +124,12 @@ class Call:
     @property
     def q(self) -> NDArray[Any]:
         """The queries that it is given."""
-        return self._given(self.heads_of("q"))
+        return self._given_vectors(self.heads_of("q"))
 
     @property
     def k(self) -> NDArray[Any]:
         """The keys that it is given."""
-        return self._given(self.heads_of("k"))
+        return self._given_vectors(self.heads_of("k"))
 
     @property
     def gradients(self) -> tuple[NDArray[Any], ...]:
@@ -137,7 +137,7 @@ class Call:
         every = self.whole().vectors
         return tuple(every[:, self.heads_of(array)] for array in self.arrays)
 
-    def _given(self, heads: slice) -> NDArray[Any]:
+    def _given_vectors(self, heads: slice) -> NDArray[Any]:
         vectors = self.whole().vectors[:, heads]
         # A gradient does not depend on the vectors it is taken at.
         return np.roll(vectors, 1, axis=-1) if self.gradient else vectors
@@ -215,7 +215,7 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluated:
-    """What an expression returned."""
+    """The result of an expression."""
 
     results: tuple[NDArray[Any], ...]
     weights: Mapping[str, NDArray[Any]]  #: Trainable parameters of the instance, by name.

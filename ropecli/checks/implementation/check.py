@@ -76,7 +76,7 @@ class Verdict(CodeVerdict):
 
 
 class _Checks(Protocol[P]):
-    """What `check` returns: of an encoding that is not RoPE, another verdict."""
+    """The result of `check`: another verdict for an encoding that is not RoPE."""
 
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Verdict: ...
@@ -85,13 +85,13 @@ class _Checks(Protocol[P]):
     def __call__(self, target: Any = None, *, encoding: str, **options: Any) -> EncodingVerdict: ...
 
 
-def _typed(
+def _with_types(
     _like: Callable[P, RopeOptions],
 ) -> Callable[[Callable[..., CodeVerdict]], _Checks[P]]:
     return lambda function: cast("_Checks[P]", function)
 
 
-@_typed(RopeOptions)
+@_with_types(RopeOptions)
 @taking(Options)
 def check(options: Options) -> CodeVerdict:
     """Check an implementation of RoPE against the laws, on vectors that it rotates itself.

@@ -43,7 +43,7 @@ FOUND = "[default: found by trial]"
 
 @dataclass(frozen=True, kw_only=True)
 class OnCommandLine:
-    """How an option is given on the command line."""
+    """An option as the command line has it."""
 
     heading: str
     metavar: str  #: Empty for a flag.

@@ -145,17 +145,17 @@ class Oracle:
 
     def _compute_cos_sin(self, rope: Rotary, positions: Array) -> tuple[Array, Array, Array]:
         angles = self.angles(rope, positions)
-        moved, inv_freq = self._moved(rope, positions)
+        moved, inv_freq = self._move_positions(rope, positions)
         m = moved[:, None] if moved.ndim == 1 else moved
         lost = phase_tolerance(m, inv_freq, table_roundings(rope))
         return np.cos(angles), np.sin(angles), lost + self.uncertain_phase(rope, positions)
 
     def angles(self, rope: Rotary, positions: Array) -> Array:
         """Return the angle of each pair, (count, pairs), radians."""
-        moved, inv_freq = self._moved(rope, positions)
+        moved, inv_freq = self._move_positions(rope, positions)
         return float64.angles(moved, inv_freq, direction=rope.direction)
 
-    def _moved(self, rope: Rotary, positions: Array) -> tuple[Array, Array]:
+    def _move_positions(self, rope: Rotary, positions: Array) -> tuple[Array, Array]:
         """Return positions on the axes that rotate, and the frequencies for these."""
         moved = positions * self.scale + self.offset
         if moved.ndim == 1:

@@ -180,7 +180,7 @@ class _Fit:
 
     @property
     def share(self) -> Array:
-        """What the position leaves of the error of each angle: little of one that decides it."""
+        """The share of each angle's error that the position leaves, small where it decides."""
         variance = np.square(np.minimum(self.sigma, FAINT)) + np.square(self.rounding)
         weight = np.square(self.inv_freq) / variance
         return np.asarray(self.shown * (1 - weight / weight.sum(axis=1, keepdims=True)))

@@ -176,7 +176,7 @@ class _Watcher:
         if module is self.model:
             self.flush()
             self.running = []
-            self.seen.calls.append(self._after_a_crop(_call(given, named), _cached(named)))
+            self.seen.calls.append(self._after_a_crop(_call(given, named), _count_cached(named)))
         self.running.append(module)
 
     def _after_a_crop(self, call: ModelCall, cached: int | None) -> ModelCall:
@@ -448,7 +448,7 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> ModelCall:
             rows = rows + np.arange(count, dtype=np.float64)[:, None]
     else:
         rows = np.arange(count, dtype=np.float64)[None, :, None] + float(
-            (where if (cached := _cached(named)) is None else cached) or 0
+            (where if (cached := _count_cached(named)) is None else cached) or 0
         )
     if len(rows) == 1:
         rows = np.broadcast_to(rows, (sequences, *rows.shape[1:]))
@@ -460,7 +460,7 @@ def _call(given: tuple[Any, ...], named: Mapping[str, Any]) -> ModelCall:
     return ModelCall(positions=rows, kept=kept)
 
 
-def _cached(named: Mapping[str, Any]) -> int | None:
+def _count_cached(named: Mapping[str, Any]) -> int | None:
     """Return the number of positions in the cache that a model is called with, if it says it."""
     caches = (named.get(name) for name in CACHES)
     count = next(filter(None, (getattr(cache, "get_seq_length", None) for cache in caches)), None)

@@ -54,4 +54,4 @@ class Deberta(Encoding):
         """The table as queries or keys see it: (heads, rows, head_dim)."""
         weight = self.weights[kind if self.shared else f"position_{kind}"]
         table = self.weights["positions"]
-        return self._shared(kind, np.empty(0), lambda: np.ascontiguousarray(table @ weight))
+        return self._compute(kind, np.empty(0), lambda: np.ascontiguousarray(table @ weight))

@@ -49,8 +49,8 @@ class Pope(Encoding):
         d = self.sizes.head_dim
         theta = self.base ** (-np.arange(d) / d)
         delta = np.clip(self.weights["delta"], -FULL_TURN, 0.0)[:, None]
-        at_query = self._shared("query", m, lambda: _unit_vectors(np.multiply.outer(m, theta)))
-        at_key = self._shared("key", n, lambda: _unit_vectors(np.multiply.outer(n, theta) + delta))
+        at_query = self._compute("query", m, lambda: _unit_vectors(np.multiply.outer(m, theta)))
+        at_key = self._compute("key", n, lambda: _unit_vectors(np.multiply.outer(n, theta) + delta))
         q = _in_the_plane(self._queries(x_query), at_query)
         k = _in_the_plane(self._keys(x_key), at_key)
         return dots(q, k) * self._scale

@@ -43,7 +43,7 @@ class TransformerXl(Encoding):
         q = self._queries(x_query)
         # Most distances are shared by many pairs: each is made and projected once.
         distances, index = np.unique(m[:, None] - n[None, :], return_inverse=True)
-        table = self._shared("table", distances, lambda: self._project_sines(distances))
+        table = self._compute("table", distances, lambda: self._project_sines(distances))
         out = dots(q + self._vector("u"), self._keys(x_key))
         add_relative(q + self._vector("v"), table, index.reshape(len(m), len(n)), out)
         return out * self._scale

@@ -245,11 +245,11 @@ class _Writing:
                 self.add("rope.dimension_count_swa", local_dim)
         elif count == "rotary_pct":  # without another name, or a default
             share = number(count, self._require(count, keys.config, count))
-            self.add("rope.dimension_count", _rotated(self.head_dim, share))
+            self.add("rope.dimension_count", _rotated_dim(self.head_dim, share))
         elif count == "share":
-            self.add("rope.dimension_count", _rotated(self.head_dim, self._share(self.entry)))
+            self.add("rope.dimension_count", _rotated_dim(self.head_dim, self._share(self.entry)))
             if self.local.get("partial_rotary_factor") is not None:
-                rotated = _rotated(local_dim, self._share(self.local))
+                rotated = _rotated_dim(local_dim, self._share(self.local))
                 self.add("rope.dimension_count_swa", rotated)
 
     def _share(self, entry: Mapping[str, Any]) -> float:
@@ -325,5 +325,5 @@ def _llama3_divisors(entry: Mapping[str, Any], dim: int, original: float) -> NDA
     return np.where(turns > high, 1.0, np.where(turns < low, factor, blended))
 
 
-def _rotated(head_dim: int, share: float) -> int:
+def _rotated_dim(head_dim: int, share: float) -> int:
     return int(number("the rotated share of the head dim", head_dim * share))

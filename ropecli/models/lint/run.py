@@ -85,7 +85,7 @@ def _apply_rules(judged: list[Subject]) -> tuple[Finding, ...]:
         for subject in judged
         if subject.of in rule.of and (not rule.rope_types or subject.rope_type in rule.rope_types)
         if subject.facts.keys() >= {*rule.requires}
-        for match in islice(rule.judge(subject, *_required(subject, rule)), MOST_MATCHES)
+        for match in islice(rule.judge(subject, *_required_facts(subject, rule)), MOST_MATCHES)
     ]
     found = [f for f in found if not rules()[f.rule].experiment or not _is_explained(f.key, found)]
     readings = judged[0].readings
@@ -112,6 +112,6 @@ def _is_explained(key: str, found: list[Finding]) -> bool:
     )
 
 
-def _required(subject: Subject, rule: Rule) -> list[Any]:
+def _required_facts(subject: Subject, rule: Rule) -> list[Any]:
     values = [subject.facts[name] for name in rule.requires]
     return [value for value in values if value is not True]

@@ -39,7 +39,7 @@ _NO_KEYS = Keys({}, architecture(None))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """What a rule judges: a file, one of its parts, the scaling keys of a kind of layer, a GGUF."""
+    """A file, one of its parts, the scaling keys of a kind of layer, or a GGUF, under a rule."""
 
     of: str  #: "file", "part", "scaling" or "gguf".
     readings: FileReadings  #: Of the whole file.
@@ -69,7 +69,7 @@ class Subject:
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """What a rule may require, by name: its fields, and its keys that are finite numbers.
+        """Facts that a rule may require, by name: fields, and keys that are finite numbers.
 
         Fields that are None or False are missing.
         """

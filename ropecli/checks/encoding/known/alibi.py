@@ -86,17 +86,17 @@ def _rules(asked: Asked) -> dict[str, Difference]:
 def slopes_readings(_got: Array, asked: Asked) -> Iterator[Reading]:
     """Yield the rules of slopes, and their opposite sign."""
     for name, rule in _rules(asked).items():
-        yield Reading.of(partial(_signed, 1, rule), rule, slopes=name)
+        yield Reading.of(partial(_signed_slopes, 1, rule), rule, slopes=name)
     negative = Difference("slopes are negative", "")
-    yield Reading.of(partial(_signed, -1, SLOPES["authors"]), negative, slopes="negative")
+    yield Reading.of(partial(_signed_slopes, -1, SLOPES["authors"]), negative, slopes="negative")
 
 
-def _signed(sign: int, rule: Difference, asked: Asked) -> Values:
+def _signed_slopes(sign: int, rule: Difference, asked: Asked) -> Values:
     return rounded(sign * _slopes(rule, asked))
 
 
 def _past(m: Array, n: Array) -> Array:
-    """What the bias of each distance is, by a slope of 1: of later keys, whatever there is."""
+    """The bias of each distance by a slope of 1: of later keys, whatever there is."""
     return np.where(n <= m, n - m, np.nan)
 
 

@@ -66,7 +66,7 @@ def _dots(q: Array, k: Array) -> Array:
     return np.asarray(q @ k.swapaxes(-1, -2))
 
 
-def _gathered(each: Array, rows: Array) -> Array:
+def _gather_rows(each: Array, rows: Array) -> Array:
     """Return products with the row of a table that each query and key asks for.
 
     Args:
@@ -77,7 +77,7 @@ def _gathered(each: Array, rows: Array) -> Array:
     return np.asarray(each[:, :, tokens, rows.astype(int)])
 
 
-def _clipped(relative: Array, clip: int) -> Array:
+def _clip_distances(relative: Array, clip: int) -> Array:
     return np.clip(relative, -clip, clip) + clip
 
 
@@ -94,13 +94,15 @@ def shaw(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     clip = int(asked.setting("clip", 2))
     table = asked.weight("key_positions", (2 * clip + 1, asked.dim))
     relative = way.get("sign", 1) * asked.relative + way.get("shift", 0)
-    rows = np.minimum(_clipped(relative, clip), len(table) - 1)
+    rows = np.minimum(_clip_distances(relative, clip), len(table) - 1)
     if way.get("unclipped"):
         rows = (relative + clip) % len(table)
     by_key = way.get("of_keys", False)
     of = asked.k if by_key else asked.q
     products = of @ table.T
-    placed = _gathered(products, rows.T).swapaxes(-1, -2) if by_key else _gathered(products, rows)
+    placed = (
+        _gather_rows(products, rows.T).swapaxes(-1, -2) if by_key else _gather_rows(products, rows)
+    )
     return [_dots(asked.q, asked.k), placed]
 
 
@@ -131,7 +133,7 @@ def transformer_xl(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     rows = first - distance if not way.get("rising") else distance
     inside = (rows >= 0) & (rows < count) & (asked.n <= asked.m + asked.keys - asked.queries)
     rows = np.where(inside, rows, 0)
-    placed = _gathered((asked.q + (0 if way.get("no v") else v)) @ r.swapaxes(-1, -2), rows)
+    placed = _gather_rows((asked.q + (0 if way.get("no v") else v)) @ r.swapaxes(-1, -2), rows)
     content = _dots(asked.q + (0 if way.get("no u") else u), asked.k)
     return [content, np.where(inside, placed, np.nan)]
 
@@ -155,9 +157,9 @@ def deberta(asked: Asked, way: Mapping[str, Any]) -> list[Array]:
     other = np.clip(asked.relative + clip, 0, 2 * clip - 1) if way.get("printed") else delta
     parts = [_dots(asked.q, asked.k)]
     if not way.get("no c2p"):
-        parts.append(_gathered(asked.q @ kr.T, delta))
+        parts.append(_gather_rows(asked.q @ kr.T, delta))
     if not way.get("no p2c"):
-        parts.append(_gathered(asked.k @ qr.T, other.T).swapaxes(-1, -2))
+        parts.append(_gather_rows(asked.k @ qr.T, other.T).swapaxes(-1, -2))
     return parts
 
 
@@ -268,7 +270,7 @@ def nope(asked: Asked, _way: Mapping[str, Any]) -> list[Array]:
 def shift_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
     """Yield what Transformer-XL's shift may do to scores by distance (Dai et al. 2019, App. B)."""
     for said, more in {"": 0, "the shift is one too far": 1, "the shift is one short": -1}.items():
-        yield Reading(compute=partial(_shifted, more), said=said)
+        yield Reading(compute=partial(_shift_columns, more), said=said)
     for said, step in {
         "columns are in reverse order, and not shifted": -1,
         "nothing is shifted": 1,
@@ -276,7 +278,7 @@ def shift_readings(_got: Array, _asked: Asked) -> Iterator[Reading]:
         yield Reading(compute=partial(_columns, step), said=said)
 
 
-def _shifted(more: int, asked: Asked) -> Values:
+def _shift_columns(more: int, asked: Asked) -> Values:
     row, key = np.arange(asked.queries)[:, None], np.arange(asked.keys)
     column = key + asked.queries - 1 - row + more
     seen = (key <= row + asked.keys - asked.queries) & (column >= 0) & (column < asked.keys)

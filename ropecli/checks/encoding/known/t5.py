@@ -105,7 +105,7 @@ def bias_readings(got: Array, asked: Asked) -> Iterator[Reading]:
     if factor not in (0.0, 1.0):
         of_dim = abs(factor**2 - round(factor**2)) < 1e-3 and factor**2 >= LEAST_DIM
         yield Reading(
-            compute=partial(_scaled, factor, options),
+            compute=partial(_scale_bias, factor, options),
             said=f"the bias is multiplied by {factor:.6g}",
             released="x-transformers" if of_dim else None,
         )
@@ -152,7 +152,7 @@ def _bias(options: Mapping[str, Any], asked: Asked) -> Values:
     return rounded(np.where(free, np.nan, values), 2.0)
 
 
-def _scaled(factor: float, options: Mapping[str, Any], asked: Asked) -> Values:
+def _scale_bias(factor: float, options: Mapping[str, Any], asked: Asked) -> Values:
     values, own, inner = _bias(options, asked)
     return factor * values, 2 * abs(factor) * own, inner
 

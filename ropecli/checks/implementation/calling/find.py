@@ -195,7 +195,7 @@ def _explain(
 
 def _nearest(tried: Sequence[Trial]) -> Trial:
     """Return the trial that came furthest, the likeliest of those that came as far."""
-    return tried[0] if _returned(tried[0]) else max(tried, key=_how_far)
+    return tried[0] if _has_returned(tried[0]) else max(tried, key=_how_far)
 
 
 def _how_far(trial: Trial) -> tuple[bool, list[int]]:
@@ -203,10 +203,10 @@ def _how_far(trial: Trial) -> tuple[bool, list[int]]:
     shapes = re.findall(r"shape \(([^)]*)\)", trial.error)
     as_many = len({text.rstrip(",").count(",") for text in shapes}) == 1
     lines = [int(part.rpartition(":")[2]) for part in trial.place.split()]
-    return _returned(trial) and as_many, lines
+    return _has_returned(trial) and as_many, lines
 
 
-def _returned(trial: Trial) -> bool:
+def _has_returned(trial: Trial) -> bool:
     """Return True if a call ended, with a result that is not one for x."""
     return trial.error.startswith("it returned ")
 

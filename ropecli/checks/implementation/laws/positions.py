@@ -63,23 +63,23 @@ class Mode:
         return np.resize(places[-count:], count)
 
 
-def _listed(kind: str, *lists: ArrayLike) -> Mode:
+def _mode_of_lists(kind: str, *lists: ArrayLike) -> Mode:
     return Mode(meaning=f"positions {kind} are not followed", lists=lambda _: lists)
 
 
 #: By the name of the check, which is that of the value.
 POSITIONS: dict[str, Mode] = {
-    "offset positions": _listed("that do not start at 0", range(7, 23), range(30, 46)),
-    "gaps in positions": _listed(
+    "offset positions": _mode_of_lists("that do not start at 0", range(7, 23), range(30, 46)),
+    "gaps in positions": _mode_of_lists(
         "with gaps",
         (0, 1, 2, 3, 4, 5, 6, 7, 8, 47),
         (0, 1, 4, 5, 9, 16, 17, 25, 40, 47),
     ),
-    "repeated positions": _listed(
+    "repeated positions": _mode_of_lists(
         "that repeat", (3, 3, 3, 0, 0, 7, 7, 8), (3, 3, 5, 5, 5, 0, 0, 8)
     ),
-    "positions backwards": _listed("that run backwards", range(15, -1, -1)),
-    "packed sequences": _listed(
+    "positions backwards": _mode_of_lists("that run backwards", range(15, -1, -1)),
+    "packed sequences": _mode_of_lists(
         "of packed sequences",
         (0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4, 5, 6),
         (0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6),
