@@ -115,7 +115,8 @@ class Executable:
 
     def __call__(self, *values: Any) -> Any:
         """Run the command with these inputs, in the order of their first mention."""
-        prefix = f"{FOLDER}{os.environ.get(IN_WORKER, '')}-"
+        worker = os.environ.get(IN_WORKER)
+        prefix = f"{FOLDER}{worker}-" if worker else FOLDER
         with tempfile.TemporaryDirectory(prefix=prefix) as folder:
             said: dict[str, str] = {}
             for name, value in zip(self.inputs, values, strict=True):
