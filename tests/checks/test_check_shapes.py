@@ -353,6 +353,14 @@ def test_keys_that_are_wrong_with_fewer_heads_alone_are_named() -> None:
     assert note.startswith("wrong with grouped-query attention (fewer key heads): ")
 
 
+def test_keys_by_the_positions_of_the_first_sequence_are_wrong_in_the_fast_mode() -> None:
+    def rotate(q: Array, k: Array, positions: Any) -> tuple[Array, Array]:
+        return turn(q, positions), turn(k, positions[:1] if positions.ndim > 1 else positions)
+
+    note = str(assert_failed(judge(rotate, select="keys", fast=True), "keys").note)
+    assert "by the positions of the first sequence" in note
+
+
 def test_the_first_length_that_is_wrong_is_found() -> None:
     def rotate(x: Array, positions: Any) -> Array:
         return turn(x, positions + (x.shape[-2] > 700))

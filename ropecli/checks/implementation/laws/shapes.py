@@ -17,7 +17,7 @@ from ropecli.checks.implementation.call import (
     Unsupported,
     WrongResult,
 )
-from ropecli.checks.implementation.laws.positions import POSITIONS
+from ropecli.checks.implementation.laws.positions import BATCHED, POSITIONS
 from ropecli.checks.implementation.rows import call_failure, oracle_law
 from ropecli.checks.implementation.shapes import design
 from ropecli.checks.implementation.shapes.design import Case
@@ -365,6 +365,8 @@ def keys(subject: Subject) -> Outcome:
             refused = f"refuses {key_heads} heads of keys with {heads} of queries: {error}"
     if survey.calls and "k" not in survey.arrays and not survey.failed:
         return no_verdict("it returns no keys")
+    # Checks of batches compare queries alone.
+    survey.make(call_at(subject, BATCHED, key_heads=1, per_sequence=True, salt=5))
     outcome = survey.outcome_of_one()
     if outcome.passed is not False:
         return replace(outcome, note=refused)
