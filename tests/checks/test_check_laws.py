@@ -157,6 +157,8 @@ def runs_on(p: Array) -> Array:
         (at(lambda p: np.minimum(p, 2999)), ["long positions"], "2999"),
         (at(lambda p: np.minimum(p, 1023)), ["long positions"],
          "positions from 1024 on are taken as 1023"),
+        (at(lambda p: p + np.minimum(0, CONTEXT - 1 - p.max())), ["beyond the cache"],
+         "calls that go beyond position 4095 are moved back to end there"),
         (at(lambda p: p % CONTEXT), ["beyond the cache"], "4096"),
         (at(round_to(ml_dtypes.bfloat16)), ["precision"], "bfloat16 positions"),
         (at(round_to(np.float16)), ["precision"],
@@ -177,7 +179,7 @@ def runs_on(p: Array) -> Array:
     ],
     ids=[
         "nothing", "mixed layout", "ignored", "abs", "clamped at 0", "clamped", "clamped early",
-        "modulo",
+        "moved back", "modulo",
         "bfloat16 positions", "float16 positions", "float16 frequencies", "sorted", "ranks",
         "first row", "columns", "a token alone", "run on", "growing",
     ],
@@ -283,6 +285,19 @@ def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
         "rows are 1.25 times as long as they should be"
     )
     assert "precision" not in failures(verdict)
+
+
+def test_positions_that_half_precision_rounds_and_then_cannot_hold_are_named() -> None:
+    def rounded(x: Array, positions: Array) -> Array:
+        if x.dtype != np.float16:
+            return turn(x, positions)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return turn(x, positions.astype(np.float16))
+
+    options: dict[str, Any] = {"dtypes": ["float32", "float16"], "context_length": 131_072}
+    verdict = judge(rounded, select=["rotation", "long positions"], **options)
+    words = "positions are rounded to float16, and some are not finite"
+    assert words in str(assert_failed(verdict, "long positions").note)
 
 
 def test_what_is_not_a_number_far_out_is_wrong() -> None:
