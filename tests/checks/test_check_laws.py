@@ -204,6 +204,27 @@ def test_positions_that_begin_elsewhere_are_the_cause() -> None:
     assert "shifted by 1" in str(verdict.diagnosis)
 
 
+@pytest.mark.parametrize(("words", "by"), [("half a pair", 1), ("one pair", 2)])
+def test_exponents_that_begin_late_or_early_are_named(words: str, by: int) -> None:
+    late = 10_000.0 ** (-by / DIM)
+    verdict = judge_once(lambda x, p: turn(x, p, THETA * late))
+    assert verdict.findings == (f"base 10000 with exponents {words} late gives these frequencies",)
+    early = judge_once(lambda x, p: turn(x, p, THETA / late))
+    assert str(assert_failed(early, "rotation").note).endswith(f"or exponents begin {words} early")
+
+
+def test_an_axis_that_rotates_nothing_is_a_finding() -> None:
+    def first(x: Array, positions: Array) -> Array:
+        return turn(x, positions[..., 0])
+
+    def second(x: Array, positions: Array) -> Array:
+        return turn(x, positions[..., 1])
+
+    for axis, target in ((1, first), (0, second)):
+        verdict = judge_once(target, axes=2, select="rotation")
+        assert f"axis {axis} of the position rotates nothing" in verdict.findings
+
+
 def frequency(pair: int, times: float) -> Callable[[Array, Array], Array]:
     other = THETA.copy()
     other[pair] *= times
