@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from judging import HALF, SMALL, Array, Module, failures, judge, judge_small, turn, turn_small
 
@@ -166,3 +167,16 @@ def test_jax_arrays_go_to_the_device_and_come_back(monkeypatch: pytest.MonkeyPat
     assert seen == {"first float32", "first float16", "first bfloat16", "first int32"}
     with pytest.raises(ropecli.ArgumentError, match="float64 needs JAX's x64 mode"):
         judge(turn, framework="jax", dtypes=["float64"])
+
+
+def test_a_first_position_that_some_pairs_alone_follow_is_not_left_out_of_the_call() -> None:
+    """Without it every row is right; with it the numbers are those of other rows."""
+
+    def first_pair(x: Array, start_pos: int = 0) -> Array:
+        counted = np.arange(x.shape[-2])
+        y = turn_small(x, counted)
+        y[..., :2] = turn_small(x, start_pos + counted)[..., :2]
+        return y
+
+    verdict = judge_small(first_pair, select=["rotation", "offset positions"])
+    assert failures(verdict) == ["offset positions"]

@@ -374,6 +374,23 @@ def test_heads_side_by_side_are_judged_where_one_head_runs_too() -> None:
     assert "heads 2n + 1" in str(assert_failed(verdict, "every shape").note)
 
 
+def tokens_second(x: Array, cos: Array, sin: Array) -> Array:
+    """A right one of (batch, sequence, heads, head_dim), which cuts its tables to the tokens.
+
+    Without heads it takes tables of the shape (1, sequence, columns), and of several sequences only
+    in calls of one token, where the first of them is broadcast.
+    """
+    y = np.empty_like(x)
+    y[...] = interleaved(x, *(table[: x.shape[1], None][..., :4] for table in (cos, sin)))
+    return y
+
+
+def test_tables_of_each_sequence_are_judged_only_where_several_tokens_take_them() -> None:
+    verdict = judge_shapes(tokens_second)
+    assert any(len(axes.split()) == 3 for axes in verdict.arrangements)
+    assert failures(verdict) == []
+
+
 class SecondSequence:
     """A decoder whose second sequence of two begins late."""
 

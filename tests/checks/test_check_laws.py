@@ -157,6 +157,8 @@ def runs_on(p: Array) -> Array:
         (at(lambda p: np.minimum(p, 2999)), ["long positions"], "2999"),
         (at(lambda p: np.minimum(p, 1023)), ["long positions"],
          "positions from 1024 on are taken as 1023"),
+        (at(lambda p: p + np.minimum(0, CONTEXT - 1 - p.max())), ["beyond the cache"],
+         "calls that go beyond position 4095 are moved back to end there"),
         (at(lambda p: p % CONTEXT), ["beyond the cache"], "4096"),
         (at(round_to(ml_dtypes.bfloat16)), ["precision"], "bfloat16 positions"),
         (at(round_to(np.float16)), ["precision"],
@@ -177,7 +179,7 @@ def runs_on(p: Array) -> Array:
     ],
     ids=[
         "nothing", "mixed layout", "ignored", "abs", "clamped at 0", "clamped", "clamped early",
-        "modulo",
+        "moved back", "modulo",
         "bfloat16 positions", "float16 positions", "float16 frequencies", "sorted", "ranks",
         "first row", "columns", "a token alone", "run on", "growing",
     ],
@@ -200,6 +202,27 @@ def test_positions_that_begin_elsewhere_are_the_cause() -> None:
     verdict = judge_once(at(lambda p: p + 1))
     assert_failed(verdict, "rotation")
     assert "shifted by 1" in str(verdict.diagnosis)
+
+
+@pytest.mark.parametrize(("words", "by"), [("half a pair", 1), ("one pair", 2)])
+def test_exponents_that_begin_late_or_early_are_named(words: str, by: int) -> None:
+    late = 10_000.0 ** (-by / DIM)
+    verdict = judge_once(lambda x, p: turn(x, p, THETA * late))
+    assert verdict.findings == (f"base 10000 with exponents {words} late gives these frequencies",)
+    early = judge_once(lambda x, p: turn(x, p, THETA / late))
+    assert str(assert_failed(early, "rotation").note).endswith(f"or exponents begin {words} early")
+
+
+def test_an_axis_that_rotates_nothing_is_a_finding() -> None:
+    def first(x: Array, positions: Array) -> Array:
+        return turn(x, positions[..., 0])
+
+    def second(x: Array, positions: Array) -> Array:
+        return turn(x, positions[..., 1])
+
+    for axis, target in ((1, first), (0, second)):
+        verdict = judge_once(target, axes=2, select="rotation")
+        assert f"axis {axis} of the position rotates nothing" in verdict.findings
 
 
 def frequency(pair: int, times: float) -> Callable[[Array, Array], Array]:
@@ -283,6 +306,19 @@ def test_a_factor_that_begins_late_is_no_loss_of_digits() -> None:
         "rows are 1.25 times as long as they should be"
     )
     assert "precision" not in failures(verdict)
+
+
+def test_positions_that_half_precision_rounds_and_then_cannot_hold_are_named() -> None:
+    def rounded(x: Array, positions: Array) -> Array:
+        if x.dtype != np.float16:
+            return turn(x, positions)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return turn(x, positions.astype(np.float16))
+
+    options: dict[str, Any] = {"dtypes": ["float32", "float16"], "context_length": 131_072}
+    verdict = judge(rounded, select=["rotation", "long positions"], **options)
+    words = "positions are rounded to float16, and some are not finite"
+    assert words in str(assert_failed(verdict, "long positions").note)
 
 
 def test_what_is_not_a_number_far_out_is_wrong() -> None:

@@ -219,12 +219,25 @@ class Tires:
         return turn(x, np.asarray(positions) + (self.steps > 512))
 
 
+class GrowsLate:
+    """Its table grows where it is two rows too short, and one missing row raises."""
+
+    rows = 16
+
+    def __call__(self, x: Array, positions: Array) -> Array:
+        needed = int(positions.max()) + 1
+        if needed > self.rows + 1:
+            self.rows = needed
+        return turn(x, np.arange(self.rows)[positions])
+
+
 FAULTS: dict[str, tuple[Any, str, str]] = {
     "heads": (many_heads, "every shape", "heads from the 9th on come out wrong"),
     "tail": (last_rows, "every shape", "the last n mod 64 rows of a sequence of n come out wrong"),
     "precision": (imprecise, "every position", "every row of float32 is off by"),
     "later": (imprecise_later, "every position", "every row but those at position 0"),
     "steps": (Tires(), "many steps", "the wrong rows are rotated by their position + 1"),
+    "growth": (GrowsLate, "many steps", "a call raises before longer ones and not after them"),
 }  # fmt: skip
 SHAPES = ("every shape", "every position", "memory", "many steps")
 
@@ -351,6 +364,14 @@ def test_keys_that_are_wrong_with_fewer_heads_alone_are_named() -> None:
 
     note = str(assert_failed(judge(rotate, select="keys"), "keys").note)
     assert note.startswith("wrong with grouped-query attention (fewer key heads): ")
+
+
+def test_keys_by_the_positions_of_the_first_sequence_are_wrong_in_the_fast_mode() -> None:
+    def rotate(q: Array, k: Array, positions: Any) -> tuple[Array, Array]:
+        return turn(q, positions), turn(k, positions[:1] if positions.ndim > 1 else positions)
+
+    note = str(assert_failed(judge(rotate, select="keys", fast=True), "keys").note)
+    assert "by the positions of the first sequence" in note
 
 
 def test_the_first_length_that_is_wrong_is_found() -> None:

@@ -46,6 +46,16 @@ EXPECTED = [
         "factor 5, expected 4; attention factor 1.16094, expected 1.13863",
     ),
     (
+        ropecli.rope("yarn", head_dim=16, **YARN | {"beta_fast": 2.0, "attention_factor": 1.5}),
+        ropecli.rope("yarn", head_dim=16, **YARN),
+        "beta_fast 2, expected its default; attention factor 1.5, expected 1.13863",
+    ),
+    (
+        ropecli.rope("yarn", head_dim=16, **YARN | {"factor": 1.65737052099, "beta_fast": 8.0}),
+        ropecli.rope("yarn", head_dim=16, **YARN),
+        "other frequencies: pair ",
+    ),
+    (
         ropecli.rope("linear", head_dim=16, factor=4.0),
         PAPER,
         "frequencies of linear, base 10000, factor 4, expected default, base 10000",

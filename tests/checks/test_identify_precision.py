@@ -81,6 +81,20 @@ def test_it_is_named_whatever_the_base(what: str, dtype: str, base: float) -> No
         assert found.base == base
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_frequencies_that_were_computed_in_half_precision_are_named(dtype: str) -> None:
+    """A power that is rounded before its inverse is: no formula gives them, rounded once."""
+    power = round_to(1 / PLAIN.inv_freq, dtype)
+    twice = PLAIN.with_inv_freq(round_to(1 / power, dtype))
+    assert recover(twice).precision == f"{dtype} frequencies"
+    assert recover(PLAIN.with_inv_freq(1 / power)).precision == "exact"
+
+
+def test_powers_of_two_are_not_frequencies_in_half_precision() -> None:
+    table = PLAIN.with_inv_freq(2.0 ** -np.array([*range(DIM // 4), *range(DIM // 4)]))
+    assert recover(table).precision == "exact"
+
+
 TOGETHER = [
     ("frequencies", "angles"),
     ("positions", "frequencies"),

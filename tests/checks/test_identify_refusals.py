@@ -77,6 +77,26 @@ def test_reasons_are_found_along_the_axis_that_runs(heads: int) -> None:
     assert "additive" in refusal(before, before + SINUSOIDS, where)
 
 
+@pytest.mark.parametrize(("layout", "sign"), [("half", 1), ("interleaved", -1)])
+def test_cosines_and_sines_that_are_exchanged(layout: str, sign: int) -> None:
+    """All pairs are rotated by one angle at position 0, where a shift has one for each pair."""
+    before = normals(2, COUNT, DIM, dtype="float32")
+    pairs = Rotary(head_dim=DIM, layout=layout).pairs_in
+    a, b, after = before[..., pairs[:, 0]], before[..., pairs[:, 1]], before.copy()
+    after[..., pairs[:, 0]] = np.sin(ANGLE) * a - sign * np.cos(ANGLE) * b
+    after[..., pairs[:, 1]] = sign * np.cos(ANGLE) * a + np.sin(ANGLE) * b
+    assert "cos and sin are exchanged" in refusal(before, after, WHERE)
+
+
+def test_coordinates_that_are_as_they_were_are_by_no_table() -> None:
+    """The second half is rotated by the vectors of its neighbours, and the first is left alone."""
+    before = normals(2, COUNT, DIM, dtype="float32")
+    rolled = np.roll(before, 1, axis=-1)
+    rotated = rotate(rolled[..., DIM // 2 :], Rotary(head_dim=DIM // 2), WHERE)
+    after = np.concatenate([before[..., : DIM // 2], rotated], axis=-1)
+    assert "taken for angles" not in refusal(before, after, WHERE)
+
+
 @pytest.mark.parametrize("dtype", ALL_DTYPES[::2])
 @pytest.mark.parametrize(("layout", "heads"), [("half", 1), ("interleaved", 3)])
 def test_tables_of_one_layout_and_pairs_of_the_other(layout: str, dtype: str, heads: int) -> None:

@@ -105,6 +105,14 @@ def test_the_step_of_unknown_positions_is_not_told() -> None:
     assert recover(rope).notes == ()
 
 
+@pytest.mark.parametrize(("words", "late"), [("half a pair", 1), ("one pair", 2)])
+def test_exponents_that_begin_late_look_like_a_linear_factor(words: str, late: int) -> None:
+    table = 1e4 ** (-(late + 2.0 * np.arange(32)) / 64)
+    (note,) = recover(Rotary.from_inv_freq(table)).notes
+    assert note == f"base 10000 with exponents {words} late gives these frequencies"
+    assert recover(rope("linear", head_dim=64, factor=4.0)).notes == ()
+
+
 @pytest.mark.parametrize("base", [1e4, 5e5])
 @pytest.mark.parametrize("head_dim", [16, 128])
 def test_exponents_over_one_pair_fewer_look_like_another_base(base: float, head_dim: int) -> None:

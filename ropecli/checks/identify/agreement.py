@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array, dtype_name
 from ropecli.checks.accuracy import formula_roundings, phase_tolerance, table_roundings
 from ropecli.checks.identify.explain import Explanation
-from ropecli.checks.identify.family import FACTOR, Frequencies, describe_exponents, fit_formulas
+from ropecli.checks.identify.family import (
+    FACTOR,
+    Frequencies,
+    describe_exponents,
+    describe_late_exponents,
+    fit_formulas,
+)
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.mistakes import find_mistake
 from ropecli.checks.identify.observe import EIGHTHS, HALVES, ROUNDINGS, Inputs
@@ -279,6 +285,7 @@ def open_questions(
     formula = rotary.formula
     if formula is not None and formula.is_plain:
         notes += filter(None, [describe_exponents(formula["base"], rotary.rotary_dim // 2)])
+    notes += filter(None, [describe_late_exponents(formula)])
     return tuple(notes)
 
 

@@ -20,6 +20,7 @@ from ropecli.checks.identify.family import (
     round_numbers,
 )
 from ropecli.checks.identify.lines import CLEARLY, count_seen, mean_seen, phasors, wrap
+from ropecli.checks.identify.observe import HALVES, round_to
 from ropecli.checks.identify.precision import FULL, Precision, find_precision
 from ropecli.checks.identify.table import Measurement
 from ropecli.rotary.formula import Formula
@@ -31,6 +32,9 @@ _NEAR = 8.0  #: Error of the simplest formula, at most, relative to that of the 
 #: Relative uncertainty of a slope whose phases are on no line: CLEARLY times it is less than the
 #: distance of neighbours, 13 % in 64 pairs of base 10,000.
 _LOST = 0.02
+_APART = 16  #: Distance of numbers in half precision, at least, over the error of a frequency.
+_FEWEST = 6  #: Frequencies that show that all are in half precision.
+_ROUNDINGS = 4  #: Of a frequency in half precision: a quotient, a power, its inverse, its cast.
 _SLACK = 2.0**-6  #: Radians that rounding in half precision may add to a phase.
 _TURNS = 64  #: Whole turns of the slowest pair before position 0 to try.
 _STATIC = 2.0**-100  #: Radians per position, too few to divide by.
@@ -94,6 +98,10 @@ def explain(measured: Measurement) -> Explanation:
         explanation for explanation in partly if explanation.consistent and explanation.is_round
     ]
     if plain.exact or (plain.full and not known):
+        half = _half_of_table(measured, plain.table)
+        if half is not None:
+            named = replace(plain.precision, name=f"{half} frequencies")
+            return replace(plain, precision=named)
         return plain  # better than a formula that is off by more than its tolerance
     if not any(explanation.complete for explanation in partly):
         partly = [
@@ -118,6 +126,22 @@ def _displaced_pairs(measured: Measurement) -> Mask:
     noise = np.sqrt(mean_seen(np.abs(phasor - middle) ** 2) / count_seen(phasor)) + observed.unit
     away: Mask = pairs.shown & (np.abs(middle - 1) > 2 * CLEARLY * noise)
     return away & observed.known
+
+
+def _half_of_table(measured: Measurement, table: Array) -> str | None:
+    """Return the half precision that a formula's frequencies were computed in, or None.
+
+    All are numbers of it, and near the formula's, but not those rounded once: a power may be
+    rounded first, and its inverse after that.
+    """
+    pairs = measured.pairs
+    off = CLEARLY * pairs.slope_uncertainty + SINGLE * table
+    for name, unit in zip(reversed(HALVES), reversed(_HALF), strict=True):
+        sure = pairs.turning & (off * _APART < unit * table)
+        on_grid = (np.abs(table - round_to(table, name)) <= off)[pairs.turning].all()
+        if sure.sum() >= _FEWEST and on_grid and any(_fit_steps(measured, _ROUNDINGS * unit)):
+            return name
+    return None
 
 
 def _keep_measured(found: Explanation, own: Explanation) -> Explanation:

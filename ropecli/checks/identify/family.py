@@ -199,6 +199,23 @@ def describe_exponents(base: float, pairs: int) -> str | None:
     return f"base {rounded:g} with exponents over d/2 - 1, one pair fewer, gives these frequencies"
 
 
+def describe_late_exponents(formula: Formula | None) -> str | None:
+    """Say by which part of a pair exponents that begin late give the same frequencies."""
+    if formula is None or formula.rope_type != linear.__name__:
+        return None
+    base = formula["base"]
+    late = part_of_a_pair(base, formula["dim"], formula["factor"])
+    return late and f"base {base:g} with exponents {late} late gives these frequencies"
+
+
+def part_of_a_pair(base: float, dim: int, factor: float) -> str | None:
+    """Return the part of a pair over which frequencies fall by a factor of many digits."""
+    for words, by in {"half a pair": 1, "one pair": 2}.items():
+        if not is_round(factor) and abs(factor / base ** (by / dim) - 1) <= _SAME_BASE:
+            return words
+    return None
+
+
 def _plain_and_scaled(
     seen: Frequencies, dims: tuple[int, ...], attention_factor: float
 ) -> Iterator[Guess]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ropecli.arrays import Array, Index
 from ropecli.checks.identify.explain import Explanation
-from ropecli.checks.identify.lines import fit_lines, phasors
+from ropecli.checks.identify.lines import fit_lines, phasors, wrap
 from ropecli.checks.identify.observe import ROUNDINGS, Observations
 from ropecli.checks.identify.pairing import KEPT, find_pairs
 from ropecli.checks.identify.parting import list_indices
@@ -103,11 +103,21 @@ def reason_from_explanation(measured: Measurement, found: Explanation) -> str | 
     if not found.consistent:
         if measured.pairing.swapped:
             return UNEXPLAINED
-        return "pairs are rotated at position 0, each by an angle of its own"
+        return _describe_start(measured)
     turning = measured.pairs[measured.pairs.shown & measured.pairs.turning]
     if not found.precision.explains and not turning.linear.all():
         return _out_of_proportion(measured.observed)
     return None
+
+
+def _describe_start(measured: Measurement) -> str:
+    """Say by which angles pairs are rotated at position 0."""
+    at_zero = measured.pairs.intercept[measured.pairs.shown & measured.pairs.linear]
+    one = len(at_zero) > 1 and (np.abs(wrap(at_zero - at_zero[0])) <= _CLOSE).all()
+    if one and abs(abs(float(wrap(at_zero[0]))) - np.pi / 2) <= _CLOSE:
+        return "pairs are rotated by a quarter of a turn at position 0: cos and sin are exchanged"
+    angles = "all by one angle" if one else "each by an angle of its own"
+    return f"pairs are rotated at position 0, {angles}"
 
 
 def reason_from_rest(observed: Observations, rotary: Rotary) -> str | None:
@@ -322,7 +332,9 @@ def _fit_combination(
     x, partner = observed.x[near][..., a], observed.x[near][..., b]
     y = observed.y[near][..., a]
     rounding = ROUNDINGS * observed.unit * float(np.linalg.norm(x))
-    changed = max(float(np.linalg.norm(y - x)), rounding, TINY)
+    changed = max(float(np.linalg.norm(y - x)), TINY)
+    if changed <= rounding:
+        return best  # it is as it was, as by any of these with a frequency of 0
     angles = _GRID[:, None] * m
     angles = angles if table is None else table(angles)  # or their cosines or sines
     # The square of y - x - (cos - 1) x - sign sin x' is a sum over products of these three.

@@ -55,10 +55,13 @@ class Sample:
 
     def wrong(self) -> Sample | None:
         """Return the sample of the wrong rows; None if all are right."""
-        wrong = self.right.wrong(self.got).any(axis=1)
+        wrong = np.asarray(self.right.wrong(self.got).any(axis=1))
+        return self.only(wrong) if wrong.any() else None
+
+    def only(self, chosen: NDArray[np.bool_]) -> Sample:
+        """Return the sample of some of the rows."""
         names = ("x", "m", "got", "sequence", "head", "row", "own")
-        rows = {name: getattr(self, name)[wrong] for name in names}
-        return replace(self, **rows) if wrong.any() else None
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     @functools.cached_property
     def right(self) -> Truth:
@@ -181,9 +184,15 @@ class Cause:
 
 def name_cause(samples: Sequence[Sample], rows: str = "they") -> str | None:
     """Return a clause that says what wrong rows are instead; None if no cause explains all."""
-    lost = [~np.isfinite(sample.got).all(axis=1) for sample in samples]
+    lost = [np.asarray(~np.isfinite(sample.got).all(axis=1)) for sample in samples]
     if any(mask.any() for mask in lost):
-        return f"{rows} are not finite" if all(mask.all() for mask in lost) else None
+        if all(mask.all() for mask in lost):
+            return f"{rows} are not finite"
+        finite = [
+            sample.only(~mask) for sample, mask in zip(samples, lost, strict=True) if not mask.all()
+        ]
+        words = name_cause(finite, rows)
+        return None if words is None else f"{words}, and some are not finite"
     off = np.any(
         [seen_sample.right.wrong(seen_sample.got).any(axis=0) for seen_sample in samples], axis=0
     )
@@ -307,8 +316,15 @@ def _position_causes(samples: Sequence[Sample]) -> Iterator[Cause]:
         if limit <= largest or least < 0:
             words = f"positions from {limit} on are taken as {limit - 1}"
             yield Cause(words, lambda s, end=limit: s.at(np.minimum(s.m, end - 1)))
+            words = f"calls that go beyond position {limit - 1} are moved back to end there"
+            yield Cause(words, functools.partial(_move, functools.partial(_moved_back, limit)))
             words = f"positions are taken modulo {limit}"
             yield Cause(words, lambda s, end=limit: s.at(np.mod(s.m, end)), table_rows=limit)
+
+
+def _moved_back(end: int, sample: Sample) -> Array:
+    """Return the positions of a slice of a table whose first row is early enough for all."""
+    return sample.plus(np.minimum(0, end - 1 - sample.place(-1).reshape(len(sample.m), -1)[:, 0]))
 
 
 def _move(to: Callable[..., Array], sample: Sample) -> Truth | None:

@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.checks.expectation import MUST
 from ropecli.checks.identify import Identification
 from ropecli.checks.identify.differences import CLOSE, compare_positions, list_differences
-from ropecli.checks.identify.family import describe_exponents
+from ropecli.checks.identify.family import describe_exponents, describe_late_exponents
 from ropecli.checks.identify.mistakes import ALIKE
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
@@ -161,6 +161,10 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
     if identified.base is not None and identified.rotary_dim is not None:
         exponents = describe_exponents(identified.base, identified.rotary_dim // 2)
         sentences += filter(None, [exponents])
+    if identified.rotary is not None:
+        sentences += filter(None, [describe_late_exponents(identified.rotary.formula)])
+    if subject.axes > 1 and identified.rotary is not None:
+        sentences += _describe_still_axes(identified.rotary, subject.axes)
     if subject.axes > 1 and identified.rotary is not None and identified.base is None:
         sentences += _describe_axes(identified.rotary)
     width = identified.rotary_dim
@@ -171,6 +175,14 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
             f"{'a pair was' if pairs == 1 else f'{pairs} pairs were'} probably forgotten"
         )
     return tuple(sentences)
+
+
+def _describe_still_axes(rotary: Rotary, axes: int) -> list[str]:
+    """Name the axes of the position that rotate no pair."""
+    table = np.atleast_2d(rotary.frequencies)
+    moving = [axis < len(table) and bool(np.any(table[axis])) for axis in range(axes)]
+    still = [axis for axis, moves in enumerate(moving) if not moves]
+    return [f"axis {axis} of the position rotates nothing" for axis in still]
 
 
 def _describe_axes(rotary: Rotary) -> list[str]:

@@ -150,7 +150,7 @@ class Implementation:
         """Return False if positions of (batch, sequence) are refused, no two lengths alike.
 
         A function of positions (sequence,) may take (batch, sequence) for something else, without a
-        word, where there are as many heads as sequences.
+        word, where there are as many heads as sequences, or one token.
         """
         if convention not in self._takes_per_sequence:
             self._takes_per_sequence[convention] = self._try_positions_per_sequence(convention)
@@ -159,7 +159,8 @@ class Implementation:
     def _try_positions_per_sequence(self, convention: Convention) -> bool:
         names = convention.names
         one_list = "positions" in names and "b" not in convention.axes_of_positions
-        if not one_list and not (names & {*TABLES} and "b" not in convention.axes_of_tables):
+        # Tables with an axis of sequences may be taken with one sequence only, or of all.
+        if not one_list and not names & {*TABLES}:
             return True
         if self.form != "apply" or self._context < BATCH + LENGTH:
             return True

@@ -27,6 +27,8 @@ FAR_EDGES = (4097, 8191, 8193, 15_968, 16_385, 32_767, 32_769, 65_503, 65_505, 6
 _ALIKE = 1e-3  #: Relative difference of frequencies that are said to be the same.
 _LOOKED_UP = 48  #: Negative positions that must be rows from the end of a table.
 BLOCK = 16  #: Tokens of which calls have a multiple where each new length is compiled.
+#: Positions of the sequences of a batch.
+BATCHED = np.array([[0], [9], [30]]) + np.arange(7)
 SALT = 45  #: Of the vectors of calls of one sequence that show a failure.
 
 
@@ -151,7 +153,7 @@ LISTED = tuple(_mode_law(name, mode) for name, mode in POSITIONS.items())
 @oracle_law("batched positions", "the positions of each sequence of a batch are not followed")
 def batched_positions(subject: Subject) -> Outcome:
     """Each sequence is rotated by its own row of positions."""
-    return _judge_batch(subject, np.array([[0], [9], [30]]) + np.arange(7))
+    return _judge_batch(subject, BATCHED)
 
 
 @oracle_law("left padding", "positions after padding on the left of a batch are not followed")

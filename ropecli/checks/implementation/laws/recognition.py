@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ropecli.arrays import Array
 from ropecli.checks.identify import Identification
 from ropecli.checks.identify.differences import describe_pair
+from ropecli.checks.identify.family import part_of_a_pair
 from ropecli.checks.identify.mistakes import describe_scale
 from ropecli.checks.implementation.call import Call, ImplementationError, OutOfTime, Unsupported
 from ropecli.checks.implementation.laws.positions import edge_positions, fill_up, judge_calls
@@ -72,7 +73,11 @@ def _describe_shift(subject: Subject) -> str | None:
 def _describe_step(found: Identification) -> str | None:
     """Say by what positions are multiplied; None if they are as they are given."""
     step = _position_scale(found)
-    return None if step == 1 else describe_scale(step)
+    if step == 1:
+        return None
+    formula = None if found.rotary is None else found.rotary.formula
+    early = formula and part_of_a_pair(formula["base"], formula["dim"], step)
+    return describe_scale(step) + (f", or exponents begin {early} early" if early else "")
 
 
 def _follows_the_first(subject: Subject) -> bool:

@@ -17,7 +17,7 @@ from ropecli.checks.implementation.call import (
     Unsupported,
     WrongResult,
 )
-from ropecli.checks.implementation.laws.positions import POSITIONS
+from ropecli.checks.implementation.laws.positions import BATCHED, POSITIONS
 from ropecli.checks.implementation.rows import call_failure, oracle_law
 from ropecli.checks.implementation.shapes import design
 from ropecli.checks.implementation.shapes.design import Case
@@ -365,6 +365,8 @@ def keys(subject: Subject) -> Outcome:
             refused = f"refuses {key_heads} heads of keys with {heads} of queries: {error}"
     if survey.calls and "k" not in survey.arrays and not survey.failed:
         return no_verdict("it returns no keys")
+    # Checks of batches compare queries alone.
+    survey.make(call_at(subject, BATCHED, key_heads=1, per_sequence=True, salt=5))
     outcome = survey.outcome_of_one()
     if outcome.passed is not False:
         return replace(outcome, note=refused)
@@ -390,7 +392,17 @@ def steps(subject: Subject) -> Outcome:
     growing: Sequence[int] = range(1, grown + 1)
     if compiles:
         growing = [n for n in COMPILED_GROWTH if n <= subject.context]
-    survey.make_all([_run(subject, 0, length, "a sequence that grows") for length in growing])
+    grows = [_run(subject, 0, length, "a sequence that grows") for length in growing]
+    refused = [call for call, made in zip(grows, survey.make_all(grows), strict=True) if not made]
+    if survey.refusals and not survey.failed and refused:
+        error, again = survey.refusals[0], refused[0]
+        if survey.make(again) and not survey.failed:
+            return Outcome(
+                passed=False,
+                samples=survey.numbers // subject.dim,
+                counterexample=f"{again}: {error}",
+                note=f"a call raises before longer ones and not after them: {error}",
+            )
     survey.instance = first
     accepted = survey.make(_run(subject, 1, 1, "a step"))
     singles = [_run(subject, position, 1, "a step") for position in range(many if accepted else 0)]
