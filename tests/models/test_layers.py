@@ -12,6 +12,7 @@ from models.readings import reading, title
 
 from ropecli import Rotary
 from ropecli.errors import ArgumentError, FileError
+from ropecli.models.keys import ALIASES
 from ropecli.models.load import load_model
 from ropecli.models.model import heads_of
 
@@ -213,6 +214,13 @@ READ: list[dict[str, Any]] = [
 
 def test_readings_are_as_they_were_looked_at() -> None:
     assert_golden("readings/layers", ((title(each), reading(load_model(each))) for each in READ))
+
+
+def test_no_class_reads_the_names_that_others_have_for_a_key() -> None:
+    older = [name for key in ("rope_theta", "rope_local_base_freq") for name in ALIASES[key]]
+    assert "swa_rope_theta" in older
+    for name in older:
+        assert layers(LLAMA | {name: 77.0}) == layers(LLAMA), name
 
 
 def test_layers_are_chosen_by_name() -> None:
