@@ -25,6 +25,7 @@ _COUNTED = (ORIGINAL, SHARE)  #: Where null is a value.
 _TINY = 4  #: Odd heads up to this size are let through, for files that tests use.
 #: Facts of axial RoPE whose pairs are shared out among the axes, whatever the head dim.
 _ANY_HEAD = ("axes", "deal_out", "take_turns")
+_SIZES = ("hidden_size", "num_attention_heads")
 _MSCALES = ("short_mscale", "long_mscale")
 
 
@@ -37,8 +38,13 @@ def refusal(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> s
         return why
     kind = keys.architecture.model_type
     rope_type = entry.get("rope_type", "default")
-    why = next(class_reasons(class_facts(kind), keys.config, rope_type), None)
+    why = next(class_reasons(class_facts(kind), _with_sizes(keys), rope_type), None)
     return why and f"{why} (model_type {kind})"
+
+
+def _with_sizes(keys: Keys) -> Mapping[str, Any]:
+    """Return the keys of a part, with the sizes that its class has where it has none."""
+    return {name: keys.architecture.defaults.get(name) for name in _SIZES} | dict(keys.config)
 
 
 def failure(keys: Keys, rope_type: object) -> str | None:

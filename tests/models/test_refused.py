@@ -20,7 +20,8 @@ MIXTRAL: Config = LLAMA | {"model_type": "mixtral", "rope_theta": 1e6}
 HUNYUAN: Config = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4}
 YARN: Config = {"rope_type": "yarn", "factor": 4.0, ORIGINAL: 8192}
 LINEAR: Config = {"rope_type": "linear", "factor": 4.0}
-SHARE = "partial_rotary_factor"
+SHARE, MLP = "partial_rotary_factor", "mlp_layer_types"
+FULL: Config = {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}
 XDROPE = {"rope_type": "xdrope", "xdrope_section": [16, 16, 16, 16]}
 #: ln of the original length would be 0.
 ONE = {"type": "longrope", ORIGINAL: 1} | dict.fromkeys(("short_factor", "long_factor"), [1.0] * 32)
@@ -62,6 +63,39 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
         (
             MIXTRAL | {"model_type": "qwen3", "num_hidden_layers": 4, "layer_types": ["full"] * 3},
             "layer_types has 3 entries for 4 layers .model_type qwen3.",
+        ),
+        *(
+            (keys, f"{why} .model_type {keys['model_type']}.")
+            for keys, why in (
+                (
+                    {"model_type": "exaone_moe", "num_hidden_layers": 4, MLP: ["dense"] * 3},
+                    "mlp_layer_types has 3 entries for 4 layers",
+                ),
+                (
+                    LLAMA | {"num_key_value_heads": True},
+                    "num_key_value_heads is True, and must be an integer or null",
+                ),
+                (
+                    LLAMA | {"num_key_value_heads": []},
+                    r"num_key_value_heads is \[\], and must be an integer or null",
+                ),
+                (
+                    {"model_type": "cwm", "num_attention_heads": 7},
+                    "hidden_size 6144 is not a multiple of num_attention_heads 7",
+                ),
+                (
+                    {"model_type": "gemma4_text", "rope_scaling": None, "rope_theta": 1e4},
+                    "rope_scaling is null, which leaves its class without scaling keys that it .*",
+                ),
+                (
+                    {"model_type": "zaya", "rope_parameters": {}},
+                    "rope_parameters is {}, which leaves its class without scaling keys that it .*",
+                ),
+                (
+                    {"model_type": "lfm3", "rope_parameters": {**FULL, "sliding_attention": None}},
+                    "rope_parameters is null for layer type sliding_attention",
+                ),
+            )
         ),
         (
             {"model_type": "mistral3", "text_config": LLAMA, "rope_scaling": YARN},
