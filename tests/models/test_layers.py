@@ -76,6 +76,7 @@ OSS = {"model_type": "gpt_oss"}
 GLM = {"model_type": "glm", "hidden_size": 256, "num_attention_heads": 4}
 MAYBE = (None, False, True)
 GRANITE = {"model_type": "granite_swa", "layer_rope_theta": [1e4, 5e5, 0]}
+KINDS = ((SLIDING, 1e4), (FULL, 1e6))
 BARE = {"hidden_size": 64, "num_attention_heads": 4}
 
 
@@ -221,6 +222,38 @@ def test_no_class_reads_the_names_that_others_have_for_a_key() -> None:
     assert "swa_rope_theta" in older
     for name in older:
         assert layers(LLAMA | {name: 77.0}) == layers(LLAMA), name
+
+
+@pytest.mark.parametrize(
+    ("config", "bases"),
+    [
+        (
+            {
+                "model_type": "t5gemma",
+                "encoder": {"model_type": "t5_gemma_module", "rope_theta": 2e4},
+                "decoder": {"rope_theta": 3e4},  # whose class follows from its place
+            },
+            {"encoder": 2e4, "decoder": 3e4},
+        ),
+        (
+            {
+                "model_type": "t5gemma2",
+                "encoder": {"model_type": "t5gemma2_encoder", "text_config": {}},
+                "decoder": {"model_type": "t5gemma2_decoder"},
+            },
+            {f"{part}.{kind}": base for part in ("encoder", "decoder") for kind, base in KINDS},
+        ),
+        (
+            {"model_type": "vision-encoder-decoder", "encoder": {}, "decoder": LLAMA},
+            {"decoder": 5e5},
+        ),
+    ],
+)
+def test_an_encoder_and_a_decoder_are_parts(
+    config: dict[str, Any], bases: dict[str, float]
+) -> None:
+    found = layers(config)
+    assert {name: rope and rope.base for name, rope in found.items()} == bases
 
 
 def test_layers_are_chosen_by_name() -> None:
