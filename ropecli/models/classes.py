@@ -76,13 +76,21 @@ def class_reasons(
         if used and isinstance(given, dict) and given.get(name, given) is None:
             yield f"rope_parameters is null for layer type {name}"
     count = config.get("num_hidden_layers")
-    for key in facts.get("counted", "").split():
+    if facts and isinstance(count, int):
+        yield from _miscounted(facts.get("counted", "").split(), config, count)
+
+
+def _miscounted(names: list[str], config: Mapping[str, Any], count: int) -> Iterator[str]:
+    """Yield the keys that are for more layers than there are, or for fewer."""
+    for key in names:
         entries = config.get(key)
-        if entries == [] and key != "layer_types":  # as good as none
-            continue
-        listed = len(entries) if isinstance(entries, list) and isinstance(count, int) else count
-        if listed != count:
-            yield f"{key} has {listed:,} entries for {count:,} layers"
+        empty = entries == [] and key != "layer_types"  # as good as none
+        if isinstance(entries, list) and len(entries) != count and not empty:
+            yield f"{key} has {len(entries):,} entries for {count:,} layers"
+    own = config.get("per_layer_config")
+    for key in map(str, own if isinstance(own, dict) else ()):
+        if key.isdecimal() and len(key) < 9 and int(key) >= count:
+            yield f"per_layer_config has layer {key}, and there are {count:,} layers"
 
 
 def _unset_keys(names: list[str], config: Mapping[str, Any]) -> Iterator[str]:

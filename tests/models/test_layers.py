@@ -256,6 +256,15 @@ def test_an_encoder_and_a_decoder_are_parts(
     assert {name: rope and rope.base for name, rope in found.items()} == bases
 
 
+def test_an_object_by_layer_type_has_the_share_of_its_class() -> None:
+    given = {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in (FULL, SLIDING)}
+    found = layers({"model_type": "neomme", "rope_parameters": given})
+    assert {name: rope and rope.rotary_dim for name, rope in found.items()} == {
+        FULL: 16,
+        SLIDING: 64,
+    }
+
+
 def test_layers_are_chosen_by_name() -> None:
     assert load_model(SMOLLM3).layer().name == "rope"  # the only one that has a rotation
     model = load_model(GEMMA_3)

@@ -72,6 +72,11 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
                     "mlp_layer_types has 3 entries for 4 layers",
                 ),
                 (
+                    {"model_type": "gemma4_text", "num_hidden_layers": 6}
+                    | {"per_layer_config": {"5": {"head_dim": 512}, "11": {"head_dim": 512}}},
+                    "per_layer_config has layer 11, and there are 6 layers",
+                ),
+                (
                     LLAMA | {"num_key_value_heads": True},
                     "num_key_value_heads is True, and must be an integer or null",
                 ),

@@ -195,9 +195,12 @@ def _counted(case: Case, base: Given, takes: Callable[[Given], bool]) -> Iterato
         yield "layer_types"
     made = case.config_class.from_dict(copy.deepcopy(base)).to_dict()
     count = made.get("num_hidden_layers")
+    listed = "layer_types" in made and takes(base | {"layer_types": made["layer_types"]})
+    if listed:  # which others would be the source of
+        base = base | {"layer_types": made["layer_types"]}
     for key, entries in made.items():
-        listed = isinstance(entries, list) and 1 < len(entries) == count
-        if listed and key != "layer_types" and takes(base | {key: entries}):
+        per_layer = isinstance(entries, list) and 1 < len(entries) == count
+        if per_layer and key != "layer_types" and takes(base | {key: entries}):
             other = (entries[:-1], [*entries, entries[-1]])
             if not any(takes(base | {key: each}) for each in other):
                 yield key
