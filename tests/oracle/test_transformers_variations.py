@@ -173,7 +173,8 @@ APART = {
 }
 #: partial_rotary_factor makes a table that fits no query (or one of two kinds of layers).
 SHARELESS = (
-    "Cosmos3EdgeTextConfig Glm4MoeLiteConfig MellumConfig MistralLarge4TextConfig Step3p7TextConfig"
+    "Cosmos3EdgeTextConfig DiffusionGemmaTextConfig Glm4MoeLiteConfig MellumConfig "
+    "MistralLarge4TextConfig SolarOpenConfig Step3p7TextConfig"
 )
 #: Their head_dim of null takes the place of qk_rope_head_dim, and the table fits no query.
 NULLLESS = "AXK1Config DeepseekV3Config Glm4MoeLiteConfig YoutuConfig"
