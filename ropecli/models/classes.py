@@ -51,7 +51,7 @@ def class_reasons(
         rope_type: Of a kind of layer.
     """
     for key, values in facts.get("values", {}).items():
-        if key in config and _kind(config[key]) in values.split():
+        if key in config and _kind(key, config[key]) in values.split():
             value = "null" if config[key] is None else quote(config[key])
             yield f"{key} is {value}, and must be {_describe(values)}"
     needed = facts.get("types", {}).get(rope_type) if isinstance(rope_type, str) else None
@@ -69,19 +69,53 @@ def class_reasons(
     width, heads = (size if isinstance(size, int) else 0 for size in sizes)
     if facts.get("whole") and heads and width % heads:
         yield f"hidden_size {width} is not a multiple of num_attention_heads {heads}"
-    count, types = config.get("num_hidden_layers"), config.get("layer_types")
-    listed = len(types) if isinstance(types, list) and isinstance(count, int) else count
-    if facts.get("counted") and listed != count:
-        yield f"layer_types has {listed:,} entries for {count:,} layers"
+    yield from _unset_keys(facts.get("unset", "").split(), config)
+    for name in facts.get("objects", "").split():
+        types = config.get("layer_types")
+        used = name in types if isinstance(types, list) else True
+        if used and isinstance(given, dict) and given.get(name, given) is None:
+            yield f"rope_parameters is null for layer type {name}"
+    count = config.get("num_hidden_layers")
+    if facts and isinstance(count, int):
+        yield from _miscounted(facts.get("counted", "").split(), config, count)
 
 
-def _kind(value: object) -> str:
-    """Return the kind of a value, as classes.json names those that are refused."""
+def _miscounted(names: list[str], config: Mapping[str, Any], count: int) -> Iterator[str]:
+    """Yield the keys that are for more layers than there are, or for fewer."""
+    for key in names:
+        entries = config.get(key)
+        empty = entries == [] and key != "layer_types"  # as good as none
+        if isinstance(entries, list) and len(entries) != count and not empty:
+            yield f"{key} has {len(entries):,} entries for {count:,} layers"
+    own = config.get("per_layer_config")
+    for key in map(str, own if isinstance(own, dict) else ()):
+        if key.isdecimal() and len(key) < 9 and int(key) >= count:
+            yield f"per_layer_config has layer {key}, and there are {count:,} layers"
+
+
+def _unset_keys(names: list[str], config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why keys without a value take the place of a class's own scaling keys."""
+    if config.get("rope_scaling") or config.get("rope_parameters"):
+        return
+    for key in names:
+        absent = key == "rope_parameters" and config.get(key) is None
+        if key in config and not absent:
+            value = "null" if config[key] is None else quote(config[key])
+            yield f"{key} is {value}, which leaves its class without scaling keys that it takes"
+
+
+def _kind(key: str, value: object) -> str:
+    """Return the kind of a value, as classes.json names those that are refused.
+
+    What takes no float is an integer, and takes neither true nor a list or an object.
+    """
+    if key == "layer_types" and isinstance(value, list):
+        return "taken"
     if value is None:
         return "null"
     if isinstance(value, str):
         return "string"
-    return "float" if isinstance(value, float) else "taken"
+    return "float" if isinstance(value, bool | float | list | dict) else "taken"
 
 
 def _describe(kinds: str) -> str:

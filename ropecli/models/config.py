@@ -17,7 +17,7 @@ from ropecli.models.geometry import geometry, set_axes
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SLIDING, Keys, check_kind_count, names_of
 from ropecli.models.layers import split_by_layer
 from ropecli.models.parts import Part, why_not_rotary
-from ropecli.models.refusals import failure, refusal, refusal_of_top
+from ropecli.models.refusals import failure, misfit, refusal, refusal_of_top
 from ropecli.models.settings import INDEXER, Description, Settings
 from ropecli.names import join, quote
 from ropecli.numbers import number
@@ -86,6 +86,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
     placed, unclear = geometry(keys, entry, name)
     facts, assumed = keys.facts, [*unclear]
     refused = refusal(keys, name, entry, placed["head_dim"])
+    fits_not = misfit(keys, entry, placed)
     rope_type = entry.pop("rope_type", None) or facts.get("rope_type", "default")
     if not isinstance(rope_type, str):
         raise ArgumentError(f"rope_type must be a name, got {quote(rope_type)}")
@@ -123,7 +124,7 @@ def _settings(keys: Keys, name: str, entry: dict[str, Any] | None, *, nested: bo
         facts=facts,
         unread=keys.unread_keys,
         refused=refused,
-        fails=failure(keys, rope_type),
+        fails=failure(keys, rope_type) or fits_not,
     )
     if keys.architecture.in_transformers or not asks_for_fope(entry):
         return settings

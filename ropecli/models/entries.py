@@ -115,6 +115,8 @@ def _fill_in(nested: Mapping[str, Entry], usual: Mapping[str, Any], keys: Keys) 
         if entry.get("rope_theta") is None:
             base = keys.real(bases[name]) if name in bases else None
             entry["rope_theta"] = known["rope_theta"] if base is None else base
+        if SHARE in known and "share" not in keys.facts:
+            entry.setdefault(SHARE, known[SHARE])
         filled[name] = entry
     return filled
 

@@ -23,7 +23,7 @@ def geometry(
     found: dict[str, Any] = {}
     facts = keys.facts
     rope_dim = keys.integer("qk_rope_head_dim", least=0)
-    share = _share(keys, entry)
+    share = share_of(keys, entry)
     if rope_dim and facts.get("head_dim") != "head_dim":
         nope_dim = keys.integer("qk_nope_head_dim", least=0) or 0
         found = {"head_dim": nope_dim + rope_dim, "rotary_dim": rope_dim, "rotary_offset": nope_dim}
@@ -47,7 +47,7 @@ def _rotated_by(share: float | None, head_dim: int) -> int:
     return int(head_dim * share) if share is not None and 0 < share <= 1 else head_dim
 
 
-def _share(keys: Keys, entry: Mapping[str, Any]) -> float | None:
+def share_of(keys: Keys, entry: Mapping[str, Any]) -> float | None:
     """Return partial_rotary_factor, where the architecture's code reads it."""
     architecture = keys.architecture
     plain = entry.get("rope_type", "default") in PLAIN

@@ -69,7 +69,7 @@ OF_SOME = frozenset(
     (
         *(
             key
-            for name in ("rope_theta", "partial_rotary_factor", "head_dim")
+            for name in ("rope_theta", "partial_rotary_factor", "head_dim", "rope_local_base_freq")
             for key in ALIASES[name]
         ),
         "rotary_dim",

@@ -22,6 +22,8 @@ OTHER_POSITIONS = (
     "learned",
     "nope",
 )
+#: Keys of parts that do not end in _config.
+HALVES = ("encoder", "decoder")
 #: Objects that are not parts.
 NO_PARTS = ("attn_config", "ffn_config")
 #: EsmFold2 rotates by the place of atoms in space; its frequencies are of none of the rope types.
@@ -90,7 +92,9 @@ def _walk(
     children = [
         (key, value)
         for key, value in config.items()
-        if key.endswith("_config") and key not in NO_PARTS and isinstance(value, dict)
+        if (key.endswith("_config") or key in HALVES)
+        and key not in NO_PARTS
+        and isinstance(value, dict)
     ]
     if not _why_not(keys, alone=not any(key in TEXT for key, _ in children)):
         yield Part(path=path, name=name, keys=keys)

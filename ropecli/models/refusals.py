@@ -7,7 +7,7 @@ from typing import Any
 
 from ropecli.models.classes import class_facts, class_reasons, takes_type
 from ropecli.models.entries import class_layer_types, unread_objects
-from ropecli.models.geometry import PLAIN
+from ropecli.models.geometry import PLAIN, share_of
 from ropecli.models.keys import BY_ORIGINAL, ORIGINAL, SHARE, Keys
 from ropecli.names import quote
 
@@ -23,6 +23,9 @@ NEEDED = {
 }
 _COUNTED = (ORIGINAL, SHARE)  #: Where null is a value.
 _TINY = 4  #: Odd heads up to this size are let through, for files that tests use.
+#: Facts of axial RoPE whose pairs are shared out among the axes, whatever the head dim.
+_ANY_HEAD = ("axes", "deal_out", "take_turns")
+_SIZES = ("hidden_size", "num_attention_heads")
 _MSCALES = ("short_mscale", "long_mscale")
 
 
@@ -35,8 +38,13 @@ def refusal(keys: Keys, name: str, entry: Mapping[str, Any], head_dim: int) -> s
         return why
     kind = keys.architecture.model_type
     rope_type = entry.get("rope_type", "default")
-    why = next(class_reasons(class_facts(kind), keys.config, rope_type), None)
+    why = next(class_reasons(class_facts(kind), _with_sizes(keys), rope_type), None)
     return why and f"{why} (model_type {kind})"
+
+
+def _with_sizes(keys: Keys) -> Mapping[str, Any]:
+    """Return the keys of a part, with the sizes that its class has where it has none."""
+    return {name: keys.architecture.defaults.get(name) for name in _SIZES} | dict(keys.config)
 
 
 def failure(keys: Keys, rope_type: object) -> str | None:
@@ -47,6 +55,47 @@ def failure(keys: Keys, rope_type: object) -> str | None:
     facts = class_facts(kind).get("table", {})
     why = next(class_reasons(facts, keys.config, rope_type), None)
     return why and f"{why} (model_type {kind})"
+
+
+def misfit(keys: Keys, entry: Mapping[str, Any], placed: Mapping[str, Any]) -> str | None:
+    """Return why a class's table does not fit the coordinates that its attention rotates; or None.
+
+    Transformers makes such a table, and its model raises when it multiplies a query by it.
+    """
+    facts = keys.facts
+    if not keys.architecture.in_transformers:
+        return None
+    head_dim: int = placed["head_dim"]
+    if facts.get("rope_type") == "axial":
+        whole = facts.keys().isdisjoint(_ANY_HEAD) and head_dim % 4
+        return (
+            f"the head dim must be a multiple of 4 for two axes, got {head_dim}" if whole else None
+        )
+    latent = "rotary_offset" in placed and facts.get("head_dim") != "head_dim"
+    rotated: int = placed["rotary_dim"] if latent else head_dim
+    of_head = _table_dim(keys, head_dim, rotated)
+    rope_type, share = entry.get("rope_type", "default"), share_of(keys, entry)
+    if share is None and "share" in facts and rope_type not in PLAIN:
+        share = rotated / of_head
+    if share is None or not 0 < share <= 1 or rope_type == "proportional":
+        share = 1.0
+    made = int(of_head * share)
+    fits = facts.get("partial") and not facts.get("whole_heads")
+    if fits or made + made % 2 == rotated + rotated % 2:
+        return None
+    of_share = "" if share == 1 else f", of which {SHARE} leaves {made}"
+    return f"its table is for {of_head} coordinates{of_share}, and its attention rotates {rotated}"
+
+
+def _table_dim(keys: Keys, head_dim: int, rotated: int) -> int:
+    """Return the coordinates that a class's table is for, before a share of them."""
+    usual = {"head_dim": rotated, "qk_head_dim": head_dim}.get(keys.facts.get("table_dim", ""))
+    if usual is None:
+        return rotated
+    given = keys.integer("head_dim")
+    if given is None and "head_dim" in keys.config:  # null
+        return keys.quotient("hidden_size // num_attention_heads")
+    return usual if given is None else given
 
 
 def refusal_of_top(config: Mapping[str, Any], part: str) -> str | None:

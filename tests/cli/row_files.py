@@ -120,7 +120,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "coder-yarn": CODER | ATTENTION,
     "coder-llama-cpp": CODER | ATTENTION | {"rope_scaling": YARN | {"attn_factor": 0.9}},
     "deepseek-v2": CODER | DEEPSEEK | {"model_type": "deepseek_v2"},
-    "deepseek-v3": CODER | DEEPSEEK | {"model_type": "deepseek_v3"},
+    "deepseek-v3": CODER | DEEPSEEK | {"model_type": "deepseek_v3", "head_dim": 8},
     "gptj": CODER | {"model_type": "gptj", "rope_scaling": None},
     "hunyuan": scaled(CODER, type="dynamic", alpha=1000.0, factor=1.0)
     | {"model_type": "hunyuan_v1_dense"},

@@ -51,11 +51,13 @@ FACTS: dict[str, Any] = {
     "softmax": str,
     "source": str,
     "stepped_ntk": int,
+    "table_dim": str,
     "take_turns": bool,
     "normalized": bool,
     "trained_lengths": dict,
     "unstretched": list,
     "variants": dict,
+    "whole_heads": bool,
 }
 VALUES: dict[str, set[str]] = {
     "direction": {"reversed"},

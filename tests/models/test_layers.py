@@ -12,6 +12,7 @@ from models.readings import reading, title
 
 from ropecli import Rotary
 from ropecli.errors import ArgumentError, FileError
+from ropecli.models.keys import ALIASES
 from ropecli.models.load import load_model
 from ropecli.models.model import heads_of
 
@@ -75,6 +76,7 @@ OSS = {"model_type": "gpt_oss"}
 GLM = {"model_type": "glm", "hidden_size": 256, "num_attention_heads": 4}
 MAYBE = (None, False, True)
 GRANITE = {"model_type": "granite_swa", "layer_rope_theta": [1e4, 5e5, 0]}
+KINDS = ((SLIDING, 1e4), (FULL, 1e6))
 BARE = {"hidden_size": 64, "num_attention_heads": 4}
 
 
@@ -213,6 +215,54 @@ READ: list[dict[str, Any]] = [
 
 def test_readings_are_as_they_were_looked_at() -> None:
     assert_golden("readings/layers", ((title(each), reading(load_model(each))) for each in READ))
+
+
+def test_no_class_reads_the_names_that_others_have_for_a_key() -> None:
+    older = [name for key in ("rope_theta", "rope_local_base_freq") for name in ALIASES[key]]
+    assert "swa_rope_theta" in older
+    for name in older:
+        assert layers(LLAMA | {name: 77.0}) == layers(LLAMA), name
+
+
+@pytest.mark.parametrize(
+    ("config", "bases"),
+    [
+        (
+            {
+                "model_type": "t5gemma",
+                "encoder": {"model_type": "t5_gemma_module", "rope_theta": 2e4},
+                "decoder": {"rope_theta": 3e4},  # whose class follows from its place
+            },
+            {"encoder": 2e4, "decoder": 3e4},
+        ),
+        (
+            {
+                "model_type": "t5gemma2",
+                "encoder": {"model_type": "t5gemma2_encoder", "text_config": {}},
+                "decoder": {"model_type": "t5gemma2_decoder"},
+            },
+            {f"{part}.{kind}": base for part in ("encoder", "decoder") for kind, base in KINDS},
+        ),
+        (
+            {"model_type": "vision-encoder-decoder", "encoder": {}, "decoder": LLAMA},
+            {"decoder": 5e5},
+        ),
+    ],
+)
+def test_an_encoder_and_a_decoder_are_parts(
+    config: dict[str, Any], bases: dict[str, float]
+) -> None:
+    found = layers(config)
+    assert {name: rope and rope.base for name, rope in found.items()} == bases
+
+
+def test_an_object_by_layer_type_has_the_share_of_its_class() -> None:
+    given = {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in (FULL, SLIDING)}
+    found = layers({"model_type": "neomme", "rope_parameters": given})
+    assert {name: rope and rope.rotary_dim for name, rope in found.items()} == {
+        FULL: 16,
+        SLIDING: 64,
+    }
 
 
 def test_layers_are_chosen_by_name() -> None:

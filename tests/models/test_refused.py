@@ -19,6 +19,9 @@ LLAMA: Config = {"model_type": "llama", "hidden_size": 4096, "num_attention_head
 MIXTRAL: Config = LLAMA | {"model_type": "mixtral", "rope_theta": 1e6}
 HUNYUAN: Config = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4}
 YARN: Config = {"rope_type": "yarn", "factor": 4.0, ORIGINAL: 8192}
+LINEAR: Config = {"rope_type": "linear", "factor": 4.0}
+SHARE, MLP = "partial_rotary_factor", "mlp_layer_types"
+FULL: Config = {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}
 XDROPE = {"rope_type": "xdrope", "xdrope_section": [16, 16, 16, 16]}
 #: ln of the original length would be 0.
 ONE = {"type": "longrope", ORIGINAL: 1} | dict.fromkeys(("short_factor", "long_factor"), [1.0] * 32)
@@ -61,6 +64,44 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
             MIXTRAL | {"model_type": "qwen3", "num_hidden_layers": 4, "layer_types": ["full"] * 3},
             "layer_types has 3 entries for 4 layers .model_type qwen3.",
         ),
+        *(
+            (keys, f"{why} .model_type {keys['model_type']}.")
+            for keys, why in (
+                (
+                    {"model_type": "exaone_moe", "num_hidden_layers": 4, MLP: ["dense"] * 3},
+                    "mlp_layer_types has 3 entries for 4 layers",
+                ),
+                (
+                    {"model_type": "gemma4_text", "num_hidden_layers": 6}
+                    | {"per_layer_config": {"5": {"head_dim": 512}, "11": {"head_dim": 512}}},
+                    "per_layer_config has layer 11, and there are 6 layers",
+                ),
+                (
+                    LLAMA | {"num_key_value_heads": True},
+                    "num_key_value_heads is True, and must be an integer or null",
+                ),
+                (
+                    LLAMA | {"num_key_value_heads": []},
+                    r"num_key_value_heads is \[\], and must be an integer or null",
+                ),
+                (
+                    {"model_type": "cwm", "num_attention_heads": 7},
+                    "hidden_size 6144 is not a multiple of num_attention_heads 7",
+                ),
+                (
+                    {"model_type": "gemma4_text", "rope_scaling": None, "rope_theta": 1e4},
+                    "rope_scaling is null, which leaves its class without scaling keys that it .*",
+                ),
+                (
+                    {"model_type": "zaya", "rope_parameters": {}},
+                    "rope_parameters is {}, which leaves its class without scaling keys that it .*",
+                ),
+                (
+                    {"model_type": "lfm3", "rope_parameters": {**FULL, "sliding_attention": None}},
+                    "rope_parameters is null for layer type sliding_attention",
+                ),
+            )
+        ),
         (
             {"model_type": "mistral3", "text_config": LLAMA, "rope_scaling": YARN},
             "rope type yarn needs max_position_embeddings next to it "
@@ -81,6 +122,44 @@ REFUSED: dict[str, list[tuple[Config, str]]] = {
         (
             LLAMA | {"num_attention_heads": 8192, "rope_theta": 1e4},
             "must be at least 1, got hidden_size // num_attention_heads",
+        ),
+        # A table that its attention does not take.
+        *(
+            (keys | {"rope_theta": 1e4}, why)
+            for keys, why in (
+                (
+                    LLAMA | {"partial_rotary_factor": 0.5, "rope_scaling": LINEAR},
+                    "table is for 128 coordinates, of which partial_rotary_factor leaves 64, and",
+                ),
+                (
+                    {"model_type": "deepseek_v2", "rope_scaling": LINEAR | {SHARE: 0.5}},
+                    "table is for 64 coordinates, of which partial_rotary_factor leaves 32, and",
+                ),
+                (
+                    {"model_type": "glm4_moe_lite", "partial_rotary_factor": 0.5},
+                    "table is for 64 coordinates, of which partial_rotary_factor leaves 32, and",
+                ),
+                (
+                    {"model_type": "deepseek_v3", "head_dim": 192},
+                    "table is for 192 coordinates, and its attention rotates 64",
+                ),
+                (
+                    {"model_type": "deepseek_v3", "head_dim": None},
+                    "table is for 56 coordinates, and its attention rotates 64",
+                ),
+                (
+                    {"model_type": "longcat_flash", "qk_rope_head_dim": 32},
+                    "table is for 64 coordinates, and its attention rotates 32",
+                ),
+                (
+                    {"model_type": "mistral4", "rope_parameters": {"rope_type": "default"}},
+                    "table is for 128 coordinates, and its attention rotates 64",
+                ),
+                (
+                    {"model_type": "qwen2_5_vl_vision", "hidden_size": 1000, "num_heads": 16},
+                    "the head dim must be a multiple of 4 for two axes, got 62",
+                ),
+            )
         ),
         # No key is about RoPE, or one says that positions are given in another way.
         *(

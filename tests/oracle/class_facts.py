@@ -6,7 +6,9 @@ class of a model_type refuses, and under "table" what its rotary module fails on
     values   kinds of values that a key may not have: null, float (a whole number), string
     types    rope types that need other keys, by name; without any, those that are never taken
     flat     true where rope_parameters may not be one object for all layers
-    counted  true where layer_types needs an entry for each of num_hidden_layers
+    counted  the lists that need an entry for each of num_hidden_layers, such as layer_types
+    objects  the layer types whose object in rope_parameters may not be null
+    unset    keys that may not be there, as null or empty, without an object for each layer type
     whole    true where hidden_size must be a multiple of num_attention_heads
 """
 
@@ -53,6 +55,8 @@ KEYS = (
     *("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta", "sliding_window", "layer_types"),
 )
 VALUES: Given = {"null": None, "float": 64.0, "string": "64"}
+#: Values of keys that leave the scaling of a class to its defaults.
+UNSET: Given = {"rope_scaling": None, "rope_parameters": {}, "rope_theta": 1e4}
 #: Keys that a rope type may need, with values that any class takes.
 NEEDED: Given = {"head_dim": 64, "max_position_embeddings": 4096}
 #: Sizes of a usual head, where a class takes them; keys without which an attention fails.
@@ -67,7 +71,6 @@ def main() -> None:
 
 def found() -> dict[str, Given]:
     """Return the facts of all classes by model_type, of those that refuse something."""
-    warnings.simplefilter("ignore")
     facts = {model_type: facts_of(case) for model_type, case in all_cases().items()}
     return {model_type: entry for model_type, entry in sorted(facts.items()) if entry}
 
@@ -144,7 +147,9 @@ def _facts(case: Case, base: Given, stages: set[str]) -> Given:
         "types": types,
         "flat": flat,
         "whole": takes(base | _heads(8)) and not takes(base | _heads(7)),
-        "counted": not takes(base | _unequal(case, 3)) and not takes(base | _unequal(case, 5)),
+        "counted": " ".join(_counted(case, base, takes)),
+        "objects": " ".join(_objects(case, base, takes)),
+        "unset": " ".join(key for key, value in UNSET.items() if not takes(base | {key: value})),
     }
     return {name: fact for name, fact in entry.items() if fact}
 
@@ -182,10 +187,34 @@ def _by_layer_type(case: Case, entry: Given) -> Given:
     return dict.fromkeys(names or ("full_attention", "sliding_attention"), entry)
 
 
-def _unequal(case: Case, count: int) -> Given:
-    """Return a list of layer types that is not as long as there are layers."""
+def _counted(case: Case, base: Given, takes: Callable[[Given], bool]) -> Iterator[str]:
+    """Yield the lists that must be as long as there are layers."""
     usual = getattr(case.config_class(), "layer_types", None) or ["full_attention"]
-    return {"num_hidden_layers": 4, "layer_types": [usual[0]] * count}
+    layers = base | {"num_hidden_layers": 4}
+    if not any(takes(layers | {"layer_types": usual[:1] * count}) for count in (3, 5)):
+        yield "layer_types"
+    made = case.config_class.from_dict(copy.deepcopy(base)).to_dict()
+    count = made.get("num_hidden_layers")
+    listed = "layer_types" in made and takes(base | {"layer_types": made["layer_types"]})
+    if listed:  # which others would be the source of
+        base = base | {"layer_types": made["layer_types"]}
+    for key, entries in made.items():
+        per_layer = isinstance(entries, list) and 1 < len(entries) == count
+        if per_layer and key != "layer_types" and takes(base | {key: entries}):
+            other = (entries[:-1], [*entries, entries[-1]])
+            if not any(takes(base | {key: each}) for each in other):
+                yield key
+
+
+def _objects(case: Case, base: Given, takes: Callable[[Given], bool]) -> Iterator[str]:
+    """Yield the layer types whose object of scaling keys may not be null."""
+    usual = case.config_class().to_dict().get("rope_parameters") or {}
+    if all(isinstance(value, dict) for value in usual.values()) and takes(
+        base | {"rope_parameters": usual}
+    ):
+        yield from (
+            name for name in usual if not takes(base | {"rope_parameters": usual | {name: None}})
+        )
 
 
 def _heads(count: int) -> Given:
@@ -205,7 +234,9 @@ def _pairs(case: Case, base: Given) -> int:
 def _outcome(case: Case, given: Given) -> str | None:
     """Return which of the class and its table cannot be made of a file, if one cannot."""
     try:
-        config = case.config_class.from_dict(copy.deepcopy(given))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            config = case.config_class.from_dict(copy.deepcopy(given))
     except Exception as error:  # foreign code
         return FIELD if type(error).__name__ == "StrictDataclassFieldValidationError" else CLASS
     try:

@@ -13,7 +13,10 @@ pytestmark = pytest.mark.oracle
 
 KNOWN = json.loads(FACTS.read_text("utf-8"))
 #: One of each kind that the file has: usual, by head_dim, composite, by layer type, axial.
-SOME = "llama mixtral qwen3_5 modernbert phi3 recurrent_gemma gemma3_text glm4v_vision".split()  # noqa: SIM905
+SOME = (
+    *("llama", "mixtral", "qwen3_5", "modernbert", "phi3", "recurrent_gemma", "gemma3_text"),
+    *("glm4v_vision", "exaone_moe", "lfm3", "zaya"),
+)
 
 
 @pytest.mark.parametrize("model_type", SOME)

@@ -90,12 +90,14 @@ VARIATIONS: dict[str, dict[str, Any]] = {
         "rope_base": 5.0,
         "rope_interleave": True,
         "rope_local_base_freq": 99.0,
+        "rope_local_theta": 88.0,
         "rope_pct": 0.3,
         "rope_ratio": 3.0,
         "rotary_emb_base": 777.0,
         "rotary_embedding_base": 55.0,
         "rotary_ndims": 8,
         "rotary_pct": 0.25,
+        "swa_rope_theta": 66.0,
     },
     "rotary dim": {"rotary_dim": 8},
     "two bases": {"global_rope_theta": 777.0, "local_rope_theta": 99.0},
@@ -171,7 +173,8 @@ APART = {
 }
 #: partial_rotary_factor makes a table that fits no query (or one of two kinds of layers).
 SHARELESS = (
-    "Cosmos3EdgeTextConfig Glm4MoeLiteConfig MellumConfig MistralLarge4TextConfig Step3p7TextConfig"
+    "Cosmos3EdgeTextConfig DiffusionGemmaTextConfig Glm4MoeLiteConfig MellumConfig "
+    "MistralLarge4TextConfig SolarOpenConfig Step3p7TextConfig"
 )
 #: Their head_dim of null takes the place of qk_rope_head_dim, and the table fits no query.
 NULLLESS = "AXK1Config DeepseekV3Config Glm4MoeLiteConfig YoutuConfig"

@@ -288,3 +288,13 @@ def test_the_factors_that_are_farthest_apart_are_named() -> None:
     words = "cos and sin are multiplied by 2 instead of 1"
     assert words in difference(scaled_by(1.0, 1.0), scaled_by(1.1, 2.0))
     assert words in difference(scaled_by(1.0, 1.0), scaled_by(2.0, 1.1))
+
+
+def test_blocks_of_a_class_are_layer_types_in_their_place() -> None:
+    types = ["full_attention", "mlp", "sliding_attention", "mlp"]
+    keys = {"model_type": "dory", "num_hidden_layers": 4}
+    assert "R068" not in {finding.rule for finding in lint(keys | {"layer_types": types})}
+    for other in (types[1:] + types[:1], ["full_attention", "sliding_attention", "mlp", "mlp"]):
+        assert "R068" in {finding.rule for finding in lint(keys | {"layer_types": other})}
+    llama = keys | {"model_type": "llama", "layer_types": types}
+    assert "R068" in {finding.rule for finding in lint(llama)}

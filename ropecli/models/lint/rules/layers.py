@@ -116,7 +116,10 @@ def unknown_layer_type(part: Subject, types: list[Any]) -> Iterator[Match]:
     """A name in `layer_types` that Transformers does not know."""
     if not part.architecture.in_transformers:
         return
+    blocks = part.architecture.facts.get("mlp_blocks")
     for i, name in enumerate(types):
+        if blocks and i % 2 and name == "mlp":  # attention and mlp take turns
+            continue
         if isinstance(name, str) and name not in _LAYER_TYPES:
             close = meant(name, _LAYER_TYPES) or "."
             said = f"{name!r:.60} of layer {i} is not a layer type{close} Transformers refuses it."
