@@ -131,6 +131,33 @@ def test_what_is_unusual_is_no_failure_unless_something_else_was_expected(
     assert expected.findings == ()
 
 
+def with_offset(*, in_all: bool) -> Any:
+    """An offset that reaches all numbers, or the cosines only."""
+
+    def attend(x: Array, offset: int = 0) -> Array:
+        own = np.arange(x.shape[-2])
+        angles = np.multiply.outer(own, inv_freq(x.shape[-1], 1e4))
+        moved = np.multiply.outer(own + offset, inv_freq(x.shape[-1], 1e4))
+        cos, sin = np.cos(moved), np.sin(moved if in_all else angles)
+        y, a, b = np.empty_like(x), x[..., ::2], x[..., 1::2]
+        y[..., ::2], y[..., 1::2] = a * cos - b * sin, a * sin + b * cos
+        return y
+
+    return attend
+
+
+def test_a_position_that_no_call_gives_is_named() -> None:
+    options: dict[str, Any] = {"dtypes": ["float32"], "context_length": 512, "head_dim": 16}
+    verdict = check_here(with_offset(in_all=False), **options)
+    assert failures(verdict) == []
+    words = "no call gives `offset`, a position by its name: --call judges calls with it"
+    assert verdict.findings == (words,)
+    given = check_here(with_offset(in_all=False), **options, call="attend(x, offset=offset)")
+    assert failures(given) != []
+    right = check_here(with_offset(in_all=True), **options)
+    assert (failures(right), right.findings) == ([], ())
+
+
 @pytest.mark.parametrize("width", [0, 4])
 def test_a_part_that_is_left_alone_on_purpose_is_not_unusual(width: int) -> None:
     options: dict[str, Any] = {"dtypes": ["float32"], "context_length": 512, "head_dim": 16}

@@ -12,6 +12,10 @@ from ropecli.checks.identify import Identification
 from ropecli.checks.identify.differences import CLOSE, compare_positions, list_differences
 from ropecli.checks.identify.family import describe_exponents, describe_late_exponents
 from ropecli.checks.identify.mistakes import ALIKE
+from ropecli.checks.implementation.calling.expressions import PLACES, ROLES_OF_UNKNOWN_NAME
+from ropecli.checks.implementation.calling.vocabulary import roles
+from ropecli.checks.implementation.convention import CACHES, TABLES
+from ropecli.checks.implementation.interface import Implementation
 from ropecli.checks.implementation.laws import MOST_SPECIFIC_FIRST
 from ropecli.checks.implementation.laws.shapes import AS_ROWS_DO, FEWER_HEADS
 from ropecli.checks.implementation.laws.state import COMES_BACK, NO_EFFECT
@@ -20,6 +24,7 @@ from ropecli.checks.implementation.probe import describe_non_finite
 from ropecli.checks.implementation.rows import CALL_FAILED
 from ropecli.checks.implementation.subject import Subject
 from ropecli.checks.law import Check, Explains
+from ropecli.names import join
 from ropecli.rotary.rotary import Rotary
 
 #: Bases of released models, from axial encodings of images to contexts of millions of tokens.
@@ -139,6 +144,7 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
     if subject.read_only and subject.read_only != {*subject.dtypes}:
         some = " and ".join(sorted(subject.read_only))
         sentences.append(f"it writes into its input in {some}: input that is read-only is refused")
+    sentences += filter(None, [_positions_left_out(subject.implementation)])
     identified, expect = subject.evidence.identified, subject.expect
     if expect is not None and expect.softmax_factor != 1:
         sentences.append(
@@ -175,6 +181,22 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
             f"{'a pair was' if pairs == 1 else f'{pairs} pairs were'} probably forgotten"
         )
     return tuple(sentences)
+
+
+def _positions_left_out(implementation: Implementation) -> str | None:
+    """Name the parameters for positions that keep their defaults: a call without them is right."""
+    if implementation.convention.names & {*PLACES, *TABLES, *CACHES}:
+        return None
+    every = implementation.description.all_parameters
+    named = {p.name: roles(p.name, 1, p.annotation) for p in every if not p.required}
+    places = [
+        f"`{name}`"
+        for name, may_be in named.items()
+        if may_be != ROLES_OF_UNKNOWN_NAME and may_be[:1] and may_be[0] in PLACES
+    ]
+    if not places:
+        return None
+    return f"no call gives {join(places)}, a position by its name: --call judges calls with it"
 
 
 def _describe_still_axes(rotary: Rotary, axes: int) -> list[str]:
