@@ -204,6 +204,18 @@ def test_no_argument_is_written_into(name: str) -> None:
     assert str(law.counterexample).startswith(f"{name}[0, 0, 0")
 
 
+def test_a_table_that_a_call_spoils_is_whole_in_the_next() -> None:
+    def spoiling(q: Array, cos_cache: Array, sin_cache: Array, position_ids: Array) -> Array:
+        cos, sin = cos_cache[position_ids], sin_cache[position_ids]
+        cos_cache[...] = np.nan
+        a, b = q[..., : q.shape[-1] // 2], q[..., q.shape[-1] // 2 :]
+        return q * cos + np.concatenate([-b, a], axis=-1) * sin
+
+    verdict = judge_small(spoiling)
+    assert {*failures(verdict)} == {"input untouched", "memory"}
+    assert checks_of(verdict, "input untouched")[0].note == "cos_cache is written into"
+
+
 # Bases: another one must turn otherwise, where it can.
 
 

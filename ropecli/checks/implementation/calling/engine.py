@@ -429,7 +429,7 @@ def _compile(tree: ast.Expression) -> Any:
 
 
 def lay_out(array: NDArray[Any], memory: str) -> NDArray[Any]:
-    """Return the values of an array in memory of another kind."""
+    """Return a copy of an array, in memory of another kind."""
     if memory == "transposed":
         if array.ndim < 3:
             return array.copy(order="F")

@@ -19,7 +19,10 @@ from ropecli.reference import float64
 from ropecli.rotary.rotary import Rotary
 
 MOST_ROWS = 8192  #: Of a cache, if no position is beyond.
+MOST_KEPT = 2**28  #: Bytes of tables that are kept for later calls: cos and sin cost most.
 MOST_POINTS = 2**18  #: Of a grid: tables of 2^18 rows of 128 numbers in float32 are 128 MiB.
+
+_kept: dict[tuple[Any, ...], NDArray[Any]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,33 +82,38 @@ class Values:
         return sizes[name] if name in sizes else made[name]()
 
     def _table(self, name: str, angles: NDArray[np.float64], factor: float) -> NDArray[Any]:
-        """Return a table of angles (..., pairs) in the form of its name: (..., columns)."""
+        """Return a table of angles (..., pairs) in the form of its name, (..., columns)."""
         convention = self.setup.convention
         kind = convention.freqs if name == "freqs" else name
         dtype = self._tables_dtype(kind)
-        columns = _columns(angles, convention.columns)
 
-        def both(of: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            return factor * np.cos(of), factor * np.sin(of)
+        def columns(values: NDArray[np.float64]) -> NDArray[Any]:
+            return _columns(values.astype(dtype), convention.columns)
+
+        def cos() -> NDArray[Any]:
+            return columns(factor * np.cos(angles))
+
+        def sin() -> NDArray[Any]:
+            return columns(factor * np.sin(angles))
 
         def matrix() -> NDArray[np.float64]:
-            c, s = both(angles)
+            c, s = factor * np.cos(angles), factor * np.sin(angles)
             return np.stack([c, -s, s, c], axis=-1).reshape(*angles.shape, 2, 2)
 
         if kind == "complex":
             rotations: NDArray[np.complex128] = factor * np.exp(1j * angles)
             return rotations.astype(np.complex128 if dtype == np.float64 else np.complex64)
-        forms: dict[str, Callable[[], NDArray[np.float64]]] = {
-            "cos": lambda: factor * np.cos(columns),
-            "sin": lambda: factor * np.sin(columns),
-            "angles": lambda: columns,
-            "cos sin": lambda: np.stack(both(columns), axis=-1),
-            "cos then sin": lambda: np.concatenate(both(columns), axis=-1),
-            "sin then cos": lambda: np.concatenate(both(columns)[::-1], axis=-1),
-            "stacked": lambda: np.stack(both(columns), axis=-1),
-            "matrix": matrix,
+        forms: dict[str, Callable[[], NDArray[Any]]] = {
+            "cos": cos,
+            "sin": sin,
+            "angles": lambda: columns(angles),
+            "cos sin": lambda: np.stack([cos(), sin()], axis=-1),
+            "cos then sin": lambda: np.concatenate([cos(), sin()], axis=-1),
+            "sin then cos": lambda: np.concatenate([sin(), cos()], axis=-1),
+            "stacked": lambda: np.stack([cos(), sin()], axis=-1),
+            "matrix": lambda: matrix().astype(dtype),
         }
-        return forms[kind]().astype(dtype)
+        return forms[kind]()
 
     def _tables_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the dtype of a table."""
@@ -118,24 +126,39 @@ class Values:
 
     def _cache(self, name: str) -> NDArray[Any]:
         """Return a table with a row for every position, such as the cos and sin of vLLM."""
-        call, convention, rope = self.call, self.setup.convention, self.setup.rope
+        call, convention = self.call, self.setup.convention
         furthest = int(call.positions.max(initial=0))
         if int(call.positions.min(initial=0)) < 0:
             raise Unsupported("its table has no rows of negative positions")
-        rows = max(min(self.setup.context, MOST_ROWS), furthest + 1)
-        angles = float64.angles(
-            np.arange(rows, dtype=np.float64), rope.diagonal_inv_freq, direction=rope.direction
-        )
-        kind, factor = name.removesuffix("_cache"), rope.attention_factor
-        if name == "cos_sin_cache":
-            side_by_side = replace(convention, freqs="cos then sin", columns="single")
-            setup = replace(self.setup, convention=side_by_side)
-            table = replace(self, setup=setup)._table("freqs", angles, factor)
-        else:
-            table = self._table(kind, angles, factor)
+        count = max(min(self.setup.context, MOST_ROWS), furthest + 1)
+        kind = name.removesuffix("_cache")
+        table = self._first_rows(name, kind, count)
         axes = [letter for letter in letters("axes", convention.axes_of_tables) if letter != ("b",)]
         table = _in_order(table[None, None], "bhsd", axes)
         return _first(table) if kind == "freqs" and convention.freqs == "stacked" else table
+
+    def _first_rows(self, name: str, kind: str, count: int) -> NDArray[Any]:
+        """Return rows (count, columns) from position 0 on, which later calls have in common."""
+        convention, rope = self.setup.convention, self.setup.rope
+        of = rope.diagonal_inv_freq.tobytes(), rope.direction, rope.attention_factor
+        key = name, convention.freqs, convention.columns, self._tables_dtype(kind), *of
+        kept = _kept.get(key)
+        if kept is None or len(kept) < count:
+            angles = float64.angles(
+                np.arange(count, dtype=np.float64), rope.diagonal_inv_freq, direction=rope.direction
+            )
+            if name == "cos_sin_cache":
+                side_by_side = replace(convention, freqs="cos then sin", columns="single")
+                setup = replace(self.setup, convention=side_by_side)
+                kept = replace(self, setup=setup)._table("freqs", angles, rope.attention_factor)
+            else:
+                kept = self._table(kind, angles, rope.attention_factor)
+            kept.setflags(write=False)  # a call gets a copy, into which it may write
+            if kept.nbytes + sum(table.nbytes for table in [*_kept.values()]) > MOST_KEPT:
+                _kept.clear()
+            if kept.nbytes <= MOST_KEPT:
+                _kept[key] = kept
+        return kept[:count]
 
 
 def arrange(array: NDArray[Any], text: str) -> NDArray[Any]:
@@ -273,13 +296,13 @@ def _angles(call: Call, rope: Rotary) -> tuple[NDArray[np.float64], Rotary]:
     return float64.angles(places, given.inv_freq, direction=given.direction), given
 
 
-def _columns(angles: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
-    """Return angles (..., pairs) once, in both halves, or twice side by side."""
+def _columns(values: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Return numbers (..., pairs) once, in both halves, or twice side by side."""
     if kind == "single":
-        return angles
+        return values
     if kind == "half":
-        return np.concatenate([angles, angles], axis=-1)
-    return np.repeat(angles, 2, axis=-1)
+        return np.concatenate([values, values], axis=-1)
+    return np.repeat(values, 2, axis=-1)
 
 
 def _arrange_table(table: NDArray[Any], text: str, batch: int) -> NDArray[Any]:
