@@ -39,9 +39,10 @@ def _with_outer_truncate(settings: Settings, keys: Keys) -> Settings:
 
 def rotary(settings: Settings, sequence_length: int | None) -> Rotary:
     """The rotation of Hugging Face Transformers."""
-    refused = settings.refused or settings.fails
-    if refused is not None:
-        raise ArgumentError(f"Transformers refuses it: {refused}")
+    if settings.refused is not None:
+        raise ArgumentError(f"Transformers refuses it: {settings.refused}")
+    if settings.fails is not None:
+        raise ArgumentError(f"Transformers reads it, and its model raises: {settings.fails}")
     scaling = dict(settings.scaling)
     if "truncate" in scaling:  # null counts as false
         scaling["truncate"] = bool(scaling["truncate"])

@@ -70,6 +70,12 @@ PLANTED = {
     "yarn attention_factor 0.0": "R001",
     "yarn betas swapped": "R035",
     "yarn share leaves odd": "R001",
+    # A share next to a rope type: the attention of Transformers' Llama takes no such table.
+    "linear partial at top": "R001",
+    "llama3 partial": "R001",
+    "yarn half-odd share": "R001",
+    "yarn partial at top": "R001",
+    "yarn partial in rope_parameters": "R001",
     # The text model of Qwen2.5-VL in a class that has no axes.
     "G:sgl-project/SpecForge:configs/qwen2-5-vl-7b-eagle3.json": "R001",
     "G:sgl-project/SpecForge:configs/qwen2.5-vl-32b-eagle3.json": "R001",
