@@ -98,7 +98,7 @@ def _unset_keys(names: list[str], config: Mapping[str, Any]) -> Iterator[str]:
     if config.get("rope_scaling") or config.get("rope_parameters"):
         return
     for key in names:
-        absent = key == "rope_parameters" and config.get(key) is None
+        absent = key != "rope_scaling" and config.get(key) is None
         if key in config and not absent:
             value = "null" if config[key] is None else quote(config[key])
             yield f"{key} is {value}, which leaves its class without scaling keys that it takes"

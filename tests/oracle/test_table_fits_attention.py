@@ -33,6 +33,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
         for name in (
             *("CohereConfig", "DeepseekV2Config", "DeepseekV3Config", "LlamaConfig"),
             *("MiniCPM3Config", "OlmoConfig", "Qwen3Config", "SolarOpenConfig"),
+            *("ApertusConfig", "GptOssConfig", "HiggsAudioV2Config", "Ministral3Config"),
+            "OpenAIPrivacyFilterConfig",
         )
     ),
     ("Glm4MoeLiteConfig", SMALL | {"partial_rotary_factor": 0.5}),
