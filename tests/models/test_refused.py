@@ -332,3 +332,15 @@ def test_inspect_ends_with_1(tmp_path: Path) -> None:
     message = assert_refused("inspect", path, code=1)
     assert "model_type 'dinov2' is not known to have one" in message
     assert_refused("diff", path, path, code=2)
+
+
+def test_a_base_of_null_leaves_a_class_its_own_scaling() -> None:
+    layers = load_model({"model_type": "ultrabert", "rope_theta": None}).layers
+    assert {layer.rotary.base for layer in layers if layer.rotary} == {1e4, 2_560_000.0}
+    with pytest.raises(FileError, match="rope_theta is 10000, which leaves its class without"):
+        load_model({"model_type": "ultrabert", "rope_theta": 10_000})
+
+
+def test_a_share_that_a_class_does_not_read_is_not_refused() -> None:
+    layers = load_model({"model_type": "mellum", "partial_rotary_factor": 0.5}).layers
+    assert {layer.rotary.rotary_dim for layer in layers if layer.rotary} == {128}
