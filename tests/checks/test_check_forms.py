@@ -209,7 +209,8 @@ def test_a_table_that_a_call_spoils_is_whole_in_the_next() -> None:
         cos, sin = cos_cache[position_ids], sin_cache[position_ids]
         cos_cache[...] = np.nan
         a, b = q[..., : q.shape[-1] // 2], q[..., q.shape[-1] // 2 :]
-        return q * cos + np.concatenate([-b, a], axis=-1) * sin
+        turned: Array = q * cos + np.concatenate([-b, a], axis=-1) * sin
+        return turned
 
     verdict = judge_small(spoiling)
     assert {*failures(verdict)} == {"input untouched", "memory"}
