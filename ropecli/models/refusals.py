@@ -67,10 +67,9 @@ def misfit(keys: Keys, entry: Mapping[str, Any], placed: Mapping[str, Any]) -> s
         return None
     head_dim: int = placed["head_dim"]
     if facts.get("rope_type") == "axial":
-        whole = facts.keys().isdisjoint(_ANY_HEAD) and head_dim % 4
-        return (
-            f"the head dim must be a multiple of 4 for two axes, got {head_dim}" if whole else None
-        )
+        if head_dim % 4 and facts.keys().isdisjoint(_ANY_HEAD):
+            return f"the head dim must be a multiple of 4 for two axes, got {head_dim}"
+        return None
     latent = "rotary_offset" in placed and facts.get("head_dim") != "head_dim"
     rotated: int = placed["rotary_dim"] if latent else head_dim
     of_head = _table_dim(keys, head_dim, rotated)
@@ -81,7 +80,7 @@ def misfit(keys: Keys, entry: Mapping[str, Any], placed: Mapping[str, Any]) -> s
         share = 1.0
     made = int(of_head * share)
     fits = facts.get("partial") and not facts.get("whole_heads")
-    if fits or made + made % 2 == rotated + rotated % 2:
+    if fits or made + made % 2 == rotated + rotated % 2:  # of an odd number, a pair is not whole
         return None
     of_share = "" if share == 1 else f", of which {SHARE} leaves {made}"
     return f"its table is for {of_head} coordinates{of_share}, and its attention rotates {rotated}"

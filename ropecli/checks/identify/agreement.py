@@ -16,9 +16,8 @@ from ropecli.checks.identify.explain import Explanation
 from ropecli.checks.identify.family import (
     FACTOR,
     Frequencies,
-    describe_exponents,
-    describe_late_exponents,
     fit_formulas,
+    other_exponents,
 )
 from ropecli.checks.identify.lines import CLEARLY
 from ropecli.checks.identify.mistakes import find_mistake
@@ -282,11 +281,7 @@ def open_questions(
         notes.append("a swapped pair cannot be distinguished from one that rotates the other way")
     if assumed := int((~measured.pairs.shown).sum()):
         notes.append(f"the layout has {_count_pairs(assumed)} that cannot be seen in the data")
-    formula = rotary.formula
-    if formula is not None and formula.is_plain:
-        notes += filter(None, [describe_exponents(formula["base"], rotary.rotary_dim // 2)])
-    notes += filter(None, [describe_late_exponents(formula)])
-    return tuple(notes)
+    return (*notes, *other_exponents(rotary.formula))
 
 
 def _count_pairs(count: int) -> str:

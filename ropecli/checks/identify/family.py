@@ -188,24 +188,23 @@ def is_round(value: float, digits: int = _DIGITS) -> bool:
     return float(f"{value:.{digits - 1}e}") == value
 
 
-def describe_exponents(base: float, pairs: int) -> str | None:
-    """Say which round base gives the same frequencies with exponents over one pair fewer."""
-    if is_round(base) or pairs < 2:
-        return None
+def other_exponents(formula: Formula | None) -> list[str]:
+    """Say with which other exponents a round base gives the same frequencies."""
+    if formula is None:
+        return []
+    base, pairs = formula["base"], formula["dim"] // 2
+    if formula.rope_type == linear.__name__:
+        late = part_of_a_pair(base, formula["dim"], formula["factor"])
+        return [f"base {base:g} with exponents {late} late gives these frequencies"] if late else []
+    if not formula.is_plain or is_round(base) or pairs < 2:
+        return []
     over_fewer = base ** (1 - 1 / pairs)
     rounded = float(f"{over_fewer:.1e}")
     if abs(over_fewer / rounded - 1) > _SAME_BASE:
-        return None
-    return f"base {rounded:g} with exponents over d/2 - 1, one pair fewer, gives these frequencies"
-
-
-def describe_late_exponents(formula: Formula | None) -> str | None:
-    """Say by which part of a pair exponents that begin late give the same frequencies."""
-    if formula is None or formula.rope_type != linear.__name__:
-        return None
-    base = formula["base"]
-    late = part_of_a_pair(base, formula["dim"], formula["factor"])
-    return late and f"base {base:g} with exponents {late} late gives these frequencies"
+        return []
+    return [
+        f"base {rounded:g} with exponents over d/2 - 1, one pair fewer, gives these frequencies"
+    ]
 
 
 def part_of_a_pair(base: float, dim: int, factor: float) -> str | None:

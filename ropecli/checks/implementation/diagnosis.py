@@ -10,7 +10,7 @@ import numpy as np
 from ropecli.checks.expectation import MUST
 from ropecli.checks.identify import Identification
 from ropecli.checks.identify.differences import CLOSE, compare_positions, list_differences
-from ropecli.checks.identify.family import describe_exponents, describe_late_exponents
+from ropecli.checks.identify.family import other_exponents
 from ropecli.checks.identify.mistakes import ALIKE
 from ropecli.checks.implementation.calling.expressions import PLACES, ROLES_OF_UNKNOWN_NAME
 from ropecli.checks.implementation.calling.vocabulary import roles
@@ -164,11 +164,8 @@ def findings(subject: Subject, checks: Sequence[Check]) -> tuple[str, ...]:
             f"the base is {identified.base:.4g}, "
             f"where models have {LEAST_BASE:g} to {LARGEST_BASE:g}"
         )
-    if identified.base is not None and identified.rotary_dim is not None:
-        exponents = describe_exponents(identified.base, identified.rotary_dim // 2)
-        sentences += filter(None, [exponents])
     if identified.rotary is not None:
-        sentences += filter(None, [describe_late_exponents(identified.rotary.formula)])
+        sentences += other_exponents(identified.rotary.formula)
     if subject.axes > 1 and identified.rotary is not None:
         sentences += _describe_still_axes(identified.rotary, subject.axes)
     if subject.axes > 1 and identified.rotary is not None and identified.base is None:
