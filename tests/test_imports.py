@@ -54,6 +54,7 @@ sys.exit(f"loaded: {{loaded}}" if loaded else 0)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_using_one_name_loads_its_home_alone() -> None:
     code = """
 import sys
@@ -80,6 +81,7 @@ COMMANDS_WITHOUT = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commands", [*[*COMMANDS_WITHOUT][:2], *slow(*[*COMMANDS_WITHOUT][2:])])
 def test_commands_load_what_they_use(commands: tuple[str, ...], tmp_path: Path) -> None:
     config = tmp_path / "config.json"

@@ -152,6 +152,7 @@ def test_every_parameter_and_result_is_typed(name: str, function: Any) -> None:
     assert signature.return_annotation is not signature.empty
 
 
+@pytest.mark.slow
 @for_each("name", RESULTS)
 def test_result_is_frozen_and_every_field_is_commented(name: str) -> None:
     kind: Any = getattr(ropecli, name)

@@ -48,6 +48,7 @@ def rotate(x: Array, positions: Array, theta: Any = None) -> Array:
     return np.stack([z.real, z.imag], axis=-1).reshape(x.shape).astype(x.dtype)
 
 
+@pytest.mark.slow
 def test_a_right_one_gives_its_verdict() -> None:
     verdict = assert_rope(rotate, ropecli.Rotary(head_dim=16), **QUICKLY)
     assert verdict.passed
@@ -71,6 +72,7 @@ def test_importing_it_is_light() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.slow
 def test_the_plugin_is_entered_and_light() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (home,) = project["entry-points"]["pytest11"].values()
@@ -137,6 +139,7 @@ def test_an_implementation_may_be_a_name(tmp_path: Path, monkeypatch: pytest.Mon
         assert_rope("theirs.py:turn", ropecli.Rotary(head_dim=16, layout="half"), **QUICKLY)
 
 
+@pytest.mark.slow
 def test_an_implementation_may_be_a_program() -> None:
     copy: dict[str, Any] = {"command": "cp {x} {out}", "call": "program(x)", "select": "rotation"}
     with pytest.raises(AssertionError, match=r"^FAIL  cp \{x\} \{out\} is not"):

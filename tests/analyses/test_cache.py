@@ -77,6 +77,7 @@ def test_shifts_add_up(name: str, shift: int, times: int) -> None:
     assert result.reason.startswith("rotations ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "expected"),
     [("bfloat16", 0.53), *slow_rows(("float32", 2.0e-5), ("float16", 0.061))],
@@ -102,6 +103,7 @@ def test_shifts_are_those_of_the_rotation_in_the_dtype_of_the_cache(dtype: str) 
     assert result.key_error == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_slow_pair_in_bfloat16_does_not_move() -> None:
     """A turn below half a unit of the last bit, 2^-9 of the smaller number, is rounded away."""
     result = cache_shift(PLAIN)
@@ -137,6 +139,7 @@ def test_the_growth_of_xpos_is_a_part_of_its_shift() -> None:
     assert "if a shift scales pairs too" in result.reason
 
 
+@pytest.mark.slow
 @for_each("dtype, times", [("float16", 300), ("bfloat16", 100), ("q8_0", 20), ("float32", 40)])
 def test_safe_shifts_are_all_that_keep_scores_within_a_hundredth(dtype: str, times: int) -> None:
     encoding, start = Rotary(32), np.arange(256) + times
@@ -175,6 +178,7 @@ def plain_blocks(row: np.ndarray[Any, Any], format: str) -> list[np.float32]:
     return [one(level) * one(np.float16(scale)) for level in levels]
 
 
+@pytest.mark.slow
 @for_each("dim, mixes", [(32, None), (64, None), (64, False), (96, True)])
 @for_each("format", ["q8_0", "q4_0"])
 def test_shifts_of_blocks_are_those_of_llama_cpp(format: str, dim: int, mixes: Any) -> None:
@@ -217,6 +221,7 @@ def test_a_base_that_is_stretched_by_two_leaves_scores_without_meaning() -> None
     assert round(cache_mix(two, prefill=2048, decode=4096).score_error_rms, 2) == 1.19
 
 
+@pytest.mark.slow
 @for_each("encoding, prefill, decode", [(NARROW, 70, 500), (LONGROPE, 10, 40)])
 def test_errors_of_lengths_are_those_of_sampled_scores(
     encoding: Rotary, prefill: int, decode: int
@@ -237,6 +242,7 @@ def test_errors_of_lengths_are_those_of_sampled_scores(
     assert (np.diff(result.distance) > 0).all()
 
 
+@pytest.mark.slow
 @for_each("encoding", [NARROW, LONGROPE])
 def test_keys_decoded_since_the_prefill_have_the_table_of_their_length(encoding: Rotary) -> None:
     count, prefill, decode = 4000, 12, 100
@@ -388,6 +394,7 @@ def test_channels_are_mixed_where_llama_cpp_does(format: str, dim: int, usual: b
 # Attention.
 
 
+@pytest.mark.slow
 @for_each("dtype, times", [("float16", 1000), ("bfloat16", 300), ("q4_0", 2)])
 def test_the_share_of_attention_that_moves_is_that_of_sampled_softmax(
     dtype: str, times: int
@@ -409,6 +416,7 @@ def test_the_share_of_attention_that_moves_is_that_of_sampled_softmax(
 # Refusals.
 
 
+@pytest.mark.slow
 @for_each(
     "call, message",
     [

@@ -36,6 +36,7 @@ def test_blocks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert done == [(n, 41) for n in ([41] if made.depends_on_other_keys else counted)]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expected, "BLOCK", 256)
     made = encoding("sinusoidal", model_dim=64, heads=1)

@@ -129,6 +129,7 @@ def test_granularity_of_xiong(type: str, keys: dict[str, Any], sine: float, cosi
     assert_within("limit", got=found.granularity, expected=limit, tolerance=1 / 64 / factor)
 
 
+@pytest.mark.slow
 @given(rope=ropes(largest=16), length=st.integers(1, 2**20))
 def test_turns_angle_and_sets_of_pairs(rope: Rotary, length: int) -> None:
     found = frequency_table(rope, context_length=length)

@@ -27,6 +27,7 @@ def compare(start: Rotary = SMALL, **arguments: Any) -> dict[str, ScaledEncoding
     return by_method(scale(start, **{"original_length": 64, "factor": 4.0} | arguments))
 
 
+@pytest.mark.slow
 @given(
     pairs=st.integers(2, 12),
     base=st.floats(50, 1e6),
@@ -59,6 +60,7 @@ def test_ratios_follow_the_formulas(pairs: int, base: float, original: int, fact
         assert found[name].attention_factor == pytest.approx(0.1 * math.log(factor) + 1, rel=4 * U)
 
 
+@pytest.mark.slow
 @given(base=st.floats(50, 1e5), original=st.integers(16, 100), context=st.integers(100, 800))
 def test_new_angles_are_those_of_pairs_without_a_full_turn(
     base: float, original: int, context: int

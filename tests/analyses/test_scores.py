@@ -75,6 +75,7 @@ X = random_tokens(6, 8, 3)
 M = np.arange(6.0)
 
 
+@pytest.mark.slow
 def test_one_token_at_every_position_shows_positions_alone() -> None:
     for name in ENCODINGS:
         made = encoding(name, model_dim=8, heads=2)

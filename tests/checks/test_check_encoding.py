@@ -85,6 +85,7 @@ def test_slopes_of_the_next_power_are_named_with_their_number() -> None:
     assert verdict.diagnosis == f"{said}, expected 0.5"
 
 
+@pytest.mark.slow
 def test_rows_first_and_columns_first_are_told_apart() -> None:
     for code, first, release in ((grid_of_mae, "columns", "MAE"), (_rows_first, "rows", "AIMv2")):
         verdict = _check(code, "sinusoidal")
@@ -158,6 +159,7 @@ def test_parameters_that_no_name_explains_are_given() -> None:
     assert verdict.call == "odd(heads, True)"
 
 
+@pytest.mark.slow
 def test_what_the_budget_leaves_out_is_unknown() -> None:
     def slow(heads: int) -> Array:
         time.sleep(0.2)
@@ -169,6 +171,7 @@ def test_what_the_budget_leaves_out_is_unknown() -> None:
     assert verdict.unfinished.endswith("of 7 checks in 0.3 s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["sin and cos are exchanged", "wraps at 512"])
 def test_failing_call_is_saved_with_what_it_must_return(tmp_path: Path, fault: str) -> None:
     """A fault that all calls show, and one that only some show."""

@@ -51,6 +51,7 @@ def test_right_in_any_convention(name: str, expected: bool) -> None:
     assert verdict.identified.recognised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["interleaved", "half", "stretched"])
 def test_float32_tables_are_right_and_their_phase_error_is_shown(name: str) -> None:
     rope = ROPES[name]
@@ -60,6 +61,7 @@ def test_float32_tables_are_right_and_their_phase_error_is_shown(name: str) -> N
     assert str(precision.note).startswith("phase off by ")
 
 
+@pytest.mark.slow
 def test_half_precision_data_may_be_turned_in_half_precision() -> None:
     dtypes = ["float32", "float16", "bfloat16"]
     verdict = check_here(
@@ -70,6 +72,7 @@ def test_half_precision_data_may_be_turned_in_half_precision() -> None:
     assert [(c.dtype, c.passed) for c in long] == [(dtype, True) for dtype in dtypes]
 
 
+@pytest.mark.slow
 def test_a_target_may_refuse_what_it_does_not_do() -> None:
     """A table of 8,192 rows, no negative positions, no batches, no float16: all said aloud."""
     rotate = implement(ROPES["half"])
@@ -97,6 +100,7 @@ def test_a_target_may_refuse_what_it_does_not_do() -> None:
     assert not check_here(picky, head_dim=32, context_length=16_384).passed
 
 
+@pytest.mark.slow
 @seed(5)
 @settings(max_examples=5 if COMPILED else 2, derandomize=False, database=None)
 @given(convention=conventions(largest=32))
@@ -105,6 +109,7 @@ def test_no_right_one_is_refused(convention: Convention) -> None:
     assert refusals(convention.verdict()) == []
 
 
+@pytest.mark.slow
 def test_pairs_of_axes_may_be_listed_in_any_order() -> None:
     """Pairs of one frequency and two axes: either may come first."""
     pairs = np.random.default_rng(0).permutation(16).reshape(-1, 2)
@@ -122,6 +127,7 @@ def test_a_base_of_more_digits_than_are_recognised() -> None:
     assert refusals(verdict) == []
 
 
+@pytest.mark.slow
 def test_what_is_expected_is_right_even_where_vectors_show_too_little() -> None:
     """Half precision does not show where slow pairs, written elsewhere, came from."""
     written = np.random.default_rng(0).permutation(32).reshape(-1, 2)
@@ -130,6 +136,7 @@ def test_what_is_expected_is_right_even_where_vectors_show_too_little() -> None:
     assert refusals(verdict) == []
 
 
+@pytest.mark.slow
 def test_float32_beside_half_precision_shows_which_rotation_it_is() -> None:
     """An attention factor rounded to bfloat16 must not count against float32 data."""
     rope = ropecli.Rotary(head_dim=32, base=80.0, attention_factor=1.24719)
@@ -201,6 +208,7 @@ def negative_positions(verdict: Verdict) -> tuple[bool | None, str | None]:
     return law.passed, law.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [4096, 5000])
 def test_negative_indices_of_a_table_are_no_fault(rows: int) -> None:
     """No model asks for them, and every table that is looked up in gives its last rows."""
@@ -238,6 +246,7 @@ def test_negative_indices_of_a_long_table_of_float32_are_no_fault(look_up: Any) 
     assert negative_positions(verdict) == (None, note)
 
 
+@pytest.mark.slow
 def test_negative_positions_that_are_wrong_otherwise_are_a_fault() -> None:
     rotate = implement(ROPES["half"])
     verdict = check_here(lambda x, p: rotate(x, np.abs(np.asarray(p))), head_dim=32)

@@ -49,6 +49,7 @@ def uneven(size: float) -> Any:
     return rotate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expect", [None, *slow(SMALL)])
 @pytest.mark.parametrize(
     ("tolerance", "passed"),
@@ -95,6 +96,7 @@ def test_results_of_another_dtype_are_judged_in_that_dtype() -> None:
     assert "dtype and shape" in failures(kept)
 
 
+@pytest.mark.slow
 def test_a_dtype_that_is_not_kept_is_a_finding_unless_it_was_asked_for() -> None:
     def single(x: Array, positions: Array) -> Array:
         return turn_small(x, positions).astype(np.float32)
@@ -108,6 +110,7 @@ def test_a_dtype_that_is_not_kept_is_a_finding_unless_it_was_asked_for() -> None
     assert failures(named) == ["dtype and shape"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rotate", "words"),
     [
@@ -158,6 +161,7 @@ def test_a_position_that_no_call_gives_is_named() -> None:
     assert (failures(right), right.findings) == ([], ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0, 4])
 def test_a_part_that_is_left_alone_on_purpose_is_not_unusual(width: int) -> None:
     options: dict[str, Any] = {"dtypes": ["float32"], "context_length": 512, "head_dim": 16}

@@ -129,6 +129,7 @@ def one_late(x: Array, positions: Array) -> Array:
     return by(10_000.0)(x, positions + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expect", "law", "words"),
     [
@@ -177,6 +178,7 @@ def run_check(*words: object, code: int = 0) -> tuple[dict[str, Any], str]:
     return document["result"], page
 
 
+@pytest.mark.slow
 def test_nothing_expected_is_said_in_the_first_line(tmp_path: Path) -> None:
     result, page = run_check(kernel(tmp_path, 1000.0), "--dim", DIM)
     assert page.splitlines()[0].endswith(
@@ -185,6 +187,7 @@ def test_nothing_expected_is_said_in_the_first_line(tmp_path: Path) -> None:
     assert result["expected"] == {"offset": {"value": 0.0, "ground": "must"}}
 
 
+@pytest.mark.slow
 def test_the_base_alone_is_required_where_it_alone_is_given(tmp_path: Path) -> None:
     target = kernel(tmp_path, 500_000.0)
     result, page = run_check(target, "--dim", DIM, "--base", 500_000)
@@ -238,6 +241,7 @@ def test_a_model_that_leaves_nothing_to_require_is_refused(tmp_path: Path) -> No
     assert "config.json leaves nothing to compare with: " in line
 
 
+@pytest.mark.slow
 def test_a_test_must_say_what_it_expects(tmp_path: Path) -> None:
     from ropecli.testing import assert_rope
 
@@ -297,6 +301,7 @@ def test_a_default_is_judged_as_its_author_wrote_it() -> None:
     assert check_defaults(by_the_whole_head, head_dim=DIM, init={"rotary_dim": DIM}).passed
 
 
+@pytest.mark.slow
 def test_the_head_dim_is_the_default_of_the_code_unless_one_is_given() -> None:
     verdict = check_defaults(WithDefaults)
     assert (verdict.passed, verdict.head_dim) == (True, 32)
@@ -307,6 +312,7 @@ def test_the_head_dim_is_the_default_of_the_code_unless_one_is_given() -> None:
     assert check_defaults(with_defaults).head_dim == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [with_defaults, WithDefaults])
 def test_an_option_is_passed_by_name_in_place_of_a_default(target: Any) -> None:
     verdict = check_defaults(target, given_of(base=20_000.0))

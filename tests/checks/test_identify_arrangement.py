@@ -58,6 +58,7 @@ def test_positions_say_which_axis_is_theirs() -> None:
         identify(X.swapaxes(1, 2), after, where[1:])
 
 
+@pytest.mark.slow
 def test_a_table_of_no_formula_is_split_by_its_head_dim_alone() -> None:
     """Equal tables side by side may be one table as well."""
     arrange = ARRANGED["s hd"][0]

@@ -237,6 +237,7 @@ def test_right_rotations_far_out(start: int) -> None:
     assert (found.base, found.precision, found.position_offset) == (10_000.0, "exact", 0.0)
 
 
+@pytest.mark.slow
 def test_one_vector_turned_too_far_is_still_seen_far_out() -> None:
     where = 10**6 + np.arange(256)
     before = normals(256, 64, dtype="float64")

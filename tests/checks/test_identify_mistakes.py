@@ -106,6 +106,7 @@ def match(expected: Rotary, found: Rotary, dtype: str = "float32") -> Match:
     return next(each for each in result.matches if each.name == "expected")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
 @pytest.mark.parametrize("dtype", ["float32", *slow("bfloat16")])
 def test_the_mistake_is_named(name: str, dtype: str) -> None:
@@ -114,6 +115,7 @@ def test_the_mistake_is_named(name: str, dtype: str) -> None:
     assert (got.matches, got.mistake) == (False, mistake)
 
 
+@pytest.mark.slow
 def test_several_mistakes_that_are_one_table_are_named_together() -> None:
     got = match(rope("ntk", factor=4.0), rope("ntk", factor=16.0))
     assert got.mistake == (
@@ -122,6 +124,7 @@ def test_several_mistakes_that_are_one_table_are_named_together() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expected", [YARN, SHORT, PLAIN])
 def test_what_matches_has_no_mistake(expected: Rotary) -> None:
     got = match(expected, expected)

@@ -59,6 +59,7 @@ def test_any_pairing_is_found(expected: Rotary, dtype: str) -> None:
     assert_right(recover(expected, np.arange(48), before=before), expected)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(expected=pairings(), data=st.data())
 def test_any_pairing_written_elsewhere_is_found(expected: Rotary, data: st.DataObject) -> None:

@@ -36,6 +36,7 @@ def assert_plain(found: Identification, rope: Rotary = PLAIN) -> None:
     assert value_of(found.max_residual) <= ULPS
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(start=st.integers(-100_000, 100_000), layout=st.sampled_from(["interleaved", "half"]))
 def test_unknown_positions_have_their_start_found(start: int, layout: str) -> None:
@@ -46,6 +47,7 @@ def test_unknown_positions_have_their_start_found(start: int, layout: str) -> No
     assert value_of(found.positions).tolist() == (start + FIRST).tolist()
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(start=st.integers(-50, 50), given_start=st.integers(0, 5000))
 def test_known_positions_that_are_off_are_found_so(start: int, given_start: int) -> None:
@@ -210,6 +212,7 @@ NOT_GIVEN: dict[str, tuple[Rotary, Array, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOT_GIVEN)
 @pytest.mark.parametrize("dtype", ["float32", *slow("bfloat16")])
 def test_positions_that_were_not_given_are_found(name: str, dtype: str) -> None:

@@ -172,6 +172,7 @@ def test_uncertainty_falls_with_positions_and_precision() -> None:
         assert (fine * 4 < rough).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_uncertainty_is_what_the_frequencies_are_off_by(dtype: str) -> None:
     """No formula gives this table, so that frequencies are reported as measured."""

@@ -556,6 +556,7 @@ def test_refused(asked: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [{"chunk_from": 2**26}, {"context_parallel": 64, "rank": 3, "scheme": "zigzag"}],

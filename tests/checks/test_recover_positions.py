@@ -36,6 +36,7 @@ def turned(
     return x, rotate(x, rope, positions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", *slow("float64", "float16", ml_dtypes.bfloat16)])
 @pytest.mark.parametrize("name", ROPES)
 def test_positions_are_recovered(name: str, dtype: Any) -> None:

@@ -96,6 +96,7 @@ def make_call(case: Path) -> tuple[Any, Any]:
     return y, ~(np.abs(y - arrays["expected"]) <= arrays["tolerance"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
@@ -193,6 +194,7 @@ def test_nothing_is_written_without_a_failure(source: Path, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["their_rope.py"]
 
 
+@pytest.mark.slow
 def test_files_are_refused_before_anything_is_called(source: Path, tmp_path: Path) -> None:
     with pytest.raises(ropecli.ArgumentError, match=r"must be saved as \.npz, got 'case\.txt'"):
         check_here(f"{source}:turn", **SHORT, save_failure=tmp_path / "case.txt")

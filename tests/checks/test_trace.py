@@ -136,6 +136,7 @@ def seen_of_rounded(
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["positions", "angles", "tables"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_on_the_way_is_named(dtype: str, what: str) -> None:
@@ -161,6 +162,7 @@ def test_tables_in_the_dtype_of_the_data_are_right(data: str) -> None:
     assert seen_of_rounded(range(400), None, (data, "tables"), data=data).verdict(HALF).passed
 
 
+@pytest.mark.slow
 def test_an_error_that_no_rounding_explains_is_named() -> None:
     seen = seen_of_rounded(range(400), None)
     for each in seen.vectors:
@@ -172,12 +174,14 @@ def test_an_error_that_no_rounding_explains_is_named() -> None:
     assert re.fullmatch(r"query and key: off by up to [\d,.e+]+ ulp of float32, by no .*", note)
 
 
+@pytest.mark.slow
 def test_positions_that_are_off_in_single_steps() -> None:
     found = seen_of(HALF, late=1).verdict(HALF)
     note = "query and key: positions are off by +1 one position at a time"
     assert [each.note for each in found.layers] == [note, note]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moved", "note"),
     [

@@ -305,6 +305,7 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
 def test_a_c_program_reads_the_raw_files_by_their_header(tmp_path: Path, *, wrong: bool) -> None:
     encoding = rope(

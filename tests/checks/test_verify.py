@@ -31,6 +31,7 @@ ROPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     mark_slow(
@@ -51,6 +52,7 @@ def test_at_other_positions_and_seeds(seed: int, max_position: int) -> None:
     assert (result.seed, result.max_position) == (seed, max_position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_half_precision_is_rotated_on_one_thread(
     layout: Any, monkeypatch: pytest.MonkeyPatch

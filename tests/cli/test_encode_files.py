@@ -222,6 +222,7 @@ def test_a_dry_run_refuses_what_would_be_refused(words: list[str], message: str)
     assert message in assert_refused("encode", *words, "--dry-run")
 
 
+@pytest.mark.slow
 def test_a_file_that_a_library_packs_is_in_memory_twice() -> None:
     def memory(name: str) -> int:
         text = read_stdout("encode", name, "--dry-run", "--json")

@@ -84,6 +84,7 @@ def test_annotations_of_github() -> None:
     assert second.startswith("::notice file=noted/config.json,line=")
 
 
+@pytest.mark.slow
 def test_junit_has_a_case_for_each_finding_that_fails_and_each_file_without_one() -> None:
     def cases(*words: str, code: int) -> list[tuple[str | None, ...]]:
         read_stdout("lint", "wrong", "sound", "noted", *words, "-q", "--junit", "a.xml", code=code)

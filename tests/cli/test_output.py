@@ -55,6 +55,7 @@ def code_of(line: str) -> int:
 DRAWN = (DECAY, ENCODINGS, SCORES, INSPECT, DIFF)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "suffix"),
     [(DECAY, ".png"), *slow_rows((SCORES, ".svg"), (SCORES, ".pdf"), (DIFF, ".svg"))],
@@ -71,6 +72,7 @@ def test_a_figure_is_written_beside_the_words_and_repeats(line: str, suffix: str
     assert path.read_bytes() == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [DECAY, *slow(SCORES, DIFF)])
 def test_a_figure_carries_the_command_that_draws_it_again(line: str) -> None:
     read_stdout(*shlex.split(line), "-o", "first.svg", code=code_of(line))

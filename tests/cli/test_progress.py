@@ -9,6 +9,7 @@ import pytest
 from ropecli.cli import progress
 
 
+@pytest.mark.slow
 def test_a_log_gets_one_line_after_a_while(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -21,6 +22,7 @@ def test_a_log_gets_one_line_after_a_while(
     assert capsys.readouterr().err == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_log_gets_no_line_of_short_or_quiet_work(
     wanted: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

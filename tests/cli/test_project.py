@@ -39,6 +39,7 @@ def settings(text: str) -> None:
     Path("pyproject.toml").write_text(text)
 
 
+@pytest.mark.slow
 def test_values_of_a_project_count_where_an_option_is_not_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -54,6 +55,7 @@ def test_values_of_a_project_count_where_an_option_is_not_given(
     assert "1 error" in read_stdout("lint", "../config.json")
 
 
+@pytest.mark.slow
 def test_check_takes_them_too() -> None:
     settings('[tool.ropecli.check]\nselect = ["rotation"]\ndim = 8\n')
     Path("mine.py").write_text("def turn(x):\n    return x\n")

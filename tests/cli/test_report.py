@@ -18,6 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_file_is_written_whole_and_replaced_only_with_force(folder: Path) -> None:
     out = read_stdout("report", "none.json", "-o", "report.html")
     assert out.endswith("Written: report.html\n")

@@ -116,6 +116,7 @@ def read_back(name: str, method: str, factor: int) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "methods", "least"),
     [(QUICK, ("linear", "yarn"), 30), *slow_rows((FILES, tuple(analysis.METHODS), 150))],

@@ -99,6 +99,7 @@ def test_first_run_compiles_the_second_layout_in_a_process_beside_it(tmp_path: P
     assert {"rotation._rotate_once_half", "rotation._rotate_once_interleaved"} <= set(kernels)
 
 
+@pytest.mark.slow
 def test_a_mirror_away_from_the_first_positions_is_seen() -> None:
     rope = ropecli.Rotary(head_dim=128)
 

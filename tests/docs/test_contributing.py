@@ -30,6 +30,7 @@ def copy_package(folder: Path) -> None:
     shutil.copytree(ROOT / "ropecli", folder / "ropecli", ignore=ignored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropped_in", [True, False])
 def test_one_file_adds_a_rope_type(dropped_in: bool, tmp_path: Path) -> None:
     found = re.search(

@@ -159,6 +159,7 @@ def test_a_slow_pair_at_an_eighth_and_at_a_quarter_of_its_wavelength() -> None:
     assert abs(at_quarter) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_abel_bound_of_random_vectors_and_their_norms() -> None:
     said = numbers(
         r"on average (\d+) times the norms at distance 0, "
@@ -169,6 +170,7 @@ def test_the_abel_bound_of_random_vectors_and_their_norms() -> None:
     assert [round(each) for each in found] == said
 
 
+@pytest.mark.slow
 def test_which_pairs_are_worst_after_1000_shifts() -> None:
     low, high, low_half, high_half = numbers(
         r"turned by ([\d.]+) to ([\d.]+) radians in bfloat16 "
@@ -298,6 +300,7 @@ def test_which_distances_are_new_to_a_bidirectional_model() -> None:
     assert not new[int(both) + 1]
 
 
+@pytest.mark.slow
 def test_how_far_the_expected_norm_is_off() -> None:
     at_64, at_8 = numbers(
         r"([\d.]+) % off for 64 coordinates of one variance, ([\d.]+) % for 8", "commands/usage.md"

@@ -185,6 +185,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", [True, False])
 def test_a_kill_at_any_step_leaves_a_whole_folder(tmp_path: Path, exchange: bool) -> None:
     code = f"import sys; sys.argv[1:] = {[str(tmp_path), str(exchange)]}\n{KILLED}"

@@ -202,12 +202,14 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_a_member_that_is_larger_than_it_says_is_refused(tmp_path: Path) -> None:
     content = bomb(Q, zipfile.ZIP_DEFLATED, 17 << 22, claimed=len(Q))
     with soon():
         assert "Bad CRC-32" in rejection(tmp_path, content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "words"), [(65_535, "holds no tensor"), (200_000, "expected at most 4,194,304")]
 )

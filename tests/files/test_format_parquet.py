@@ -188,6 +188,7 @@ def test_damage_of_what_is_kept_is_that_of_the_input(tmp_path: Path) -> None:
     assert names(tmp_path) == ["x.parquet"]
 
 
+@pytest.mark.slow
 def test_many_columns_are_opened_soon(tmp_path: Path) -> None:
     wide = {f"c{n}": pa.array([n]) for n in range(5_000)}
     path = write_parquet(tmp_path / "w.parquet", wide)

@@ -207,6 +207,7 @@ def trickling(content: bytes, pieces: int) -> Iterator[None]:
     thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_stream_that_does_not_wait(tmp_path: Path, order: Any) -> None:
     x = random_array(40, 8, order=order)

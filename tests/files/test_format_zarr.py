@@ -154,6 +154,7 @@ def partly(arguments: tuple[str, int]) -> bytes:
         ).tobytes()
 
 
+@pytest.mark.slow
 def test_threads_and_processes_read_and_write_at_once(tmp_path: Path) -> None:
     x = random_array(200, 8)
     path = write_zarr(tmp_path / "x.zarr", {"": x}, chunks=(10, 8))
@@ -316,6 +317,7 @@ def test_store_that_may_not_be_entered_is_refused(open_to_all: Path) -> None:
     assert message == f"cannot read {path}: Permission denied"
 
 
+@pytest.mark.slow
 def test_chunks_still_being_written_when_one_fails_leave_nothing(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

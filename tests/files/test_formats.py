@@ -117,6 +117,7 @@ def test_arrays_by_a_pattern_are_rotated_and_the_others_kept(
     assert missing.endswith("holds no tensor 'x*'; expected one of a.q, bb.q, c.k")
 
 
+@pytest.mark.slow
 @each_format(".npy", ".npz", ".safetensors", ".bin", ".parquet")  # see theirs
 def test_any_part_can_be_read(tmp_path: Path, kind: FileFormat) -> None:
     @given(st.data())
@@ -247,6 +248,7 @@ def test_without_the_library_one_line_says_which(
 # Mishaps.
 
 
+@pytest.mark.slow
 @each_format(".npz", ".h5", ".zarr", ".pt")  # which were read whole by then, but for stores
 def test_an_input_that_shrinks_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: FileFormat
@@ -266,6 +268,7 @@ def test_an_input_that_shrinks_is_noticed(
     assert names(tmp_path) == [path.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
 def test_nothing_stays_open_where_a_file_can_not_be_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
@@ -337,6 +340,7 @@ def damaged_files(folder: Path, suffix: str) -> list[Path]:
     return [next(each for each in FORMATS if each.suffix == suffix).save(folder, arrays)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "suffix", [".zarr", ".parquet", pytest.param(".pt", marks=pytest.mark.oracle)]
 )

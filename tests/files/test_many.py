@@ -229,6 +229,7 @@ def test_nobody_who_reads_is_the_end_of_all(tmp_path: Path, parts: list[Path]) -
     assert names(tmp_path / "out") == []
 
 
+@pytest.mark.slow
 def test_many_small_files(tmp_path: Path) -> None:
     row = random_rows(1)
     save(tmp_path, row, "0.npy")

@@ -117,6 +117,7 @@ def failures(source: str, monkeypatch: pytest.MonkeyPatch, rope: Rotary) -> set[
     return {check.name for check in result.checks if check.passed is False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [apply.SMALL, 0])  # below it, no kernel of one vector is used
 @pytest.mark.parametrize("rope", ROPES, ids=lambda rope: rope.layout)
 def test_the_source_as_it_is_passes(
@@ -126,6 +127,7 @@ def test_the_source_as_it_is_passes(
     assert failures(SOURCE, monkeypatch, rope) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rope", [ROPES[0], *slow(ROPES[1])], ids=lambda rope: rope.layout)
 @pytest.mark.parametrize("name", mark_slow(MUTANTS, quick=[*MUTANTS][::5]))
 def test_broken_source_is_caught(name: str, rope: Rotary, monkeypatch: pytest.MonkeyPatch) -> None:

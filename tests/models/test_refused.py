@@ -303,6 +303,7 @@ def test_what_is_refused(stack: str, config: Config, message: str) -> None:
         load_model(config, reading=stack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [

@@ -37,6 +37,7 @@ def places(drawing: str) -> dict[int, set[int]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1e-300, -1.2345e300, 123456.0])
 def test_wide_labels_stay_within_80_columns(value: float) -> None:
     drawing = draw(

@@ -39,6 +39,7 @@ def test_each_arrow_is_the_pair_turned_by_its_angle() -> None:
         assert arrows(picture, panel) == pytest.approx(turned, abs=1e-14)  # of lengths below 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", [1j, *slow(1, -1 - 1j)])
 def test_labels_stand_outside_the_circle(direction: complex) -> None:
     picture = figure(np.array([direction.real, direction.imag]), Rotary(head_dim=2, base=1e9))

@@ -690,6 +690,7 @@ def test_tables_of_one_are_given_to_the_other(target: Any, other: Any, options: 
     assert found(target, other) == options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "options", "how"), CASES)
 def test_a_convention_is_found_as_one_line(target: Any, options: str, how: Any) -> None:
     assert found(target, **how) == options
@@ -758,6 +759,7 @@ def test_a_flag_for_the_layout_says_the_layout_asked_for() -> None:
     assert "rotate(x, positions, True)" in found(rotate, layout="interleaved")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["sign", "one head", *slow("last pair", "first row", "factor")])
 def test_a_wrong_kernel_is_called_as_its_signature_says(fault: str) -> None:
     def rotate(q: Array, k: Array, cos: Array, sin: Array) -> Any:

@@ -96,6 +96,7 @@ def test_what_no_module_holds_is_in_an_adapter_by_its_name() -> None:
     assert "rotate(x, positions, eps)" in caught.value.adapter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["scaling_config", "freq_config", "config"])
 def test_a_configuration_may_be_none(name: str) -> None:
     names: dict[str, Any] = {"turn": turn_small}
@@ -108,6 +109,7 @@ def test_a_configuration_may_be_none(name: str) -> None:
     assert failures(judge_small(names["rotate"], expect=SMALL)) == []
 
 
+@pytest.mark.slow
 def test_a_class_may_be_told_how_many_heads_there_are() -> None:
     """An instance takes as many heads as it was made for, so that each number has its own."""
     made = []
@@ -167,6 +169,7 @@ def by_one_array(x: Any, emb: Any) -> Any:
 AXIAL: dict[str, Any] = {"head_dim": 16, "context_length": 64, "dtypes": "float32"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "other", "axes", "call"),
     [
@@ -230,6 +233,7 @@ def test_a_call_that_always_fails_is_given_up_soon() -> None:
     assert {each.name for each in calls} == {"float64", "float32", "float16"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_same_words_do_not_hide_what_is_taken(dtype: str) -> None:
     """All but one dtype, number of axes and number of sequences fail at one line, without words."""
@@ -275,6 +279,7 @@ def test_what_takes_tables_and_positions_is_asked_for_what_makes_the_tables(
     assert "np.moveaxis(positions, -1, 0)" in caught.value.adapter or axes is None
 
 
+@pytest.mark.slow
 def test_the_error_of_the_nearest_arrangement_is_shown() -> None:
     """Most fail in the first line, and one further on."""
 
@@ -287,6 +292,7 @@ def test_the_error_of_the_nearest_arrangement_is_shown() -> None:
         judge_small(rotate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
@@ -368,6 +374,7 @@ def test_an_instance_is_made_with_what_its_class_hands_on(target: Any) -> None:
     assert "head_dim" in verdict.convention.call
 
 
+@pytest.mark.slow
 def test_keys_may_have_tables_of_their_own() -> None:
     """As in cross attention, where they are of another length."""
 

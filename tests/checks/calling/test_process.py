@@ -101,6 +101,7 @@ DEATHS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "words"), DEATHS)
 def test_a_call_that_ends_its_process_is_named_and_the_other_laws_are_judged(
     name: str, words: str
@@ -115,6 +116,7 @@ def test_a_call_that_ends_its_process_is_named_and_the_other_laws_are_judged(
         assert {each.passed for each in checks_of(verdict, other)} == {True}, other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["closes", "leaves", "writes", *slow("foreign_defaults")])
 def test_right_ones_that_do_odd_things_pass(name: str) -> None:
     begin = time.monotonic()
@@ -225,6 +227,7 @@ def test_one_that_ends_its_process_in_batches_only_is_called_and_fails(
     assert f"{words} in a call of " in str(verdict.diagnosis)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -250,6 +253,7 @@ def test_one_that_never_returns_can_not_be_called(
     assert time.monotonic() - begin < 250  # 2,000 trials of 0.3 s take 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "words"),
     [

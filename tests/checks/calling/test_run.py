@@ -49,6 +49,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_verdict_that_the_budget_cuts_is_unknown(clock: Clock) -> None:
     verdict = ropecli.check(clock.kernel(), **HERE, budget=30)
     assert verdict.passed is None
@@ -162,6 +163,7 @@ def test_work_to_explain_rows_that_are_refused_is_bounded(monkeypatch: pytest.Mo
     assert len(count_planes) < 40 * len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, *slow(100)])
 def test_a_budget_ends_a_call_that_runs(length: int) -> None:
     def rotate(x: Any, positions: Any) -> Any:

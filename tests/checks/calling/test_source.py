@@ -82,6 +82,7 @@ def test_closures_lambdas_and_objects_run_in_another_process() -> None:
         assert verdict.notes == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a_module_of_nowhere", "json"])
 def test_modules_that_no_import_finds_are_taken_as_they_are(
     name: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +96,7 @@ def test_modules_that_no_import_finds_are_taken_as_they_are(
     assert verdict.notes == ()
 
 
+@pytest.mark.slow
 def test_a_module_that_was_never_a_file(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("made_by_hand")
     monkeypatch.setitem(sys.modules, "made_by_hand", module)
@@ -132,6 +134,7 @@ def test_what_can_not_be_pickled_runs_here_with_a_note() -> None:
     assert note.startswith("it ran in this process, since it can't be pickled for another: TypeErr")
 
 
+@pytest.mark.slow
 def test_what_can_not_be_unpickled_runs_here_with_a_note() -> None:
     class Odd:
         def __call__(self, x: Any, positions: Any) -> Any:

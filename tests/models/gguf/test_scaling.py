@@ -53,6 +53,7 @@ def test_frequencies_where_the_keys_of_yarn_count(keys: dict[str, Any]) -> None:
     assert_turns(f"{keys}", only(model_with("grok", keys)), inv_freq, attention)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["deepseek2", "deepseek32"])
 @given(keys=keys(), multiplier=st.sampled_from([0.0, 0.5, 1.0]))
 def test_score_of_mla(architecture: str, keys: dict[str, Any], multiplier: float) -> None:

@@ -179,6 +179,7 @@ def assert_removable(keys: dict[str, Any]) -> None:
                 assert diff(before, after).same, (finding, stack)
 
 
+@pytest.mark.slow
 @for_each("name, keys", [*OF_KINDS, *EVERY_FILE[::291]])
 def test_what_is_called_removable_changes_no_layer_of_any_stack(
     name: str, keys: dict[str, Any]

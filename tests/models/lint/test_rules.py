@@ -122,6 +122,7 @@ WARNED = {
 }
 
 
+@pytest.mark.slow
 def test_published_configurations_have_no_error_and_as_few_notes_as_the_page_says() -> None:
     found = {entry["name"]: lint(entry["config"]) for entry in PUBLISHED}
     levels = {
@@ -261,6 +262,7 @@ def findings(folder: Path) -> Iterator[tuple[str, str]]:
         yield name, "\n".join(map(str, lint(save(folder, content))))
 
 
+@pytest.mark.slow
 def test_findings_are_as_they_were_looked_at(tmp_path: Path) -> None:
     assert_golden("findings", findings(tmp_path))
 
