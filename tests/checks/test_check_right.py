@@ -72,7 +72,6 @@ def test_half_precision_data_may_be_turned_in_half_precision() -> None:
     assert [(c.dtype, c.passed) for c in long] == [(dtype, True) for dtype in dtypes]
 
 
-@pytest.mark.slow
 def test_a_target_may_refuse_what_it_does_not_do() -> None:
     """A table of 8,192 rows, no negative positions, no batches, no float16: all said aloud."""
     rotate = implement(ROPES["half"])

@@ -241,7 +241,6 @@ def test_a_model_that_leaves_nothing_to_require_is_refused(tmp_path: Path) -> No
     assert "config.json leaves nothing to compare with: " in line
 
 
-@pytest.mark.slow
 def test_a_test_must_say_what_it_expects(tmp_path: Path) -> None:
     from ropecli.testing import assert_rope
 

@@ -212,7 +212,6 @@ NOT_GIVEN: dict[str, tuple[Rotary, Array, str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NOT_GIVEN)
 @pytest.mark.parametrize("dtype", ["float32", *slow("bfloat16")])
 def test_positions_that_were_not_given_are_found(name: str, dtype: str) -> None:

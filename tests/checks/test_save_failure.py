@@ -96,7 +96,6 @@ def make_call(case: Path) -> tuple[Any, Any]:
     return y, ~(np.abs(y - arrays["expected"]) <= arrays["tolerance"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape"),
     [

@@ -169,7 +169,6 @@ def by_one_array(x: Any, emb: Any) -> Any:
 AXIAL: dict[str, Any] = {"head_dim": 16, "context_length": 64, "dtypes": "float32"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "other", "axes", "call"),
     [
@@ -179,11 +178,13 @@ AXIAL: dict[str, Any] = {"head_dim": 16, "context_length": 64, "dtypes": "float3
             3,
             "by_pair(x, OfIds(theta=base, axes_dim=axes_dims).forward(positions))",
         ),
-        (
-            OfGrid,
-            by_one_array,
-            2,
-            "by_one_array(x, OfGrid(dim=head_dim, feat_shape=grid).get_embed()[places])",
+        *slow_rows(
+            (
+                OfGrid,
+                by_one_array,
+                2,
+                "by_one_array(x, OfGrid(dim=head_dim, feat_shape=grid).get_embed()[places])",
+            ),
         ),
     ],
 )
