@@ -70,17 +70,14 @@ def misfit(keys: Keys, entry: Mapping[str, Any], placed: Mapping[str, Any]) -> s
         if head_dim % 4 and facts.keys().isdisjoint(_ANY_HEAD):
             return f"the head dim must be a multiple of 4 for two axes, got {head_dim}"
         return None
+    if facts.get("partial") and not facts.get("whole_heads"):
+        return None  # its attention rotates as many coordinates as the table is for
     latent = "rotary_offset" in placed and facts.get("head_dim") != "head_dim"
     rotated: int = placed["rotary_dim"] if latent else head_dim
     of_head = _table_dim(keys, head_dim, rotated)
-    rope_type, share = entry.get("rope_type", "default"), share_of(keys, entry)
-    if share is None and "share" in facts and rope_type not in PLAIN:
-        share = rotated / of_head
-    if share is None or not 0 < share <= 1 or rope_type == "proportional":
-        share = 1.0
+    share = _table_share(keys, entry, rotated, of_head)
     made = int(of_head * share)
-    fits = facts.get("partial") and not facts.get("whole_heads")
-    if fits or made + made % 2 == rotated + rotated % 2:  # of an odd number, a pair is not whole
+    if made + made % 2 == rotated + rotated % 2:  # of an odd number, a pair is not whole
         return None
     of_share = "" if share == 1 else f", of which {SHARE} leaves {made}"
     return f"its table is for {of_head} coordinates{of_share}, and its attention rotates {rotated}"
@@ -95,6 +92,16 @@ def _table_dim(keys: Keys, head_dim: int, rotated: int) -> int:
     if given is None and "head_dim" in keys.config:  # null
         return keys.quotient("hidden_size // num_attention_heads")
     return usual if given is None else given
+
+
+def _table_share(keys: Keys, entry: Mapping[str, Any], rotated: int, of_head: int) -> float:
+    """Return the share of these coordinates that a class's table is for."""
+    rope_type, share = entry.get("rope_type", "default"), share_of(keys, entry)
+    if rope_type == "proportional":  # whose table has zeros for the others
+        return 1.0
+    if share is None and "share" in keys.facts and rope_type not in PLAIN:
+        share = rotated / of_head
+    return share if share is not None and 0 < share <= 1 else 1.0
 
 
 def refusal_of_top(config: Mapping[str, Any], part: str) -> str | None:
