@@ -17,9 +17,12 @@ def test_a_log_gets_one_line_after_a_while(
     with progress.progress_line("mine.py:rope", wanted=True) as report:
         assert report is not None
         report("searching how to call it, 3 calls")
-        time.sleep(0.4)
-    said = "note: mine.py:rope: searching how to call it, 3 calls, for 0.1 s so far\n"
-    assert capsys.readouterr().err == said
+        said, end = "", time.monotonic() + 60
+        while not said and time.monotonic() < end:
+            time.sleep(0.05)
+            said = capsys.readouterr().err
+    said += capsys.readouterr().err
+    assert said == "note: mine.py:rope: searching how to call it, 3 calls, for 0.1 s so far\n"
 
 
 @pytest.mark.slow
