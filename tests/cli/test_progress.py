@@ -21,6 +21,7 @@ def test_a_log_gets_one_line_after_a_while(
         while not said and time.monotonic() < end:
             time.sleep(0.05)
             said = capsys.readouterr().err
+        time.sleep(0.3)  # a second line would be printed by now
     said += capsys.readouterr().err
     assert said == "note: mine.py:rope: searching how to call it, 3 calls, for 0.1 s so far\n"
 
