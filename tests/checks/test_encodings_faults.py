@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, groupby
+
 import pytest
 from encodings_faults import FAULTS, Planted, changes, planted
 from encodings_right import RIGHT
@@ -44,15 +47,20 @@ def test_fault_is_caught(fault: str, name: str) -> None:
     assert verdict.diagnosis
 
 
-def test_no_fault_in_any_right_code_passes() -> None:
-    every = [*planted()]
-    assert len(FAULTS) >= 60
-    assert len(every) >= 600
-    assert {each.fault for each in every} == {*FAULTS}, "a fault that changes nothing"
-    passed = [
+def not_failed(faults: Iterable[Planted]) -> list[str]:
+    """Return the names of those that `check` does not fail."""
+    return [
         each.name
-        for each in every
+        for each in faults
         if ropecli.check(each.code(), encoding=each.right.encoding, isolated=False).passed
         is not False
     ]
-    assert passed == []
+
+
+def test_no_fault_passes() -> None:
+    """In every fourth right code that it changes; all of them are in the soak tier."""
+    faults = [[*codes] for _, codes in groupby(planted(), key=lambda each: each.fault)]
+    assert len(faults) == len(FAULTS) >= 60, "a fault that changes nothing"
+    assert sum(map(len, faults)) >= 600
+    some = [codes[n % min(4, len(codes)) :: 4] for n, codes in enumerate(faults)]
+    assert not_failed(chain.from_iterable(some)) == []

@@ -1,10 +1,12 @@
-"""All encodings and sizes, of which the slow tier tries some."""
+"""All encodings, sizes and faults, of which the slow tier tries some."""
 
 from __future__ import annotations
 
 import pytest
 import test_encoding_laws as laws
 from analyses import test_linear as linear
+from encodings_faults import planted
+from test_encodings_faults import not_failed
 
 from ropecli.encodings import ENCODINGS
 from ropecli.kernels.linear import BLOCK
@@ -20,3 +22,7 @@ def test_every_encoding_is_as_theory_says(name: str, sizes: tuple[int, int]) -> 
 @pytest.mark.parametrize("more", [-1, 0, 1, BLOCK + 1])
 def test_the_forms_agree_across_blocks(feature_map: str, more: int) -> None:
     linear.test_the_forms_agree_across_blocks(feature_map, BLOCK + more)
+
+
+def test_no_fault_in_any_right_code_passes() -> None:
+    assert not_failed(planted()) == []
