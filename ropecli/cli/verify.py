@@ -58,9 +58,8 @@ def verify(
     page.note(*encodings[0].notes)
     second = ropes[1].layout if len(ropes) == 2 else None
     dtypes = len(DTYPES) if dtype is None else 1
-    compile_both = second is not None and not is_compiled(
-        f"rotation._rotate_shared_{second}", dtypes
-    )
+    # Half precision has another kernel than float32 and float64.
+    compile_both = second is not None and not is_compiled(f"rotation._rotate_*_{second}", dtypes)
     if (compile_both or not is_compiled("rotation.")) and is_watched():
         kept = f"each time, since they can't be kept: {refusal()}" if refusal() else "this once"
         page.note(f"compiling the kernels: some seconds, {kept}")

@@ -69,7 +69,7 @@ def _chosen() -> Path | None:
 def is_compiled(kernel: str, dtypes: int = 1) -> bool:
     """Return whether a kernel is cached for that number of dtypes, or its first call takes seconds.
 
-    A kernel is given as module.name, or a beginning of that.
+    A kernel is given as module.name, or a beginning of that, in which * stands for anything.
     """
     folder = cache_folder()
     if folder is None:

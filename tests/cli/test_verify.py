@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import read_json, read_stdout, run_cli
+from helpers import read_json, read_stdout, run_cli, run_python
 from numpy.typing import NDArray
 
 import ropecli
@@ -97,6 +97,25 @@ def test_first_run_compiles_the_second_layout_in_a_process_beside_it(tmp_path: P
     kernels = [path.name.partition("-")[0] for path in tmp_path.rglob("rotation.*.nbc")]
     assert sorted(kernels) == sorted(set(kernels))
     assert {"rotation._rotate_once_half", "rotation._rotate_once_interleaved"} <= set(kernels)
+
+
+NOTHING_STARTS = """
+import subprocess, sys
+subprocess.Popen = None
+sys.argv = ["ropecli", "verify", "--dim", "64", "--quiet"]
+from ropecli.cli import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_second_run_compiles_nothing_and_starts_no_process(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    run_cli("verify", "--dim", "64", NUMBA_CACHE_DIR=folder, NUMBA_DISABLE_JIT="0")
+    before = {*tmp_path.rglob("*.nbc")}
+    done = run_python(NOTHING_STARTS, NUMBA_CACHE_DIR=folder, NUMBA_DISABLE_JIT="0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {*tmp_path.rglob("*.nbc")} == before
 
 
 @pytest.mark.slow
